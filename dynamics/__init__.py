@@ -28,7 +28,6 @@ _HOME = {
     "dynamics.algorithms.inverse_dynamics": ("bias_forces", "gravity_forces", "inverse_dynamics"),
     "dynamics.algorithms.forward_dynamics": ("HybridDynamics", "forward_dynamics", "hybrid_dynamics"),
     "dynamics.algorithms.mass_matrix": ("inverse_mass_matrix", "mass_matrix"),
-    "dynamics.algorithms.inverse_kinematics": ("inverse_kinematics",),
     "dynamics.algorithms.energy": ("kinetic_energy", "potential_energy"),
     "dynamics.algorithms.center_of_mass": ("center_of_mass", "center_of_mass_jacobian"),
     "dynamics.algorithms.frames": (
@@ -65,6 +64,7 @@ _HOME = {
     "dynamics.systems.joint_torques": ("JointTorques",),
     "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.gait": ("Gait",),
+    "dynamics.ik": ("InverseKinematics", "inverse_kinematics"),
     "dynamics.residuals": (
         "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",
         "Distance", "FramePlacement", "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",

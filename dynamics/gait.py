@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import difference
 from dynamics.algorithms.frames import frame_placement
-from dynamics.algorithms.inverse_kinematics import REACHED, own_joints, reach
+from dynamics.algorithms.reach import REACHED, own_joints, reach
 from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
 from dynamics.joints import FreeFlyer
@@ -210,7 +210,7 @@ class Gait:
     def states(self) -> np.ndarray:
         """States (N+1, nx) of a robot that follows the paths of base and feet, whatever forces that takes.
 
-        Legs bend by `inverse_kinematics`, each from its posture in `standing`; velocities are differences of
+        Legs bend by `dynamics.algorithms.reach`, each from its posture in `standing`; velocities are differences of
         configurations, zero at first and after impacts.
 
         Raises

@@ -16,6 +16,7 @@ from dynamics.attachments import AnyActuator, Coupling, Loop, Mimic, Spring
 from dynamics.body_inertia import BodyInertia
 from dynamics.content import ByContent
 from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.shapes import Shape
 from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.kernel_model import model_block
 from dynamics.mimic import MimicMap
@@ -251,9 +252,63 @@ class RigidBodyModel(ByContent):
         """The frame of this name; ValueError with the nearest matches if there is none."""
         return look_up("frame", name, self.frames)
 
-    def with_body(self, name: str, parent: str, joint: Joint | None = None, **parameters: Any) -> RigidBodyModel:
-        """The robot with one more body, a payload or a tool; see `dynamics.model_edits.with_body`."""
-        return _edits().with_body(self, name, parent, joint, **parameters)
+    def with_body(
+        self,
+        name: str,
+        parent: str,
+        joint: Joint | None = None,
+        joint_name: str | None = None,
+        placement: tuple[ArrayLike, ArrayLike] | None = None,
+        mass: float = 0.0,
+        com: ArrayLike = (0.0, 0.0, 0.0),
+        inertia: ArrayLike | None = None,
+        armature: ArrayLike = 0.0,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        effort: ArrayLike | None = None,
+        damping: ArrayLike = 0.0,
+        friction: ArrayLike = 0.0,
+        geometry: Iterable[Shape | tuple[Shape, Any]] = (),
+    ) -> RigidBodyModel:
+        """The robot with one more body: a payload or a tool, or what a joint moves.
+
+        Parameters
+        ----------
+        name : of the body, and of its frame
+        parent : one of `frame_names`, or "world"
+        joint : a joint of `dynamics.joints`; by default fixed, so that q and v remain as they are
+        joint_name : by default "<name>_joint"; without it a fixed joint has no frame
+        placement : (R, p), joint frame in the parent frame at zero motion, x_parent = R x + p; by default the identity
+        mass : kg
+        com : (3,) centre of mass in the body frame, m
+        inertia : (3, 3) about the centre of mass, body axes, kg m^2; by default zero, a point mass
+        armature, damping, friction : (nv,) or one number for every dof of the joint; not negative
+        lower, upper : (nq,), position limits, or one number where nq = nv; by default none
+        velocity, effort : (nv,) or one number for every dof; by default unlimited
+        geometry : shapes of the body for collisions and pictures, such as Sphere(0.1), or (shape, position (3,)), or
+            (shape, (R, p)) in the body frame
+
+        Raises
+        ------
+        ValueError
+            A name that is taken, an unknown parent, values out of range; the message names the body and argument.
+        TypeError
+            A joint that is none, a shape that is none.
+
+        Examples
+        --------
+        >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+        >>> box = dynamics.Box([0.05, 0.05, 0.1]), [0.0, 0.0, 0.1]
+        >>> loaded = robot.with_body("payload", "flange", mass=2.0, com=[0.0, 0.0, 0.1], geometry=[box])
+        >>> [geometry.name for geometry in loaded.geometries], round(loaded.total_mass - robot.total_mass, 9)
+        (['payload_0'], 2.0)
+        """
+        return _edits().with_body(
+            self, name, parent, joint, geometry, joint_name=joint_name, placement=placement, mass=mass, com=com,
+            inertia=inertia, armature=armature, lower=lower, upper=upper, velocity=velocity, effort=effort,
+            damping=damping, friction=friction,
+        )  # fmt: skip
 
     def locked(
         self, lock: Mapping[str, ArrayLike] | None = None, keep: Iterable[str] | None = None

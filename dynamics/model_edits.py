@@ -8,6 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from dynamics.builder import ModelBuilder, Placement
+from dynamics.geometry.geometry import shape_in_place
+from dynamics.geometry.shapes import Shape
 from dynamics.joints import Fixed, Joint
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.validation import as_items, as_kind, look_up
@@ -66,22 +68,14 @@ def lock_joints(
 
 
 def with_body(
-    model: RigidBodyModel, name: str, parent: str, joint: Joint | None = None, **parameters: Any
+    model: RigidBodyModel, name: str, parent: str, joint: Joint | None, geometry: Iterable[Any], **parameters: Any
 ) -> RigidBodyModel:
-    """The robot with one more body: a payload or a tool, or what a joint moves.
-
-    Parameters
-    ----------
-    model : RigidBodyModel
-    name : of the body, and of its frame
-    parent : one of `model.frame_names`, or "world"
-    joint : by default fixed
-    parameters : placement, mass, com, inertia, armature, limits, damping and friction, as `ModelBuilder.add_body`
-
-    Raises as `ModelBuilder.add_body`.
-    """
+    """The robot with one more body; see `RigidBodyModel.with_body`."""
     builder = builder_of(check_model(model))
     builder.add_body(name, parent, Fixed() if joint is None else joint, **parameters)
+    for i, item in enumerate(as_items("geometry", geometry, "shapes such as Sphere(0.1)")):
+        shape, place = (item, None) if isinstance(item, Shape) else shape_in_place(f"geometry[{i}]", item)
+        builder.add_geometry(name, shape, place)
     return builder.build()
 
 

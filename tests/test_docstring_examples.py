@@ -5,6 +5,7 @@ Examples take for granted `import numpy as np, dynamics, problems, trajopt` and 
 
 import doctest
 import inspect
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -21,10 +22,12 @@ USED_MOST = (
     "trajopt.CallableSystem", "trajopt.compare", "trajopt.animate", "trajopt.simulate", "trajopt.check_derivatives",
     "trajopt.waypoints", "dynamics.RigidBodySystem", "dynamics.load_urdf", "dynamics.load_robot",
     "dynamics.frame_placement", "dynamics.FrameTranslation", "dynamics.inverse_dynamics", "dynamics.ModelBuilder",
-    "dynamics.Revolute", "dynamics.Gait", "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium",
+    "dynamics.Revolute", "dynamics.Gait", "dynamics.inverse_kinematics", "dynamics.RigidBodyModel.with_body",
+    "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium",
     "rods.LegendreBasis", "rods.Circular", "problems.make", "problems.model_path",
 )  # fmt: skip
 """By uses in README.md, examples/ and tests/; and what a solve returns, which is hardly ever called by name."""
+METHODS = {"dynamics": ("RigidBodyModel.with_body",)}
 PACKAGES = {"trajopt": trajopt, "dynamics": dynamics, "rods": rods, "problems": problems}
 
 
@@ -32,8 +35,9 @@ def examples():
     """Name -> what the Examples of every public object say."""
     found = {}
     for package, module in PACKAGES.items():
-        for name in getattr(module, "__all__", ("make", "model_path", "names", "describe")):
-            text = inspect.getdoc(getattr(module, name)) or ""
+        names = getattr(module, "__all__", ("make", "model_path", "names", "describe"))
+        for name in (*names, *METHODS.get(package, ())):
+            text = inspect.getdoc(attrgetter(name)(module)) or ""
             if "\nExamples\n--------\n" in text:
                 found[f"{package}.{name}"] = text.split("\nExamples\n--------\n")[1]
     return found

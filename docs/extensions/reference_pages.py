@@ -59,7 +59,7 @@ SUBJECTS = (
         "Shapes of bodies, and which of them can meet.",
     ),
     Subject(
-        "algorithms", "Kinematics and dynamics", ("dynamics.algorithms", "dynamics.simd"),
+        "algorithms", "Kinematics and dynamics", ("dynamics.algorithms", "dynamics.ik", "dynamics.simd"),
         "Functions of a model, for one point or a batch of them.",
     ),
     Subject("derivatives", "Derivatives", ("dynamics.derivatives",), "First and second derivatives, and regressors."),

@@ -78,6 +78,21 @@ class Geometry(ByContent):
         return Geometry, tuple(self._parts().values())
 
 
+def shape_in_place(label: str, item: Any) -> tuple[Shape, Any]:
+    """A shape and its placement (R, p) from (shape, position (3,)) or (shape, (R, p)).
+
+    Raises TypeError for what is no such pair, ValueError for a position that is none; a rotation is not looked at.
+    """
+    if not isinstance(item, tuple) or len(item) != 2:
+        wanted = "a tuple (shape, position) or (shape, (R, p))"
+        raise TypeError(f"{label}: got {type(item).__name__}, expected {wanted}")
+    shape, place = item
+    as_kind(f"{label}: shape", shape, Shape, "a shape such as Sphere(0.1)")
+    if not isinstance(place, tuple) or len(place) != 2 or np.ndim(place[0]) == 0:
+        place = np.eye(3), as_array(f"{label}: position", place, (3,))
+    return shape, place
+
+
 def as_color(name: str, value: ArrayLike) -> tuple[float, float, float, float]:
     """Red, green, blue and opacity, each between 0 and 1; ValueError otherwise.  Opaque where only three are given."""
     rgba = as_array(name, value, (None,))

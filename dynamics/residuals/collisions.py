@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.configuration import neutral
 from dynamics.collisions.collision_geometry import collision_geometry, simplified
 from dynamics.collisions.collision_pairs import Disabled, collision_pairs
-from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.geometry import Geometry, shape_in_place
 from dynamics.geometry.shapes import Box, Shape
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.distance import Distance
 from dynamics.residuals.robot_residual import knots
-from dynamics.validation import as_array, as_flag, as_items, as_kind, as_whole_number
+from dynamics.validation import as_flag, as_items, as_whole_number
 
 Obstacle = Geometry | tuple[Shape, Any]
 
@@ -135,13 +135,7 @@ def _obstacles(given: Mapping[str, Obstacle] | Iterable[Obstacle], taken: set[st
     found = []
     for name, item in given.items():
         if not isinstance(item, Geometry):
-            if not isinstance(item, tuple) or len(item) != 2:
-                wanted = "a Geometry, or a tuple (shape, position) or (shape, (R, p))"
-                raise TypeError(f"obstacles: got {type(item).__name__} for {name!r}, expected {wanted}")
-            shape, place = item
-            as_kind(f"obstacles: shape of {name!r}", shape, Shape, "a shape such as Sphere(0.1)")
-            if not isinstance(place, tuple) or np.ndim(place[0]) == 0:
-                place = np.eye(3), as_array(f"obstacles: position of {name!r}", place, (3,))
+            shape, place = shape_in_place(f"obstacles[{name!r}]", item)
             item = Geometry(str(name), "world", -1, simplified(shape, "box"), place)
         if item.name in taken:
             raise ValueError(f"obstacles: there already is a shape named {item.name!r}, expected a new name")

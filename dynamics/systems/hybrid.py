@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,10 @@ from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem
-from dynamics.validation import as_array, as_flag, as_name, as_whole_number, check_time_step, unknown_name
+from dynamics.validation import as_array, as_flag, as_items, as_name, as_whole_number, check_time_step, unknown_name
+
+STRIKE = "impact of "
+"""What the names of impacts in front of phases begin with."""
 
 
 class HybridSystem(RobotSystem):
@@ -87,7 +90,7 @@ class HybridSystem(RobotSystem):
             if knots == 0 or (impacts and before is not None and not fixed <= before):
                 if held not in strikes:
                     strikes[held] = Impact(model, held, actuation, restitution, damping)
-                segments.append(Segment(f"impact of {name}" if knots else name, strikes[held], t, t + 1))
+                segments.append(Segment(STRIKE + name if knots else name, strikes[held], t, t + 1))
                 t += 1
             if knots == 0:
                 before = fixed | (before or set())
@@ -144,13 +147,54 @@ class HybridSystem(RobotSystem):
         part._put(segments)
         return part
 
-    def with_model(self, model: RigidBodyModel) -> HybridSystem:
-        """The same phases of another robot; see `RigidBodySystem.with_model`."""
+    def with_model(self, model: RigidBodyModel, phases: Iterable[str] | None = None) -> HybridSystem:
+        """The same phases of another robot, with the same joints and frames; or some of them, as those with a payload.
+
+        Parameters
+        ----------
+        model : RigidBodyModel, as `RigidBodySystem.with_model` takes it
+        phases : names of phases, which with the impacts that they begin with are of this robot; the others, limits,
+            pictures, `joint_inertias` and `model` remain as they are.  None: all of them
+
+        Raises
+        ------
+        ValueError : another number or kind of joints, a frame that is missing, an unknown phase; no phases, where some
+            have robots of their own already.
+        TypeError : what is no model, or no sequence of names.
+
+        Notes
+        -----
+        Velocities do not jump where the robot changes: what is taken up moves with it already.  Terms count the robot
+        that they were made for: a residual that masses enter, as `CenterOfMass`, is one for each robot, at the knots of
+        its phases; forces of contacts are refused at knots of another one.
+        """
+        if phases is not None:
+            return self._with_phases(model, as_items("phases", phases, "names of phases"))
+        if any(segment.system.model is not self.model for segment in self.segments):
+            own = [segment.name for segment in self.segments if segment.system.model is not self.model]
+            raise ValueError(
+                f"model: got one for all phases, but {', '.join(map(repr, own))} have a robot of their own; expected "
+                "system.with_model(model, phases=[...])"
+            )
         part = copy.copy(self)
         others = self._others(lambda system: system.with_model(model))
         places = dict(zip(self.contact_frames, self._contact_places, strict=True))
         RobotSystem.__init__(part, model, self.dt, others[0].system.actuation, places)
         part._put(others)
+        return part
+
+    def _with_phases(self, model: RigidBodyModel, phases: Sequence[str]) -> HybridSystem:
+        of = [segment.name.removeprefix(STRIKE) for segment in self.segments]
+        for name in phases:
+            if name not in of:
+                raise ValueError(f"phases: {unknown_name('phase', name, dict.fromkeys(of))}")
+        changed = [segment.system for segment, name in zip(self.segments, of, strict=True) if name in phases]
+        made = {system: system.with_model(model) for system in dict.fromkeys(changed)}
+        part = copy.copy(self)
+        part._put(
+            [segment._replace(system=made[segment.system]) if name in phases else segment
+             for segment, name in zip(self.segments, of, strict=True)]
+        )  # fmt: skip
         return part
 
     def _others(self, make: Callable[[Any], Any]) -> list[Segment]:
@@ -186,9 +230,11 @@ class HybridSystem(RobotSystem):
 
     @property
     def serves(self) -> tuple[Subject, ...]:
-        """As of `RigidBodySystem`, or of `Impact` at its knot alone; without contacts where these change."""
-        held = {segment.system.serves[2:] for segment in self.segments}
-        return self._serves + (held.pop() if len(held) == 1 else ())
+        """As of `RigidBodySystem`, or of `Impact` at its knot alone; without contacts where these change, and with what
+        another robot serves that all phases are of."""
+        first, *others = ({segment.system: segment.system.serves for segment in self.segments}).values()
+        shared = (subject for subject in first if all(subject in served for served in others))
+        return self._serves + tuple(subject for subject in shared if subject not in self._serves)
 
     def knots_in_contact(self, frame: str) -> np.ndarray:
         """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""
@@ -292,6 +338,8 @@ class HybridSystem(RobotSystem):
         """Which states a solve should start from, for `Solution.explain` to say where one began without."""
         floating = isinstance(self.model.joints[0], FreeFlyer)
         made = "xs_init=gait.states() of a dynamics.Gait" if floating else "xs_init=..."
+        if not self.contact_frames:
+            return f"states that pass near what is wanted, {made}"
         return f"states in which feet are where they are to be, {made}"
 
     def check_start(self, x0: ArrayLike) -> None:

@@ -73,6 +73,10 @@ def of_system(method):
     return lambda **given: getattr(system(), method)(**given)
 
 
+def of_phases(method):
+    return lambda **given: getattr(dynamics.HybridSystem(hopper(), 0.01, [("step", ["toe"], 3)]), method)(**given)
+
+
 Z = np.zeros(2)
 Q = arrays(2)
 INNER = arrays(4, finite=False)
@@ -80,6 +84,8 @@ X, XS, US = np.zeros(4), np.zeros((4, 4)), np.zeros((3, 2))
 SOLE, SOLES = (0.1, 0.05), (*arrays(2), (0.1, 0.0), (-0.1, 0.1))
 STANDING, LIFTS = np.tile(np.r_[np.zeros(6), 1.0, np.zeros(8)], (3, 1)), np.zeros((3, 1))
 QV = {"q": Z, "v": Z}
+BALLS = [dynamics.Geometry(f"ball {i}", "base", i, dynamics.Sphere(0.1)) for i in range(2)]
+OTHERS = dynamics.Distance(hopper(), [tuple(BALLS)])
 FUNCTIONS = {
     "neutral": {}, "inertial_parameters": {}, "random_configuration": {"rng": np.random.default_rng(0)},
     "integrate": {"q": Z, "dq": Z}, "difference": {"q0": Z, "q1": Z}, "mass_matrix": {"q": Z},
@@ -186,10 +192,21 @@ TABLE += [
             *([(n, [])] for n in (1.5, 0, -1, True, "3", None)),
         ),
     ),
-    *rows("inverse_kinematics", of_arm("inverse_kinematics"), {"q": Z, "targets": {"lower": np.zeros(3)}}, model=KINDS,
-          q=Q, targets=(*KINDS, "lower", {}, {"lower": "text"}, {"lower": np.zeros(2)}, {"nose": np.zeros(3)}, {3: 3})),
-    *rows("window", lambda **given: dynamics.HybridSystem(hopper(), 0.01, [("step", ["toe"], 3)]).window(**given),
-          {"start": 0, "stop": 2}, start=WHOLE, stop=WHOLE),
+    *rows(
+        "inverse_kinematics", of_arm("inverse_kinematics"), {"targets": {"lower": np.zeros(3)}}, model=KINDS,
+        targets=(
+            *KINDS, "lower", {}, {"nose": np.zeros(3)}, {3: 3}, *({"lower": place} for place in arrays(3)),
+            *({"lower": (2.0 * np.eye(3), end)} for end in (None, np.zeros(3))), {"lower": (np.eye(2), np.zeros(3))},
+            {"lower": (np.diag([1.0, 1.0, -1.0]), np.zeros(3))}, {"lower": (np.eye(3), "text")},
+        ),
+        q0=Q[1:], fixed=(*SEQUENCES, ["upper_joint", "lower_joint"]), limits=FLAGS,
+        avoid=(3.0, "text", THING, [None], [THING], dynamics.FrameTranslation(arm(), "lower", np.zeros(3)), OTHERS),
+        loops=(*SEQUENCES, [dynamics.LoopConstraint(hopper(), "base", "leg")]), tries=(*WHOLE, 0),
+        rng=(3, 1.5, "text", THING),
+    ),
+    *rows("window", of_phases("window"), {"start": 0, "stop": 2}, start=WHOLE, stop=WHOLE),
+    *rows("with_model", of_phases("with_model"), {"model": hopper(), "phases": ["step"]}, model=(*KINDS, arm()),
+          phases=SEQUENCES[1:]),
     *rows("Impact", dynamics.Impact, {"model": hopper()}, contacts=(*SEQUENCES, [])),
     *rows("step", of_system("step"), {"x": X, "u": Z}, x=arrays(4), u=Q),
     *rows("state", of_system("state"), {"q": Z}, q=Q, v=Q[1:]),

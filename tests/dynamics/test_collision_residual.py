@@ -126,9 +126,9 @@ def test_bad_input(arm):
     builder.add_body("bare", "world", Revolute("z"), mass=1.0, inertia=np.eye(3))
     for make, error, text in (
         (lambda: Collisions(builder.build()), ValueError, "model: got no shapes that can meet"),
-        (lambda: Collisions(arm, [Sphere(0.1)]), TypeError, "obstacles: got Sphere for 'obstacle_0', expected a"),
-        (lambda: Collisions(arm, {"a": (1.0, (0, 0, 0))}), TypeError, "obstacles: shape of 'a': got float"),
-        (lambda: Collisions(arm, {"a": (Sphere(0.1), (0, 0))}), ValueError, "obstacles: position of 'a'"),
+        (lambda: Collisions(arm, [Sphere(0.1)]), TypeError, r"obstacles\['obstacle_0'\]: got Sphere, expected a"),
+        (lambda: Collisions(arm, {"a": (1.0, (0, 0, 0))}), TypeError, r"obstacles\['a'\]: shape: got float"),
+        (lambda: Collisions(arm, {"a": (Sphere(0.1), (0, 0))}), ValueError, r"obstacles\['a'\]: position: got"),
         (lambda: Collisions(arm, {"tip": WALL["ball"]}), ValueError, "obstacles: there already is a shape named 'tip'"),
         (lambda: Collisions(arm, closest=0), ValueError, "closest: got 0"),
         (lambda: Collisions(arm, closest=2, along=np.zeros((3, 4))), ValueError, "along: got shape"),

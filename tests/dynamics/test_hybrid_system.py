@@ -3,6 +3,8 @@
 The robot is the project's quadruped in motion: two feet held, then four with an impact between, then flight.
 """
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -305,3 +307,120 @@ def test_errors_of_calls(rng):
         system.window(3, 9)
     with pytest.raises(ValueError, match="unknown frame in contact 'lf_fot'; did you mean 'lf_foot'"):
         system.knots_in_contact("lf_fot")
+
+
+# ------------------------------------------------------------------------------------------------ other robots
+def loaded(**options):
+    """The stance carries a load, and so does its impact."""
+    heavier = MODEL.with_body("load", "base", mass=5.0, com=(0.1, 0.02, 0.1), inertia=0.02 * np.eye(3))
+    return heavier, hybrid(**options).with_model(heavier, ["stance"])
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "rk4"])
+def test_phases_with_a_load(integrator, rng):
+    """Knot by knot what the systems of one robot each do, at every order; the same for forces and torques at rest."""
+    plain = hybrid(integrator=integrator)
+    heavier, system = loaded(integrator=integrator)
+    full = HybridSystem(heavier, DT, PHASES, integrator=integrator)
+    xs, us = motion(system, rng)
+    lam = rng.standard_normal((system.horizon, system.ndx))
+    carried = np.isin(np.arange(system.horizon), [2, 3, 4, 5])
+    there = np.where(carried[:, None], full.step(xs[:-1], us), plain.step(xs[:-1], us))
+    np.testing.assert_allclose(xs[1:], there, rtol=0, atol=1e-12)
+    assert np.abs(full.step(xs[:-1], us) - plain.step(xs[:-1], us))[carried].max() > 1e-3
+    pairs = zip(
+        (*system.linearize(xs, us), *system.hessian_products(xs, us, lam)),
+        (*full.linearize(xs, us), *full.hessian_products(xs, us, lam)),
+        (*plain.linearize(xs, us), *plain.hessian_products(xs, us, lam)), strict=True,
+    )  # fmt: skip
+    for got, heavy, light in pairs:
+        np.testing.assert_allclose(got, np.where(carried[:, None, None], heavy, light), rtol=1e-12, atol=1e-10)
+    x0, rows = xs[0], carried[:, None, None]
+    np.testing.assert_allclose(
+        system.quasi_static(x0), np.where(rows[..., 0], full.quasi_static(x0), plain.quasi_static(x0)), atol=1e-12
+    )
+    forces = [each.contact_forces(xs, us) for each in (system, full, plain)]
+    np.testing.assert_allclose(forces[0], np.where(rows, *forces[1:]), rtol=1e-12, atol=1e-9)
+    impulses = [each.contact_impulses(xs) for each in (system, full, plain)]
+    np.testing.assert_allclose(impulses[0], np.where(rows, *impulses[1:]), rtol=1e-12, atol=1e-12)
+
+
+def test_others_of_a_system_with_a_load(rng):
+    """Windows, finer steps and steps of free duration keep who carries what."""
+    heavier, system = loaded()
+    full = HybridSystem(heavier, DT, PHASES)
+    xs, us = motion(system, rng)
+    np.testing.assert_array_equal(system.window(2, 6).step(xs[2:6], us[2:6]), full.window(2, 6).step(xs[2:6], us[2:6]))
+    assert [segment.system.model is MODEL for segment in system.refined(2).segments] == [True, False, False, True]
+    held = np.hstack([us, np.full((system.horizon, 1), DT)])
+    np.testing.assert_allclose(system.timed().step(xs[:-1], held), xs[1:], rtol=0, atol=1e-12)
+    whole = pickle.loads(pickle.dumps(hybrid())).with_model(heavier)
+    np.testing.assert_array_equal(whole.step(xs[:-1], us), full.step(xs[:-1], us))
+    copied = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(copied.step(xs[:-1], us), system.step(xs[:-1], us))
+    back = system.with_model(MODEL, ["stance"])
+    np.testing.assert_array_equal(back.step(xs[:-1], us), hybrid().step(xs[:-1], us))
+    report = trajopt.check_derivatives(system, x=xs[:-1], u=us)
+    assert report.ok, str(report)
+
+
+def test_terms_where_a_robot_carries_a_load():
+    """Those of the load's robot hold where it is carried, those of places anywhere, forces of another robot nowhere."""
+    heavier, system = loaded()
+    x0 = np.r_[standing(), np.zeros(MODEL.nv)]
+    stance = system.segments[2].system
+
+    def term(residual, at):
+        return trajopt.ResidualCost(residual, 1.0, at=at)
+
+    for residual, knots in (
+        (dynamics.FrameTranslation(MODEL, FEET[0], np.zeros(3)), slice(0, 7)),
+        (dynamics.CenterOfMass(heavier, np.zeros(3)), slice(3, 6)),
+        (dynamics.ContactForce(stance, None), slice(3, 6)),
+    ):
+        trajopt.Problem(system, x0, system.horizon, [trajopt.ControlCost(1.0), term(residual, knots)])
+    plain = hybrid().segments[2].system
+    for residual, knots in (
+        (dynamics.CenterOfMass(heavier, np.zeros(3)), slice(0, 7)),
+        (dynamics.ContactForce(plain, None), slice(3, 6)),
+    ):
+        with pytest.raises(ValueError, match=r"was made for .*, not for"):
+            trajopt.Problem(system, x0, system.horizon, [trajopt.ControlCost(1.0), term(residual, knots)])
+
+
+def test_a_plan_with_a_load_is_simulated_with_it(rng):
+    """As it is; with another robot only if that is said of phases."""
+    builder = dynamics.ModelBuilder()
+    builder.add_body("arm", "world", dynamics.Revolute("y"), mass=1.0, com=(0.5, 0.0, 0.0), inertia=0.01 * np.eye(3))
+    arm = builder.build()
+    heavier = arm.with_body("load", "arm", placement=(np.eye(3), (1.0, 0.0, 0.0)), mass=0.5)
+    phases = [("free", [], 10), ("carry", [], 10)]
+    plain = HybridSystem(arm, DT, phases, actuation=None, integrator="rk4")
+    system, x0 = plain.with_model(heavier, ["carry"]), np.zeros(2)
+    goal = trajopt.StateCost(system, [0.3, 0.0], 100.0, at="terminal")
+    problem = trajopt.Problem(system, x0, 20, [trajopt.ControlCost(1e-2), goal], us_init="quasi_static")
+    plan = trajopt.DDP().solve(problem)
+    assert plan.converged
+    still = system.quasi_static(x0)[:, 0]  # half a kilogram at a metre
+    np.testing.assert_allclose(still, np.repeat([-0.5 * 9.81, -9.81], 10), rtol=1e-12)
+    exact = trajopt.simulate(plan, dt=1e-3, policy="open loop")
+    wrong = trajopt.simulate(plan, system=plain, dt=DT, policy="open loop")
+    assert exact.largest_deviation.max() < 1e-4 < 0.1 < wrong.largest_deviation.max()
+    with pytest.raises(ValueError, match="model: got one for all phases, but 'carry' have"):
+        trajopt.simulate(plan, model=heavier)
+    assert "feet" not in system.start_advice and "feet" in hybrid().start_advice
+
+
+def test_phases_of_other_robots_that_are_none():
+    heavier, system = loaded()
+    other = dynamics.ModelBuilder()
+    other.add_body("rod", "world", dynamics.Revolute("y"), mass=1.0, com=(0.0, 0.0, -0.5))
+    for call, error, message in (
+        (lambda: system.with_model(heavier), ValueError, "model: got one for all phases, but 'impact of stance'"),
+        (lambda: system.with_model(heavier, ["stanse"]), ValueError, "phases: unknown phase 'stanse'; did you mean"),
+        (lambda: system.with_model(heavier, "stance"), TypeError, "phases: got str, expected a sequence of names"),
+        (lambda: system.with_model(other.build(), ["stance"]), ValueError, "model: got 1 joints, expected the"),
+        (lambda: system.with_model(3, ["stance"]), TypeError, "model: got int"),  # pyright: ignore[reportArgumentType]
+    ):
+        with pytest.raises(error, match=message):
+            call()

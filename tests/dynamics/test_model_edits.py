@@ -1,5 +1,7 @@
 """Robots made of others: joints locked, payloads, several in one model."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,9 @@ from dynamics.model_edits import builder_of
 from tests.reference.random_robots import KINDS, random_inertia, random_rotation, random_states, random_tree
 from tests.tolerances import IDENTITY, relative_error
 
+BALL = dynamics.Sphere(0.1)
+TURNED = BALL, (np.ones((3, 3)), np.zeros(3))
+NO_SHAPES = (BALL, "ball", None, [None], [1.0], [(BALL,)], [(1.0, (0.0, 0.0, 0.0))])
 TREE = list(KINDS), [-1, 0, 1, 1, 3, 4, -1]
 
 
@@ -103,6 +108,38 @@ def test_a_payload_weighs_what_its_points_weigh(tree, rng):
     assert model.total_mass == pytest.approx(tree.total_mass + 1.7)
 
 
+def test_a_payload_with_shapes_is_seen(rng):
+    """By collisions at once, in its place, as by a builder and its shapes."""
+    arm = ModelBuilder()
+    arm.add_body("arm", "world", Revolute("y"), mass=1.0, inertia=0.1 * np.eye(3))
+    arm.add_frame("tip", "arm", (np.eye(3), [1.0, 0.0, 0.0]))
+    arm.add_geometry("arm", dynamics.Sphere(0.1))
+    arm = arm.build()
+    R, p = random_rotation(rng), rng.normal(size=3)
+    block, at = dynamics.Box([0.1, 0.2, 0.3]), (random_rotation(rng), rng.normal(size=3))
+    shapes = [dynamics.Sphere(0.05), (dynamics.Sphere(0.02), [0.0, 0.0, 0.3]), (block, at)]
+    loaded = arm.with_body("payload", "tip", placement=(R, p), mass=2.0, geometry=shapes)
+    written = builder_of(arm)
+    written.add_body("payload", "tip", Fixed(), placement=(R, p), mass=2.0)
+    written.add_geometry("payload", shapes[0])
+    written.add_geometry("payload", dynamics.Sphere(0.02), (np.eye(3), [0.0, 0.0, 0.3]))
+    written.add_geometry("payload", block, at)
+    assert loaded.geometries == written.build().geometries
+    assert [shape.name for shape in loaded.geometries] == ["arm_0", "payload_0", "payload_1", "payload_2"]
+    ball = [1.0, 0.0, 0.0] + p + [0.5, 0.0, 0.0]
+    avoid = dynamics.Collisions(loaded, {"ball": (dynamics.Sphere(0.1), ball)}, smoothing=0.0)
+    at_once = dict(zip(avoid.component_names, avoid.distances(np.zeros((1, 2)))[0], strict=True))
+    assert at_once["payload_0 - ball"] == pytest.approx(0.5 - 0.15)
+
+
+def test_with_body_takes_what_a_builder_takes():
+    """One by one, for `help`, with the same defaults."""
+    here, there = (inspect.signature(f).parameters for f in (dynamics.RigidBodyModel.with_body, ModelBuilder.add_body))
+    assert list(here) == [*there, "geometry"]
+    assert all(here[name].default == there[name].default for name in there if name != "joint")
+    assert all(f"{name}" in (dynamics.RigidBodyModel.with_body.__doc__ or "") for name in here if name != "self")
+
+
 def gripper(builder, parent, prefix="", placement=None):
     """A base that is fixed, and a finger."""
     rng = np.random.default_rng(7)
@@ -179,6 +216,8 @@ def test_contradictions_are_refused(tree):
         (lambda: tree.with_body("tip", "body 0", mass=1.0), "there already is a frame 'tip'"),
         (lambda: tree.with_body("tool", "tipp", mass=1.0), "did you mean 'tip'"),
         (lambda: tree.with_body("tool", "tip", mass=-1.0), "mass: got -1"),
+        (lambda: tree.with_body("tool", "tip", geometry=[(BALL, (0, 0))]), r"geometry\[0\]: position: got shape"),
+        (lambda: tree.with_body("tool", "tip", geometry=[BALL, TURNED]), "geometry 'tool_1': placement: .* expected"),
         (lambda: combine({}), "got none"),
         (lambda: combine({"a": hand, "b": other}), "gravity differs"),
         (lambda: combine({"a": hand}, {"b": (np.eye(3), np.zeros(3))}), "unknown label in placements 'b'"),
@@ -191,6 +230,7 @@ def test_contradictions_are_refused(tree):
         lambda: tree.locked(["body 0_joint"]),
         lambda: tree.locked(keep="body 0_joint"),
         lambda: combine([hand]),
+        *(lambda shapes=shapes: tree.with_body("tool", "tip", geometry=shapes) for shapes in NO_SHAPES),
         lambda: combine({"a": 3}),
         lambda: builder_of(tree).add_model(hand, prefix=3),
     ):

@@ -22,7 +22,7 @@ NAMES = """
     PointContact RigidContact ContactSet contact_dynamics contact_dynamics_derivatives contact_dynamics_hessian
     contact_impulse contact_impulse_derivatives contact_impulse_hessian
     parameter_derivatives inverse_dynamics_regressor inertial_parameters with_inertial_parameters
-    RigidBodySystem HybridSystem Impact Gait inverse_kinematics
+    RigidBodySystem HybridSystem Impact Gait inverse_kinematics InverseKinematics
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
     Collisions ContactForce Distance FrictionCone WrenchCone CenterOfPressure ZeroMomentPoint SupportPolygon
     zero_moment_point JointAccelerationSystem JointTorques

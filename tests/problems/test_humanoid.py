@@ -6,6 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics.algorithms.reach import reach
 from problems import humanoid_reach, humanoid_stand
 from problems.humanoid_model import FEET, HANDS, SOLE, humanoid, standing, walker
 from trajopt.plotting.scene import bodies_at
@@ -84,8 +85,8 @@ def test_legs_reach_their_footholds(rng):
     robot = walker()
     q = np.tile(robot.standing, (5, 1))
     feet = {foot: place + rng.uniform([-0.04, -0.04, 0.01], 0.04, (5, 3)) for foot, place in robot.footholds().items()}
-    targets = {foot: (np.eye(3), place) for foot, place in feet.items()}
-    bent = dynamics.inverse_kinematics(robot.model, q, targets)
+    targets = {foot: (np.tile(np.eye(3), (5, 1, 1)), place) for foot, place in feet.items()}
+    bent, _ = reach(robot.model, q, targets)
     assert np.array_equal(bent[:, :7], q[:, :7]) and np.array_equal(bent[:, 19:], q[:, 19:])
     for foot, place in feet.items():
         R, p = dynamics.frame_placement(robot.model, bent, foot)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import dynamics
 import problems
 import trajopt
+from dynamics.algorithms.reach import reach
 from experiments.ilqr_vs_ddp.starts import controls
 from experiments.ilqr_vs_ddp.study import settled
 from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility
@@ -41,7 +42,7 @@ def test_legs_reach_their_feet(rng):
     model, K = quadruped(), 5
     q = np.tile(standing(), (K, 1))
     feet = {f: dynamics.frame_placement(model, q, f).p + rng.uniform(-0.04, 0.04, (K, 3)) for f in FEET}
-    bent = dynamics.inverse_kinematics(model, q, feet)
+    bent, _ = reach(model, q, {foot: (None, place) for foot, place in feet.items()})
     assert np.array_equal(bent[:, :7], q[:, :7])
     for foot, place in feet.items():
         assert np.abs(dynamics.frame_placement(model, bent, foot).p - place).max() < 1e-12

@@ -150,6 +150,9 @@ def results():
     ]  # fmt: skip
     plan = [(5, ()), (9, ("lf_foot",)), (5, ())]
     gait = dynamics.Gait(quadruped(), standing(), FEET, plan, (0.05, 0.0, 0.0), 0.03, 0.01)
+    far, still = {FEET[0]: [0.0, 0.0, -9.0]}, ["floating_base"]
+    posture = dynamics.inverse_kinematics(quadruped(), far, standing(), fixed=still, tries=1)
+    pairs += [(posture, f"missed='{FEET[0]} by {posture.missed[FEET[0]].distance:.3g} m'")]
     pairs += [(gait, "20 knots"), (gait.swings[0], "start=5"), (gait.friction_cones(0.6)[0], "name='friction of")]
     return {type(result): (result, number) for result, number in pairs}
 

@@ -1,6 +1,8 @@
-"""Inverse kinematics: the configurations at which frames are where they are wanted.
+"""Legs that bend for their feet to be somewhere: frames brought to their places, each by the joints that move it alone.
 
-Newton's method, e being what is missing, a position and perhaps a small rotation in world axes,
+A floating base stays where it is, and so do joints that move two of the frames; limits of joints are not looked at,
+which `dynamics.ik` does.  For a batch of configurations Newton's method, e being what is missing, a position and
+perhaps a small rotation in world axes,
 
     J dq = e                                J: of the joints that move this frame alone, square
     dq = J' (J J')^-1 e                     more joints than rows: the shortest step
@@ -17,83 +19,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import frame_jacobian, frame_placement
 from dynamics.joints import FreeFlyer
-from dynamics.model import RigidBodyModel, check_model
-from dynamics.validation import as_array, as_name, check_configuration, unknown_name
+from dynamics.model import RigidBodyModel
 
 NEWTON_STEPS, DAMPED_STEPS = 8, 100
 CLOSE, REACHED = 1e-10, 1e-6
 """What may be missing after Newton's steps, and at the end, m or rad."""
 LONGEST = 1.0
 """Longest step of a joint, rad or m: from the next one on it may be another knee."""
-
-
-def inverse_kinematics(model: RigidBodyModel, q: ArrayLike, targets: Mapping[str, ArrayLike | tuple]) -> np.ndarray:
-    """The configurations near q at which frames are at their targets, each by the joints that move it alone.
-
-    A floating base stays where it is, and so do joints that move two of the frames: with the feet of a robot as frames,
-    its legs bend.  Legs may have any number of joints; limits of joints are not looked at.
-
-    Parameters
-    ----------
-    model : RigidBodyModel
-    q : (nq,) or (K, nq), where to begin
-    targets : mapping of frames to places
-        A place is a position (3,) or (K, 3), m, world axes, or (R, p) with a rotation (3, 3) or (K, 3, 3), too.
-
-    Returns
-    -------
-    q : (nq,) or (K, nq); frames are within 1e-6 m and rad of their targets
-
-    Raises
-    ------
-    ValueError : an unknown frame, a wrong shape, a frame that no joint moves alone; a target out of reach, with the
-        frame, the row of q and how far off it is.
-    TypeError : targets that are no mapping.
-
-    Examples
-    --------
-    >>> from problems.quadruped_model import FEET, quadruped, standing
-    >>> robot, q = quadruped(), standing()
-    >>> feet = {foot: dynamics.frame_placement(robot, q, foot).p for foot in FEET}
-    >>> q[2] -= 0.05                                       # the base, 5 cm down
-    >>> crouching = dynamics.inverse_kinematics(robot, q, feet)
-    >>> print(np.round(crouching[7:10], 2))                # the first leg bends for its foot to stay
-    [ 0.    0.94 -1.87]
-    """
-    check_model(model)
-    rows, single = check_configuration(model, q)
-    if not isinstance(targets, Mapping) or not targets:
-        raise TypeError(f"targets: got {type(targets).__name__}, expected a mapping of frames to places")
-    places = {frame: _place(model, frame, place, len(rows)) for frame, place in targets.items()}
-    found, missing = reach(model, rows, places)
-    for frame, errors in missing.items():
-        if errors.max(initial=0.0) > REACHED:
-            k = int(errors.argmax())
-            where = "" if single else f" in row {k}"
-            raise ValueError(f"targets: frame {frame!r} does not reach its place{where}, {errors[k]:.3g} m or rad away")
-    return found[0] if single else found
-
-
-def _place(model: RigidBodyModel, frame: str, place, K: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Rotations (K, 3, 3), or None, and positions (K, 3)."""
-    if as_name("targets", frame) not in model.frames:
-        raise ValueError(f"targets: {unknown_name('frame', frame, model.frames)}")
-    where = f"targets[{frame!r}]"
-    R, p = place if isinstance(place, tuple) and len(place) == 2 else (None, place)
-    p = as_array(where, p)
-    if p.shape not in ((3,), (K, 3)):
-        raise ValueError(f"{where}: got shape {p.shape}, expected (3,) or ({K}, 3)")
-    if R is not None:
-        R = as_array(where, R)
-        if R.shape not in ((3, 3), (K, 3, 3)):
-            raise ValueError(f"{where}: got a rotation of shape {R.shape}, expected (3, 3) or ({K}, 3, 3)")
-        R = np.broadcast_to(R, (K, 3, 3))
-    return R, np.broadcast_to(p, (K, 3))
 
 
 def reach(

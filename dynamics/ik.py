@@ -1,0 +1,455 @@
+"""Inverse kinematics: a configuration at which frames are where they are wanted.
+
+Coordinates y are one number per degree of freedom: angles, displacements, and of free and spherical joints the rotation
+vector w from where they begin, R = R_0 exp(w).  With e the distances of frames from their places, positions (m) and
+rotation vectors (rad), and c what has to hold anyway, gaps of loops, sums of coupled joints and what is missing where
+limits of residuals are passed, max(0, lower - r) and max(0, r - upper),
+
+    1.   min  |e|^2 + W_1^2 |c|^2 + eps_1^2 |y - y_0|^2    lower <= y <= upper      from y_0, or a random start
+    2.   min  |e|^2 + W_2^2 |c|^2 + eps_2^2 |y - y_1|^2    lower <= y <= upper      from the first's y_1, if e is small
+    3.   min  |c|^2 + eps_2^2 |y - y_2|^2                  lower <= y <= upper      where targets are out of reach
+
+are nonlinear least squares within bounds [Branch, Coleman and Li 1999; scipy's `trf`] with exact Jacobians.  Of all
+configurations that do, the small eps_1 chooses one close to y_0; the second, with a much smaller one about where it
+begins, takes back the little that this costs, and the third what targets out of reach pull open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+from dynamics.algorithms.configuration import neutral, random_configuration
+from dynamics.contacts.loop_constraint import LoopConstraint
+from dynamics.contacts.loop_motion import loop_gap, pair_motion
+from dynamics.joints import FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.printed import in_brief
+from dynamics.residuals.frame_rotation import FrameRotation
+from dynamics.residuals.frame_translation import FrameTranslation
+from dynamics.residuals.robot_residual import RobotResidual
+from dynamics.validation import (
+    as_array,
+    as_flag,
+    as_items,
+    as_kind,
+    as_name,
+    as_placement,
+    as_whole_number,
+    check_configuration,
+    unknown_name,
+)
+
+REACHED = 1e-6
+"""Distance, m, and angle, rad, at which a frame counts as in its place, and what else may be missing."""
+NEAR_START, NEAR_BEFORE = 1e-3, 1e-6
+"""eps_1 and eps_2: what a joint's change of one rad or m counts, as a miss of so much."""
+HOLDING, HELD = 30.0, 1e4
+"""W_1 and W_2."""
+SMALL = 3e-2
+"""Norm of e, of first solves, from which second ones begin."""
+NEARER = 0.99
+"""Share of what another start has left that counts as better."""
+LARGEST = 1e9
+"""Largest entry of positions and of q0, m or rad, for squares that do not overflow."""
+EVALUATIONS = 100
+"""Of a solve, at most."""
+
+
+class Miss(NamedTuple):
+    """What a target, a loop, a coupling or a limit is missed by: a distance, m or as the row has it, and an angle."""
+
+    distance: float
+    angle: float = 0.0
+
+    def __str__(self) -> str:
+        sizes = {"m": self.distance, "rad": self.angle}
+        return " and ".join(f"{size:.3g} {unit}" for unit, size in sizes.items() if size > REACHED)
+
+    def __repr__(self) -> str:
+        return f"Miss({self})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InverseKinematics:
+    """What `inverse_kinematics` found.
+
+    Attributes
+    ----------
+    q : (nq,), the configuration
+    reached : True if nothing is missed by more than 1e-6 m or rad
+    missed : mapping of names to (distance, angle), m and rad: frames that are not at their places, loops that are open
+        ("frame1 - frame2"), couplings ("joint - joint") and rows of `avoid` ("shape - shape") that do not hold; empty
+        where all is reached
+    tries : starts that it took
+    """
+
+    q: np.ndarray
+    reached: bool
+    missed: dict[str, Miss]
+    tries: int
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{name} by {miss}" for name, miss in self.missed.items())
+        return in_brief(self, "tries", "q", reached=self.reached, **({"missed": words} if words else {}))
+
+
+def inverse_kinematics(
+    model: RigidBodyModel,
+    targets: Mapping[str, ArrayLike | tuple],
+    q0: ArrayLike | None = None,
+    *,
+    fixed: Iterable[str] = (),
+    limits: bool = True,
+    avoid: RobotResidual | Iterable[RobotResidual] | None = None,
+    loops: Sequence[LoopConstraint] = (),
+    tries: int = 20,
+    rng: np.random.Generator | None = None,
+) -> InverseKinematics:
+    """A configuration at which frames are at their targets, within the limits of joints and near q0.
+
+    Loops and couplings of the model are closed, joints that follow others follow.  Where targets leave freedom, the
+    configuration is close to q0, by the sum of squares of how far joints move, rad and m.  Where a start ends short of
+    the targets, others are drawn; what is missed in the end is said, not raised, and is least by the sum of its squares
+    over all targets, m and rad, with loops and couplings closed.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    targets : mapping of names of frames to places in the world
+        A place is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation alone.
+    q0 : (nq,), where to begin and to stay near; by default the neutral configuration, moved into the limits
+    fixed : names of joints that stay as in q0, such as a floating base, which moves unless it is named here
+    limits : whether joints stay within `lower_position` and `upper_position`; fixed joints are where they are, and
+        quaternions have no limits
+    avoid : a residual of the robot's state, or several, with `lower` and `upper`, such as `Collisions`, whose rows are
+        held between these
+    loops : `LoopConstraint` to be closed beside the model's own
+    tries : starts at most, q0 and random configurations; free joints begin where they are in q0 every time
+    rng : numpy.random.Generator that draws them; by default the same ones every time
+
+    Returns
+    -------
+    InverseKinematics : q, reached, missed, tries; q is the best of all tries where none reaches the targets
+
+    Raises
+    ------
+    ValueError : an unknown frame or joint, a wrong shape, what is no rotation, a quaternion that is none, limits that
+        cross, entries of more than 1e9, residuals or loops of another model, no joint left to move.
+    TypeError : targets that are no mapping, a residual without limits or with controls, no generator.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> found = dynamics.inverse_kinematics(robot, {"tool": [0.4, 0.5, 0.3]}, q0=[0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
+    >>> found.reached, dynamics.frame_placement(robot, found.q, "tool").p.round(6)
+    (True, array([0.4, 0.5, 0.3]))
+    >>> dynamics.inverse_kinematics(robot, {"tool": [0.4, 0.5, 3.0]}).missed["tool"].distance > 1.0
+    True
+    """
+    check_model(model)
+    rng = np.random.default_rng(0) if rng is None else rng
+    as_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    tries = as_whole_number("tries", tries, 1)
+    places = _places(model, targets)
+    held = _residuals(model, avoid)
+    closed = _loops(model, loops)
+    lower, upper = _limits(model, as_flag("limits", limits))
+    if q0 is None:
+        q = np.clip(neutral(model), lower, upper)
+    else:
+        q = _not_huge("q0", as_array("q0", q0, (model.nq,)).copy())
+        check_configuration(model, q, "q0")
+    chart = _Chart(model, q, lower, upper, fixed)
+    rows = _Rows(chart, places, held, closed)
+    best, cost, count = chart.start, np.inf, 0
+    for count in range(1, tries + 1):
+        begin = chart.start if count == 1 else chart.drawn(rng)
+        y = rows.solve(begin, HOLDING, NEAR_START, chart.start)
+        if np.linalg.norm(rows.of_targets(y)) < SMALL:
+            y = rows.solve(y, HELD, NEAR_BEFORE, y)
+        left = float(np.linalg.norm(np.concatenate([rows.of_targets(y), HOLDING * rows.of_the_rest(y)])))
+        if left < NEARER * cost:
+            best, cost = y, left
+        if not rows.missed(best):
+            break
+    if rows.missed(best):
+        best = rows.solve(best, HELD, NEAR_BEFORE, best)
+        if rows.of_the_rest(best).size:
+            best = rows.solve(best, 1.0, NEAR_BEFORE, best, targets=False)
+    missed = rows.missed(best)
+    return InverseKinematics(chart.configuration(best), not missed, missed, count)
+
+
+class _Chart:
+    """Coordinates y (nv,) of configurations, about q0 (nq,), and those of them that may move, z = y[free]."""
+
+    def __init__(
+        self, model: RigidBodyModel, q0: np.ndarray, lower: np.ndarray, upper: np.ndarray, fixed: Iterable[str]
+    ) -> None:
+        self.model, self.q0 = model, q0
+        self.turns: list[tuple[int, int]] = []  # where quaternions begin in q, rotation vectors in y
+        self.planes: list[tuple[int, int]] = []  # where planar joints do
+        self.bases: list[tuple[int, int]] = []  # where positions of free joints do
+        self.angles: list[int] = []  # entries of y of revolute joints
+        plain_q, plain_v = [], []  # entries of q that are entries of y
+        for joint, i, k in zip(model.joints, model.q_index, model.v_index, strict=True):
+            if joint.code == SPHERICAL:
+                self.turns.append((i, k))
+                continue
+            if joint.code == FREE_FLYER:
+                self.turns.append((i + 3, k + 3))
+                self.bases.append((i, k))
+            elif joint.code == PLANAR:
+                self.planes.append((i, k))
+            elif joint.code == REVOLUTE:
+                self.angles.append(k)
+            count = 3 if joint.code == FREE_FLYER else joint.nq
+            plain_q += range(i, i + count)
+            plain_v += range(k, k + count)
+        self.plain_q, self.plain_v = np.array(plain_q, dtype=int), np.array(plain_v, dtype=int)
+        y, self.lower, self.upper = self.coordinates(q0), np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+        self.lower[self.plain_v], self.upper[self.plain_v] = lower[self.plain_q], upper[self.plain_q]
+        free = np.ones(model.nv, dtype=bool)
+        for name in as_items("fixed", fixed, "names of joints"):
+            if name not in model.joint_names:
+                raise ValueError(f"fixed: {unknown_name('joint', name, model.joint_names)}")
+            i = model.joint_index(name)
+            free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
+        self.start = np.where(free, np.clip(y, self.lower, self.upper), y)
+        self.free = np.flatnonzero(free & (self.lower < self.upper))
+        if not self.free.size:
+            raise ValueError(f"fixed: got {fixed!r}, expected a joint that may move, got none within its limits")
+
+    def coordinates(self, q: np.ndarray) -> np.ndarray:
+        """y of q (nq,); rotation vectors are at most pi long."""
+        y = np.zeros(self.model.nv)
+        y[self.plain_v] = q[self.plain_q]
+        for i, k in self.turns:
+            begin, now = (Rotation.from_quat(x[i : i + 4]) for x in (self.q0, q))
+            y[k : k + 3] = (begin.inv() * now).as_rotvec()
+        return y
+
+    def configuration(self, y: np.ndarray) -> np.ndarray:
+        """q (nq,) of y; quaternions that do not move are those of q0."""
+        q = self.q0.copy()
+        q[self.plain_q] = y[self.plain_v]
+        for i, k in self.turns:
+            if y[k : k + 3].any():
+                turn = Rotation.from_quat(self.q0[i : i + 4]) * Rotation.from_rotvec(y[k : k + 3])
+                q[i : i + 4] = turn.as_quat()
+        return q
+
+    def drawn(self, rng: np.random.Generator) -> np.ndarray:
+        """A random start; free joints, and what is fixed, are where they begin."""
+        y, drawn = self.start.copy(), self.coordinates(random_configuration(self.model, rng))
+        for _, k in self.bases:
+            drawn[k : k + 6] = y[k : k + 6]
+        for k in self.angles:  # the turn nearest to the start's
+            near = drawn[k] - 2.0 * np.pi * np.round((drawn[k] - y[k]) / (2.0 * np.pi))
+            drawn[k] = near if self.lower[k] <= near <= self.upper[k] else drawn[k]
+        y[self.free] = np.clip(drawn, self.lower, self.upper)[self.free]
+        return y
+
+    def velocities(self, y: np.ndarray) -> np.ndarray:
+        """V (nv, nv) of v = V dy/dt: the tangent's map, by which Jacobians along it become those by y."""
+        V = np.eye(self.model.nv)
+        for _, k in self.planes:
+            c, s = np.cos(y[k + 2]), np.sin(y[k + 2])
+            V[k : k + 2, k : k + 2] = [[c, s], [-s, c]]
+        for i, k in self.bases:
+            turn = Rotation.from_quat(self.q0[i + 3 : i + 7]) * Rotation.from_rotvec(y[k + 3 : k + 6])
+            V[k : k + 3, k : k + 3] = turn.as_matrix().T
+        for _, k in self.turns:
+            V[k : k + 3, k : k + 3] = _right_jacobian(y[k : k + 3])
+        return V
+
+
+def _right_jacobian(w: np.ndarray) -> np.ndarray:
+    """J of the angular velocity J dw/dt, in its own axes, of exp(w): 1 - (1 - cos t)/t^2 w^ + (t - sin t)/t^3 w^2."""
+    t = float(np.linalg.norm(w))
+    W = np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+    half = 0.5 * np.sinc(0.5 * t / np.pi) ** 2
+    third = 1.0 / 6.0 - t * t / 120.0 if t < 1e-2 else (t - np.sin(t)) / t**3
+    return np.eye(3) - half * W + third * W @ W
+
+
+class _Rows:
+    """The rows e and c, and their Jacobians, as functions of the coordinates of a chart."""
+
+    def __init__(
+        self,
+        chart: _Chart,
+        places: dict[str, list[RobotResidual]],
+        held: list[RobotResidual],
+        loops: list[LoopConstraint],
+    ) -> None:
+        self.chart, self.places, self.held, self.loops = chart, places, held, loops
+        self.couplings = list(chart.model.couplings)
+
+    def of_targets(self, y: np.ndarray) -> np.ndarray:
+        """e."""
+        return self._targets(self.chart.configuration(y))[0]
+
+    def of_the_rest(self, y: np.ndarray) -> np.ndarray:
+        """c."""
+        return self._rest(self.chart.configuration(y))[0]
+
+    def at(self, y: np.ndarray, weight: float, targets: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """[e; weight c], without e where targets do not count, and its Jacobian by the coordinates that may move."""
+        q, V = self.chart.configuration(y), self.chart.velocities(y)[:, self.chart.free]
+        c, J = self._rest(q)
+        r, J = weight * c, weight * J
+        if targets:
+            e, J_e = self._targets(q)
+            r, J = np.concatenate([e, r]), np.concatenate([J_e, J])
+        return r, J @ V
+
+    def solve(self, y: np.ndarray, weight: float, near: float, about: np.ndarray, targets: bool = True) -> np.ndarray:
+        """y of least |e|^2 + weight^2 |c|^2 + near^2 |y - about|^2, without e where targets do not count."""
+        chart, free, y = self.chart, self.chart.free, y.copy()
+        known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+
+        def rows(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            if z.tobytes() not in known:
+                y[free] = z
+                r, J = self.at(y, weight, targets)
+                known.clear()
+                known[z.tobytes()] = (
+                    np.concatenate([r, near * (z - about[free])]), np.concatenate([J, near * np.eye(free.size)])
+                )  # fmt: skip
+            return known[z.tobytes()]
+
+        tolerance = 1e-8 if near == NEAR_START else 1e-14
+        y[free] = least_squares(
+            lambda z: rows(z)[0], y[free], lambda z: rows(z)[1], (chart.lower[free], chart.upper[free]), method="trf",
+            ftol=tolerance, xtol=tolerance, gtol=1e-12, max_nfev=EVALUATIONS,
+        ).x  # fmt: skip
+        return chart.coordinates(chart.configuration(y))
+
+    def missed(self, y: np.ndarray) -> dict[str, Miss]:
+        """What is missed by more than `REACHED`."""
+        q, found = self.chart.configuration(y), {}
+        x = self._state(q)
+        for frame, residuals in self.places.items():
+            sizes = {type(r): float(np.linalg.norm(r.evaluate(x))) for r in residuals}
+            found[frame] = Miss(*sizes.values()) if len(sizes) == 2 else _alone(residuals[0], *sizes.values())
+        for loop in self.loops:
+            found[loop.frame] = Miss(*loop_gap(self.chart.model, q, loop))
+        for coupling, row in zip(self.couplings, self._coupled(q)[0], strict=True):
+            names, full = [joint for joint, _ in coupling.joints], self.chart.model.full
+            turns = full.joints[full.joint_index(names[0])].code == REVOLUTE
+            found[" - ".join(names)] = Miss(0.0, abs(float(row))) if turns else Miss(abs(float(row)))
+        for residual in self.held:
+            names = getattr(residual, "component_names", None) or [f"{residual.name}[{i}]" for i in range(residual.nr)]
+            for name, beyond in zip(names, self._beyond(residual, x)[0], strict=True):
+                found[name] = max(found.get(name, Miss(0.0)), Miss(abs(float(beyond))))
+        return {name: miss for name, miss in found.items() if max(miss) > REACHED}
+
+    def _state(self, q: np.ndarray) -> np.ndarray:
+        return np.concatenate([q, np.zeros(self.chart.model.nv)])[None]
+
+    def _targets(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """e, and its Jacobian along the tangent."""
+        x, n = self._state(q), self.chart.model.nv
+        found = [r.evaluate_with_jacobians(x) for residuals in self.places.values() for r in residuals]
+        return np.concatenate([r[0] for r, _, _ in found]), np.concatenate([rx[0, :, :n] for _, rx, _ in found])
+
+    def _rest(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """c, and its Jacobian along the tangent."""
+        x, model = self._state(q), self.chart.model
+        parts = [self._coupled(q)]
+        for loop in self.loops:
+            motion = pair_motion(model, q[None], loop.frames, loop.offsets)
+            parts.append((motion.apart.ravel(), motion.J.reshape(-1, model.nv)))
+        parts += [self._beyond(residual, x) for residual in self.held]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def _coupled(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """sum_j r_j q_j - offset of every coupling."""
+        model = self.chart.model
+        if not self.couplings:
+            return np.zeros(0), np.zeros((0, model.nv))
+        full, now = model.full, model.full_configuration(q)
+        at = [[(full.q_index[full.joint_index(joint)], ratio) for joint, ratio in c.joints] for c in self.couplings]
+        sums = [sum(ratio * now[i] for i, ratio in entries) for entries in at]
+        J = np.array([coupling.row(full) for coupling in self.couplings])
+        J = J if model.tree is None else model.mimic_map.fold(J)
+        return np.array(sums) - [coupling.offset for coupling in self.couplings], J
+
+    def _beyond(self, residual: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """r - clip(r, lower, upper)."""
+        r, rx, _ = residual.evaluate_with_jacobians(x)
+        beyond = r[0] - np.clip(r[0], residual.lower, residual.upper)
+        return beyond, np.where(beyond[:, None] != 0.0, rx[0, :, : self.chart.model.nv], 0.0)
+
+
+def _alone(residual: RobotResidual, size: float) -> Miss:
+    return Miss(0.0, size) if isinstance(residual, FrameRotation) else Miss(size)
+
+
+def _places(model: RigidBodyModel, targets: Any) -> dict[str, list[RobotResidual]]:
+    """Residuals of every frame: of its position, its rotation, or both."""
+    if not isinstance(targets, Mapping) or not targets:
+        raise TypeError(f"targets: got {type(targets).__name__}, expected a mapping of frames to places, not empty")
+    found: dict[str, list[RobotResidual]] = {}
+    for frame, place in targets.items():
+        if as_name("targets", frame) not in model.frames:
+            raise ValueError(f"targets: {unknown_name('frame', frame, model.frames)}")
+        label = f"targets[{frame!r}]"
+        R, p = place if isinstance(place, tuple) and len(place) == 2 else (None, place)
+        found[frame] = []
+        if p is not None or R is None:
+            found[frame].append(
+                FrameTranslation(model, frame, _not_huge(label, as_array(label, cast(ArrayLike, p), (3,))))
+            )
+        if R is not None:
+            found[frame].append(FrameRotation(model, frame, as_placement(label, (R, np.zeros(3)))[0]))
+    return found
+
+
+def _not_huge(name: str, array: np.ndarray) -> np.ndarray:
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        raise ValueError(f"{name}: got {np.abs(array).max():.3g} as an entry, expected at most {LARGEST:g}")
+    return array
+
+
+def _residuals(model: RigidBodyModel, avoid: Any) -> list[RobotResidual]:
+    given = () if avoid is None else (avoid,) if isinstance(avoid, RobotResidual) else avoid
+    found = list(as_items("avoid", given, "residuals with limits, such as Collisions"))
+    for i, residual in enumerate(found):
+        label = "avoid" if residual is avoid else f"avoid[{i}]"
+        as_kind(label, residual, RobotResidual, "a residual with limits, such as Collisions")
+        if residual.nu is not None or not (hasattr(residual, "lower") and hasattr(residual, "upper")):
+            wanted = "a residual of the state alone with lower and upper, such as Collisions"
+            raise TypeError(f"{label}: got {type(residual).__name__}, expected {wanted}")
+        if residual.model != model:
+            raise ValueError(f"{label}: {residual.name!r} is of another model, expected this one")
+    return found
+
+
+def _loops(model: RigidBodyModel, loops: Any) -> list[LoopConstraint]:
+    found = list(as_items("loops", loops, "LoopConstraints"))
+    for i, loop in enumerate(found):
+        if as_kind(f"loops[{i}]", loop, LoopConstraint).model != model:
+            raise ValueError(f"loops[{i}]: {loop.frame!r} is of another model, expected this one")
+    own = [LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, axis=loop.axis) for loop in model.loops]
+    given = {loop.frame for loop in found}
+    return found + [loop for loop in own if loop.frame not in given]
+
+
+def _limits(model: RigidBodyModel, limits: bool) -> tuple[np.ndarray, np.ndarray]:
+    if not limits:
+        return np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
+    lower, upper = model.lower_position, model.upper_position
+    for i in np.flatnonzero(~(lower <= upper))[:1]:
+        raise ValueError(
+            f"limits: lower_position[{i}] is {lower[i]}, above upper_position[{i}], {upper[i]}; expected lower <= upper"
+        )
+    return lower, upper
