@@ -1,4 +1,4 @@
-"""Configurations at which loops are closed."""
+"""Configurations at which loops are closed, and joints that are coupled stand as they should."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import frame_placement
-from dynamics.contacts.contact_set import ContactSet
-from dynamics.contacts.loop_constraint import LoopConstraint
+from dynamics.contacts.contact_set import ContactSet, of_system
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.contacts.loop_motion import pair_motion
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.validation import as_array, as_items, as_kind, check_configuration
+from dynamics.validation import as_array, as_items, check_configuration, unknown_name
 
 CLOSED = 1e-10
-"""Gap at which loops count as closed, m."""
+"""Gap at which loops count as closed, m, or couplings as kept, in units of their sums."""
 ROUNDED, SMALL = 1e-5, 1e-12
 """Gap that may be left where no step is longer than the second: that of figures which are rounded."""
 DEPENDENT = 1e-5
@@ -35,48 +35,66 @@ def in_world_axes(contacts: ContactSet, q: np.ndarray, *vectors: np.ndarray) -> 
     return found
 
 
+def _gap_and_jacobian(
+    model: RigidBodyModel, q: np.ndarray, held: LoopConstraint | JointCoupling
+) -> tuple[np.ndarray, np.ndarray]:
+    """At q (nq,) what is to vanish (rows,), and its Jacobian (rows, nv)."""
+    if isinstance(held, JointCoupling):
+        return held.gap(q[None]), held.row
+    motion = pair_motion(model, q[None], held.frames, held.offsets)
+    return motion.apart.ravel(), motion.J.reshape(-1, model.nv)
+
+
 def close_loops(
-    model: RigidBodyModel, q: ArrayLike, loops: Sequence[LoopConstraint], fixed: Iterable[str] = ()
+    model: RigidBodyModel,
+    q: ArrayLike,
+    loops: Sequence[LoopConstraint | JointCoupling] | None = None,
+    fixed: Iterable[str] = (),
 ) -> np.ndarray:
-    """The configuration near q at which loops are closed, by Gauss-Newton steps of least length.
+    """The configuration near q at which loops are closed and couplings kept, by Gauss-Newton steps of least length.
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,), where to begin
-    loops : sequence of `LoopConstraint`
+    loops : sequence of `LoopConstraint` and `JointCoupling`; by default all that the model has
     fixed : names of joints that stay where they are
 
     Returns
     -------
     q : (nq,), with all gaps below 1e-10 m, or the least ones, below 1e-5 m, of chains that close but for rounding; axes
-        of hinges and frames of welds point the same way
+        of hinges and frames of welds point the same way; sums of couplings differ from their offsets by no more
 
     Raises
     ------
-    ValueError : loops that do not close from there, with the gap that is left; a loop of another model; unknown joints;
+    ValueError : loops that do not close from there, with the gap that is left; one of another model; unknown joints;
         a wrong shape.
     TypeError : an entry of `loops` that is none.
     """
     check_model(model)
-    loops = as_items("loops", loops, "LoopConstraints")
-    for i, loop in enumerate(loops):
-        if as_kind(f"loops[{i}]", loop, LoopConstraint).model != model:
+    held = as_items("loops", of_system(model, []).contacts if loops is None else loops, "LoopConstraints")
+    for i, loop in enumerate(held):
+        if not isinstance(loop, (LoopConstraint, JointCoupling)):
+            raise TypeError(f"loops[{i}]: got {type(loop).__name__}, expected a LoopConstraint or JointCoupling")
+        if loop.model != model:
             raise ValueError(f"loops[{i}]: {loop.frame!r} belongs to another model")
     fixed, free = as_items("fixed", fixed, "names of joints"), np.ones(model.nv, dtype=bool)
     for name in fixed:
+        if name not in model.joint_names:
+            raise ValueError(f"fixed: {unknown_name('joint', name, model.joint_names)}")
         i = model.joint_index(name)
         free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
     q = as_array("q", q, (model.nq,)).copy()
     check_configuration(model, q)
-    gap = np.inf
+    gap, gaps = np.inf, [np.inf]
     for _ in range(ITERATIONS):
-        found = [pair_motion(model, q[None], loop.frames, loop.offsets) for loop in loops]
-        e = np.concatenate([np.zeros(0), *(np.ravel(motion.apart) for motion in found)])
-        gap = float(np.abs(e).max(initial=0.0))
+        found = [_gap_and_jacobian(model, q, loop) for loop in held]
+        gaps = [float(np.abs(e).max()) for e, _ in found]
+        gap = max(gaps, default=0.0)
         if gap < CLOSED:
             return q
-        J = np.concatenate([motion.J.reshape(-1, model.nv) for motion in found])[:, free]
+        e = np.concatenate([e for e, _ in found])
+        J = np.concatenate([J for _, J in found])[:, free]
         dq = np.zeros(model.nv)
         dq[free] = -np.linalg.lstsq(J, e, rcond=DEPENDENT)[0]
         longest = float(np.abs(dq).max())
@@ -85,7 +103,8 @@ def close_loops(
         q = integrate(model, q, dq * min(1.0, 0.5 / longest))
     if gap < ROUNDED:
         return q
+    unit = "m" if isinstance(held[int(np.argmax(gaps))], LoopConstraint) else "in the sum of a coupling"
     raise ValueError(
-        f"loops: {', '.join(repr(loop.frame) for loop in loops)} do not close from this q with fixed={fixed!r}: "
-        f"a gap of {gap:.3g} m is left"
+        f"loops: {', '.join(repr(loop.frame) for loop in held)} do not close from this q with fixed={fixed!r}: "
+        f"a gap of {gap:.3g} {unit} is left"
     )

@@ -30,6 +30,7 @@ from dynamics.contacts.row_blocks import (
     block_of,
     put_across,
     put_down,
+    start_derivatives,
     start_jacobian,
 )
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
@@ -170,6 +171,7 @@ def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
     dofs that do not move the contact are not written."""
     align_stack(Gq)
     n = m.dof_body.size
+    start_derivatives(contacts, n, Gq, Gv)
     for c in range(contacts.body.size):
         k = last_dof(m, contacts.body[c])
         while k >= 0:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_arrays import ContactArrays
 from dynamics.contacts.frame_contact import AXES
-from dynamics.contacts.loop_arrays import LoopArrays
+from dynamics.contacts.loop_arrays import LoopArrays, without_feedback
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
@@ -89,7 +89,7 @@ class ContactSet:
     def at_rest(self) -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """The model without gravity and the set without gains: what impulses know of both."""
         weightless = replace(self.model, arrays=self.model.arrays._replace(gravity=np.zeros(3)))
-        return weightless, self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
+        return weightless, without_feedback(self.arrays)
 
     def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
@@ -178,7 +178,7 @@ def of_system(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     own: list[Contact] = [
         LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, axis=loop.axis) for loop in model.loops
     ]
-    own += [JointCoupling(model, dict(coupling.joints)) for coupling in model.couplings]
+    own += [JointCoupling(model, dict(coupling.joints), coupling.offset) for coupling in model.couplings]
     added = [closure for closure in own if closure.frame not in given.frames]
     return ContactSet(model, [*given.contacts, *added]) if added else given
 
@@ -193,7 +193,10 @@ def of_full_robot(
     given = as_contact_set(model, contacts).contacts
     if any(isinstance(held, JointCoupling) for held in given):
         raise ValueError("contacts: got a JointCoupling, expected none where joints follow others; see add_mimic")
-    ties = [JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}) for mimic in model.mimics]
+    ties = [
+        JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}, mimic.offset, (0.0, 0.0))
+        for mimic in model.mimics
+    ]
     return ContactSet(model.full, [*(replace(held, model=model.full) for held in given), *ties])
 
 

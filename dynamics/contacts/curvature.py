@@ -40,7 +40,7 @@ from dynamics.contacts.contact_motion import (
     sum_of_crosses,
 )
 from dynamics.contacts.derivatives import WIDTH
-from dynamics.contacts.row_blocks import block_of, on_body, put_down
+from dynamics.contacts.row_blocks import block_of, on_body, put_down, start_derivatives
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.implicit_function import implicit_hessian
 from dynamics.knot_driver import nb, nv
@@ -120,6 +120,7 @@ def contact_terms(m, contacts, f, w, d, h):
     align_stack(w.dof)
     n = m.dof_body.size
     h.sums[:], h.Gzq[:] = 0.0, 0.0
+    start_derivatives(contacts, n, d.Gq[n * n :], d.Gv[n * n :])
     for c in range(contacts.body.size):
         b = 3 * block_of(contacts, c)
         p = load3(w.points, c * CONTACT + POINT)

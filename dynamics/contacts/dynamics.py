@@ -36,7 +36,7 @@ from dynamics.contacts.contact_motion import (
 from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set, of_full_robot
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
 from dynamics.contacts.loop_arrays import LoopArrays
-from dynamics.contacts.row_blocks import put_across
+from dynamics.contacts.row_blocks import put_across, subtract_couplings
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
@@ -93,7 +93,7 @@ def factorize_contacts(m, contacts, w):
 
 
 @kernel
-def _right_sides_on_paths(m, contacts, w):
+def _right_sides_on_paths(m, contacts, q, v, w):
     align_stack(w.a)
     n, size = m.dof_body.size, 3 * contacts.blocks
     for c in range(contacts.blocks):
@@ -106,10 +106,11 @@ def _right_sides_on_paths(m, contacts, w):
 
 
 @kernel
-def _right_sides_of_loops(m, contacts, w):
+def _right_sides_of_loops(m, contacts, q, v, w):
     align_stack(w.a)
     n, size = m.dof_body.size, 3 * contacts.blocks
     w.f[:] = 0.0
+    subtract_couplings(m, contacts, q, v, w.f)
     for c in range(contacts.body.size):
         put_across(contacts, c, w.points, w.f, 0, scale3(constraint(m, contacts, c, w.points), -1.0))
     for k in range(n):
@@ -119,7 +120,7 @@ def _right_sides_of_loops(m, contacts, w):
 
 
 _store_right_sides = by_type("contacts", {ContactArrays: _right_sides_on_paths, LoopArrays: _right_sides_of_loops})
-"""-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a: (m, contacts, w)."""
+"""-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a: (m, contacts, q, v, w)."""
 
 
 @kernel
@@ -162,7 +163,7 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, w):
         store(w.a, k, load(tau, k) - load(w.a, k))
     factorize_contacts(m, contacts, w)
     sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
-    _store_right_sides(m, contacts, w)
+    _store_right_sides(m, contacts, q, v, w)
     solve_delassus(3 * contacts.blocks, w.S, w.f)
     add_half_solved_forces(m, contacts, w)
     sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)

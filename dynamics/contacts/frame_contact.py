@@ -13,6 +13,8 @@ from dynamics.model import RigidBodyModel
 from dynamics.validation import as_array
 
 AXES = ("local_world_aligned", "local")
+FEEDBACK = (100.0, 20.0)
+"""Gains kp, 1/s^2, and kd, 1/s, of what states a position, if it is given no others: critical damping of 0.1 s."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,7 +23,7 @@ class FrameContact:
 
     model: RigidBodyModel
     frame: str
-    gains: tuple[float, float] = (0.0, 0.0)
+    gains: tuple[float, float] | None = None
     reference: object = None
     axes: str = "local_world_aligned"
 
@@ -32,8 +34,9 @@ class FrameContact:
         body, _ = frame_numbers(self.model, self.frame)
         if body < 0:
             raise ValueError(f"frame: {self.frame!r} is fixed in the world, expected one on a moving body")
-        gains = as_gains(self.gains)
         reference = None if self.reference is None else self._as_reference(self.reference)
+        default = (0.0, 0.0) if reference is None else FEEDBACK
+        gains = as_gains(default if self.gains is None else self.gains)
         if reference is None and gains[0] != 0.0:
             raise ValueError(f"reference: needed where kp is not zero, got kp = {gains[0]} and no reference")
         if self.axes not in AXES:

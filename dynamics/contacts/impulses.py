@@ -36,7 +36,7 @@ from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robo
 from dynamics.contacts.delassus import solve_delassus
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts
-from dynamics.contacts.row_blocks import keep_coupled_velocities, put_across, put_down
+from dynamics.contacts.row_blocks import add_coupled_velocities, coupled_velocity_derivatives, put_across, put_down
 from dynamics.contacts.turning import add_turning_loads, add_turning_rows
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.knot_driver import knot_driver, nv
@@ -78,6 +78,7 @@ def contact_impulse_kernel(m, contacts, q, v, restitution, w):
     contact_points(m, contacts, w.body, w.points)
     factorize_contacts(m, contacts, w)
     w.f[:] = 0.0
+    add_coupled_velocities(contacts, -1.0 - restitution, v, w.f)
     for c in range(contacts.body.size):
         velocity = load3(w.points, c * CONTACT + POINT_VELOCITY)
         put_across(contacts, c, w.points, w.f, 0, scale3(velocity, -1.0 - restitution))
@@ -117,7 +118,7 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
             J = column(contacts, c, load6(dof, k * DOF + COLUMN), p)
             put_down(contacts, c, points, Gv, n * n + k, n, scale3(J, restitution))
             k = m.dof_parent[k]
-    keep_coupled_velocities(contacts, n, Gv)
+    coupled_velocity_derivatives(contacts, restitution, n, Gv[n * n :])
 
 
 @shared_kernel

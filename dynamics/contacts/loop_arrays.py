@@ -5,7 +5,7 @@ motion of a point and T its axes: those of the world for a ball, those of the se
 of a pair is a half of the block, which adds its part to the rows; contacts are blocks of one half.  Rows that a pair
 does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
 
-Joints that are coupled have a row sum_j r_j a_j = 0 each, which nothing bends.
+Joints that are coupled have a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset each, which nothing bends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from dynamics.model_arrays import ModelArrays
 
 PLAIN = "body", "frame", "point", "angular", "gains", "reference", "turn", "local"
 """Fields of halves that contacts have as well."""
+COUPLED = "row", "dof", "ratio", "gains", "offset"
+"""Fields of each joint of a coupling."""
 
 
 class LoopArrays(NamedTuple):
@@ -44,9 +46,11 @@ class LoopArrays(NamedTuple):
     kept: np.ndarray  # (H, 3) 0 for masked rows, else 1
     turning: np.ndarray  # (t, 3) blocks with axes that turn, their first half (-1: fixed in the world) and their second
     idle: np.ndarray  # (.,) rows that hold nothing
-    coupled_row: np.ndarray  # (.,) rows of couplings
-    coupled_dof: np.ndarray
-    coupled_ratio: np.ndarray
+    coupled_row: np.ndarray  # (E,) row of each entry r_j of a coupling
+    coupled_dof: np.ndarray  # (E,)
+    coupled_ratio: np.ndarray  # (E,)
+    coupled_gains: np.ndarray  # (E, 2)
+    coupled_offset: np.ndarray  # (E,) of the row, on its first entry, else zero
 
 
 def with_loops(
@@ -59,7 +63,7 @@ def with_loops(
 ) -> LoopArrays:
     """The arrays of contacts with those of loops and couplings.
 
-    rows : (C,) blocks of the contacts;  halves : fields of each half;  blocks : B;  couplings : row, dof, ratio
+    rows : (C,) blocks of the contacts;  halves : fields of each half;  blocks : B;  couplings : fields of entries
     """
     C = len(plain.body)
     own = {
@@ -78,7 +82,7 @@ def with_loops(
             turning.append((row, first[0] if len(first) else -1, c))
     moved, by_block = moved_by(model, fields["body"]), np.zeros((blocks, len(model.dof_body)), dtype=bool)
     np.logical_or.at(by_block, fields["row"], moved)
-    coupled = [np.array([each[name] for each in couplings]) for name in ("row", "dof", "ratio")]
+    coupled = {name: np.array([each[name] for each in couplings]) for name in COUPLED}
     for each in couplings:
         by_block[each["row"] // 3, each["dof"]] = True
     reach = np.array([(by_block[row], moved[second]) for row, _, second in turning])
@@ -90,11 +94,20 @@ def with_loops(
         pair_start=start,
         pair_row=row,
         turning=np.array(turning, dtype=np.int64).reshape(-1, 3),
-        idle=_idle_rows(blocks, fields, coupled[0]),
-        coupled_row=coupled[0].astype(np.int64),
-        coupled_dof=coupled[1].astype(np.int64),
-        coupled_ratio=coupled[2].astype(np.float64),
+        idle=_idle_rows(blocks, fields, coupled["row"]),
+        coupled_row=coupled["row"].astype(np.int64),
+        coupled_dof=coupled["dof"].astype(np.int64),
+        coupled_ratio=coupled["ratio"].astype(np.float64),
+        coupled_gains=coupled["gains"].astype(np.float64).reshape(-1, 2),
+        coupled_offset=coupled["offset"].astype(np.float64),
     )
+
+
+def without_feedback(arrays: ContactArrays | LoopArrays) -> ContactArrays | LoopArrays:
+    """The same with gains of zero."""
+    if isinstance(arrays, LoopArrays):
+        arrays = arrays._replace(coupled_gains=np.zeros_like(arrays.coupled_gains))
+    return arrays._replace(gains=np.zeros_like(arrays.gains))
 
 
 def _idle_rows(blocks: int, fields: dict[str, np.ndarray], coupled: np.ndarray) -> np.ndarray:

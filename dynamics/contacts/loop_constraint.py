@@ -1,4 +1,4 @@
-"""Closed chains: two frames of one robot that a joint holds together."""
+"""Closed chains: two frames of one robot that a joint holds together, and joints that a gear lets move as one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from dynamics.algorithms.frames import FRAME, frame_numbers
 from dynamics.attachments import LOOP_KINDS, as_ratios
-from dynamics.contacts.frame_contact import as_gains
+from dynamics.contacts.frame_contact import FEEDBACK, as_gains
 from dynamics.contacts.loop_motion import moving_rows
 from dynamics.model import RigidBodyModel
-from dynamics.validation import as_name, as_positive, check_choice, look_up
+from dynamics.validation import as_array, as_kind, as_name, as_positive, check_choice, unknown_name
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -56,7 +56,7 @@ class LoopConstraint:
     frame1: str
     frame2: str
     kind: str = "ball"
-    gains: tuple[float, float] = (100.0, 20.0)
+    gains: tuple[float, float] = FEEDBACK
     axis: str = "z"
     size: float = 0.2
 
@@ -149,34 +149,47 @@ class LoopConstraint:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointCoupling:
-    """Joints of one degree of freedom each that move together: sum_j r_j a_j = 0, and so the sum of r_j v_j stays.
+    """Joints of one degree of freedom each that move together: sum_j r_j q_j = offset.
+
+        ds/dt + kd s + kp (sum_j r_j q_j - offset) = 0,        s = sum_j r_j v_j
 
     Parameters
     ----------
     model : RigidBodyModel
     joints : names of joints and their ratios r_j
+    offset : what the sum of r_j q_j is to be, rad or m times the ratios; zero by default
+    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back, as that of
+        `LoopConstraint`, by default within some tenths of a second
 
     Raises
     ------
-    ValueError : unknown joints, one of several degrees of freedom, or fewer than two.
+    ValueError : unknown joints, one of several degrees of freedom, or fewer than two; an offset that is no finite
+        number, or gains that are no such pair.
     TypeError : what is no mapping.
     """
 
     model: RigidBodyModel
     joints: Mapping[str, float]
+    offset: float = 0.0
+    gains: tuple[float, float] = FEEDBACK
 
     turns: ClassVar[bool] = True
     local: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        as_kind("model", self.model, RigidBodyModel)
         ratios = as_ratios("joints", self.joints)
         moving = dict(zip(self.model.joint_names, self.model.joint_nv, strict=True))
         for name, _ in ratios:
-            if look_up("joint", name, moving) != 1:
+            if name not in moving:
+                raise ValueError(f"joints: {unknown_name('joint', name, moving)}")
+            if moving[name] != 1:
                 raise ValueError(f"joints: {name!r} has {moving[name]} degrees of freedom, expected one")
         if len(ratios) < 2:
             raise ValueError(f"joints: got {dict(ratios)!r}, expected at least two joints")
         object.__setattr__(self, "joints", dict(ratios))
+        object.__setattr__(self, "offset", float(as_array("offset", self.offset, ())))
+        object.__setattr__(self, "gains", as_gains(self.gains))
 
     @property
     def frame(self) -> str:
@@ -189,7 +202,7 @@ class JointCoupling:
         return self.model.body_names[self.model.joint_index(next(iter(self.joints)))]
 
     def __repr__(self) -> str:
-        return f"JointCoupling({self.joints!r})"
+        return f"JointCoupling({self.joints!r}, offset={self.offset}, gains={self.gains})"
 
     @property
     def row(self) -> np.ndarray:
@@ -199,8 +212,18 @@ class JointCoupling:
             row[0, entry["dof"]] = entry["ratio"]
         return row
 
+    def gap(self, q: np.ndarray) -> np.ndarray:
+        """sum_j r_j q_j - offset (...) at configurations q (..., nq)."""
+        places = [self.model.q_index[self.model.joint_index(joint)] for joint in self.joints]
+        return q[..., places] @ np.array(list(self.joints.values())) - self.offset
+
     def entries(self, row: int) -> list[dict[str, Any]]:
         """Fields of loop arrays."""
         m = self.model
-        dofs = {joint: m.v_index[m.joint_index(joint)] for joint in self.joints}
-        return [{"row": row, "dof": dofs[joint], "ratio": ratio} for joint, ratio in self.joints.items()]
+        return [
+            {
+                "row": row, "dof": m.v_index[m.joint_index(joint)], "ratio": ratio, "gains": self.gains,
+                "offset": self.offset if i == 0 else 0.0,
+            }
+            for i, (joint, ratio) in enumerate(self.joints.items())
+        ]  # fmt: skip

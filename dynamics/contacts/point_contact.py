@@ -21,7 +21,8 @@ class PointContact(FrameContact):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`, on a moving body
-    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back.  [Baumgarte 1972]
+    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back; None for (100, 20)
+        with a reference, and none without one.  [Baumgarte 1972]
     reference : (3,), m, where the point is to stay; needed if kp is not zero
     axes : "local_world_aligned" or "local"
         In which the contact force is given: those of the world or those of the frame.

@@ -26,7 +26,8 @@ class RigidContact(FrameContact):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`, on a moving body
-    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back.  [Baumgarte 1972]
+    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back; None for (100, 20)
+        with a reference, and none without one.  [Baumgarte 1972]
     reference : (R, p), rotation (3, 3) and origin (3,), m, to be kept in the world; needed if kp is not zero
     axes : "local_world_aligned" or "local"
         In which force and moment are given: those of the world or those of the frame.

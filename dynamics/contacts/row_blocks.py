@@ -4,7 +4,7 @@ from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DOF
 from dynamics.contacts.contact_arrays import ContactArrays
 from dynamics.contacts.loop_arrays import LoopArrays
-from dynamics.simd import helper, kernel, load, splat, store
+from dynamics.simd import fma, helper, kernel, load, splat, store
 from dynamics.simd.by_type import by_type
 from dynamics.spatial import add3, load3, load9, rotate, rotate_back, scale3, store3
 from dynamics.tangent import store_column3
@@ -109,21 +109,66 @@ def _start_with_couplings(contacts, width, Y):
         store(Y, o, splat(Y, contacts.coupled_ratio[i]))
 
 
+start_jacobian = by_type("contacts", {ContactArrays: _leave, LoopArrays: _start_with_couplings})
+"""J' (nv 3B) before contacts and halves add theirs: the ratios of coupled joints: (contacts, width, Y)."""
+
+
+# ------------------------------------------------------------------------------------------------ coupled joints
 @kernel
-def _nothing_coupled(contacts, n, Gv):
+def subtract_couplings(m, contacts, q, v, f):
+    """f (3B) -= kd sum_j r_j v_j + kp (sum_j r_j q_j - offset) in the rows of coupled joints."""
+    for i in range(contacts.coupled_row.size):
+        k, r, row = contacts.coupled_dof[i], contacts.coupled_ratio[i], contacts.coupled_row[i]
+        kp, kd = contacts.coupled_gains[i, 0], contacts.coupled_gains[i, 1]
+        x = fma(kp * r, load(q, m.q_index[m.dof_body[k]]), splat(f, -kp * contacts.coupled_offset[i]))
+        store(f, row, load(f, row) - fma(kd * r, load(v, k), x))
+
+
+@kernel
+def _no_derivatives(contacts, n, Gq, Gv):
     return
 
 
 @kernel
-def _subtract_couplings(contacts, n, Gv):
+def _derivatives_of_couplings(contacts, n, Gq, Gv):
     for i in range(contacts.coupled_row.size):
-        store(Gv, (n + contacts.coupled_row[i]) * n + contacts.coupled_dof[i], splat(Gv, -contacts.coupled_ratio[i]))
+        o, r = contacts.coupled_row[i] * n + contacts.coupled_dof[i], contacts.coupled_ratio[i]
+        store(Gq, o, splat(Gq, contacts.coupled_gains[i, 0] * r))
+        store(Gv, o, splat(Gv, contacts.coupled_gains[i, 1] * r))
 
 
-keep_coupled_velocities = by_type("contacts", {ContactArrays: _nothing_coupled, LoopArrays: _subtract_couplings})
-"""Rows of [dg1/dv; dg2/dv] of coupled joints at an impact, which leaves their sum as it is: (contacts, n, Gv)."""
-start_jacobian = by_type("contacts", {ContactArrays: _leave, LoopArrays: _start_with_couplings})
-"""J' (nv 3B) before contacts and halves add theirs: the ratios of coupled joints: (contacts, width, Y)."""
+@kernel
+def _no_velocities(contacts, s, v, f):
+    return
+
+
+@kernel
+def _velocities_of_couplings(contacts, s, v, f):
+    for i in range(contacts.coupled_row.size):
+        row = contacts.coupled_row[i]
+        store(f, row, fma(s * contacts.coupled_ratio[i], load(v, contacts.coupled_dof[i]), load(f, row)))
+
+
+@kernel
+def _no_velocity_derivatives(contacts, s, n, Gv):
+    return
+
+
+@kernel
+def _velocity_derivatives_of_couplings(contacts, s, n, Gv):
+    for i in range(contacts.coupled_row.size):
+        o = contacts.coupled_row[i] * n + contacts.coupled_dof[i]
+        store(Gv, o, splat(Gv, s * contacts.coupled_ratio[i]))
+
+
+start_derivatives = by_type("contacts", {ContactArrays: _no_derivatives, LoopArrays: _derivatives_of_couplings})
+"""Derivatives of constraints in q and v (3B nv), zero before, of coupled joints: (contacts, n, Gq, Gv)."""
+add_coupled_velocities = by_type("contacts", {ContactArrays: _no_velocities, LoopArrays: _velocities_of_couplings})
+"""f (3B) += s J v in the rows of coupled joints: (contacts, s, v, f)."""
+coupled_velocity_derivatives = by_type(
+    "contacts", {ContactArrays: _no_velocity_derivatives, LoopArrays: _velocity_derivatives_of_couplings}
+)
+"""s J in the rows (3B nv) of coupled joints: (contacts, s, n, Gv)."""
 
 
 @helper

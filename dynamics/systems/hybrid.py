@@ -295,7 +295,8 @@ class HybridSystem(RobotSystem):
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
-        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned by more."""
+        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned, or a coupling
+        off, by more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model.full, self.model.full_configuration(q), self.segments[0].system.contacts)
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.contacts.contact_set import Contact, ContactSet, of_system
+from dynamics.contacts.frame_contact import as_gains
 from dynamics.contacts.point_contact import PointContact
 from dynamics.model import RigidBodyModel
 
@@ -59,5 +60,5 @@ def _contact(model, entry, gains, named) -> Contact:
     if not isinstance(entry, str):
         return entry  # what is no contact is refused by the set
     if entry not in named:
-        named[entry] = PointContact(model, entry, gains)
+        named[entry] = PointContact(model, entry, as_gains(gains))
     return named[entry]

@@ -12,7 +12,8 @@ from dynamics.contacts.loop_motion import loop_gap, loop_rows
 from dynamics.model import RigidBodyModel
 
 AWAY = 1e-3
-"""How far a contact's frame may be from its reference where a motion starts, m and rad."""
+"""How far a contact's frame may be from its reference where a motion starts, m and rad; of a coupling, the joint
+with the largest ratio from where the others want it."""
 
 
 def undriven_basis(B: np.ndarray) -> np.ndarray:
@@ -50,7 +51,7 @@ def _rows(model: RigidBodyModel, q: np.ndarray, held: Contact) -> np.ndarray:
 
 def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet) -> None:
     """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
-    that of a rigid foot turned by more, or a loop is open."""
+    that of a rigid foot turned by more, a loop is open, or joints are not where their coupling wants them."""
     for held in contacts.contacts:
         if isinstance(held, LoopConstraint):
             distance, angle = loop_gap(model, q, held)
@@ -60,6 +61,14 @@ def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet)
                         f"x0: the loop of {held.frame1!r} and {held.frame2!r} is {state} by {gap:.3g} {unit}, expected "
                         f"at most {AWAY:g} {unit}; see dynamics.close_loops"
                     )
+        if isinstance(held, JointCoupling):
+            gap, largest = float(held.gap(q)), max(map(abs, held.joints.values()))
+            if abs(gap) > AWAY * largest:
+                raise ValueError(
+                    f"x0: the coupling of {', '.join(map(repr, held.joints))} is off by {gap:.3g}: its sum is "
+                    f"{held.offset + gap:.6g}, expected {held.offset:.6g} to within {AWAY * largest:g}; "
+                    "see dynamics.close_loops"
+                )
         if not isinstance(held, FrameContact) or held.reference is None:
             continue
         R, p = held.pose

@@ -306,7 +306,7 @@ class RigidBodySystem(RobotSystem):
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference, a rigid
-        foot turned by more than a milliradian, or a loop open or turned by more."""
+        foot turned by more than a milliradian, or a loop open or turned, or a coupling off, by more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model.full, self.model.full_configuration(q), self.contacts)
 

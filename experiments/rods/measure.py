@@ -115,7 +115,7 @@ def statics_record(example: RodExample) -> dict[str, float] | None:
         if inputs is None:
             return None
         start = time.perf_counter()
-        rest = static_equilibrium(example.robot, **inputs)
+        rest = static_equilibrium(example.robot, **inputs, method="newton")
         if k > 0:  # the first may compile
             times.append(time.perf_counter() - start)
             steps.append(rest.iterations)

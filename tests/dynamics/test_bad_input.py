@@ -105,6 +105,7 @@ OF_CONTACTS = {
     "contact_impulse_derivatives": QV, "contact_impulse_hessian": {**QV, "w_v": Z, **NO_FORCE},
 }  # fmt: skip
 HERE = np.eye(3), np.zeros(3)
+COUPLED = {"upper_joint": 1.0, "lower_joint": -2.0}
 AXIAL = (Revolute, dynamics.Continuous, dynamics.Prismatic, dynamics.Planar)
 CLOSED_LOOP = {
     "x0": X, "xs": XS, "us": US, "k": US, "K": np.zeros((3, 2, 4)), "alphas": np.ones(1),
@@ -143,8 +144,12 @@ TABLE += [
     *(rows(kind.__name__, kind, axis=(*arrays(3), "w", np.zeros(3)))[0] for kind in AXIAL),
     *rows(
         "PointContact", PointContact, {"model": hopper(), "frame": "toe"}, model=KINDS, frame=NAMES,
-        gains=(*arrays(2), (-1.0, 0.0)), reference=arrays(3)[1:], axes=CHOICES,
+        gains=(*arrays(2)[1:], (-1.0, 0.0)), reference=arrays(3)[1:], axes=CHOICES,
     ),
+    *rows("JointCoupling", dynamics.JointCoupling, {"model": arm(), "joints": COUPLED}, model=KINDS,
+          joints=(*KINDS, {}, {"upper_joint": 1.0}, {**COUPLED, "nose": 1.0}, {**COUPLED, "upper_joint": np.nan}),
+          offset=NUMBERS, gains=(*arrays(2), (-1.0, 0.0))),
+    *rows("close_loops", of_arm("close_loops"), {"q": Z}, model=KINDS, q=Q, loops=SEQUENCES[1:], fixed=SEQUENCES),
     *rows(
         "RigidContact", RigidContact, {"model": hopper(), "frame": "toe", "reference": HERE}, model=KINDS,
         frame=NAMES, reference=PLACEMENTS, axes=CHOICES,

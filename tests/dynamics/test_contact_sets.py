@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics import ContactSet, PointContact, RigidContact
+from dynamics import ContactSet, PointContact, RigidBodySystem, RigidContact, frame_placement, neutral
 from tests.reference.rigid_body_models import load_reference
 
 
@@ -20,6 +20,21 @@ def test_a_contact_keeps_its_own_reference(model):
     with pytest.raises(ValueError, match="read-only"):
         contact.reference[0] = 1.0
     assert "lf_foot" in repr(contact) and "(10.0, 2.0)" in repr(contact)
+
+
+@pytest.mark.parametrize("rigid", [False, True])
+def test_a_contact_comes_to_the_reference_that_it_states(model, rigid):
+    """Critically damped, without gains given; what has no reference has nothing to come to."""
+    q = neutral(model)
+    place = frame_placement(model, q, "lf_foot")
+    p = place.p - [0.0, 0.0, 5e-4]
+    kind, reference = (RigidContact, (place.R, p)) if rigid else (PointContact, p)
+    foot = kind(model, "lf_foot", reference=reference)
+    assert foot.gains == (100.0, 20.0) and kind(model, "lf_foot").gains == (0.0, 0.0)
+    system = RigidBodySystem(model, 1e-3, "rk4", contacts=[foot])
+    xs = system.rollout(system.state(q), np.zeros((200, system.nu)))
+    left = frame_placement(model, xs[-1, : model.nq], "lf_foot").p - p
+    assert left == pytest.approx([0.0, 0.0, 5e-4 * (1.0 + 2.0) * np.exp(-2.0)], abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", [PointContact, RigidContact])

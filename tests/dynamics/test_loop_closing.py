@@ -102,6 +102,7 @@ def test_links_beside_each_other_do_not_close():
 def test_what_is_refused(tree):
     loop = LoopConstraint(tree, "f0", "f1")
     far = LoopConstraint(tree, "body 0", "f3")
+    both = {"body 0_joint": 1.0, "body 4_joint": 1.0}
     cases = [
         (lambda: LoopConstraint(tree, "f0", "f9"), "unknown frame 'f9'"),
         (lambda: LoopConstraint(tree, "f0", "body 2"), "frame2: 'body 2' is fixed to body 'body 2', as 'f0'"),
@@ -117,6 +118,8 @@ def test_what_is_refused(tree):
         (lambda: close_loops(tree, np.zeros(3), [loop]), "q: got shape"),
         (lambda: close_loops(tree, dynamics.neutral(tree), [loop], fixed=["nothing"]), "unknown joint 'nothing'"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0}), "expected at least two joints"),
+        (lambda: JointCoupling(tree, both, offset=np.nan), "offset is nan"),
+        (lambda: JointCoupling(tree, both, gains=(-1.0, 0.0)), "gains: got"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0, "body 1_joint": 1.0}), "has 3 degrees of freedom"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0, "nothing": 1.0}), "unknown joint 'nothing'"),
     ]  # fmt: skip

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 import dynamics
+import trajopt
 from dynamics import (
     ContactSet,
     HybridSystem,
     JointCoupling,
     LoopConstraint,
+    ModelBuilder,
     PointContact,
+    Prismatic,
     RigidBodySystem,
     RigidContact,
     close_loops,
@@ -82,7 +85,8 @@ def test_accelerations_against_a_dense_system(tree, case, rng):
         if isinstance(contact, LoopConstraint):
             return loop_rows(tree, q[None], contact)
         if isinstance(contact, JointCoupling):
-            return np.zeros(1), contact.row[None]
+            at = [tree.q_index[tree.joint_index(joint)] for joint in contact.joints]
+            return np.dot(q[at], list(contact.joints.values()))[None, None] - contact.offset, contact.row[None]
         J = dynamics.frame_jacobian(tree, q[None], contact.frame)[:, : 3 if contact.turns else 6]
         return np.zeros((1, J.shape[1])), J
 
@@ -96,9 +100,10 @@ def test_accelerations_against_a_dense_system(tree, case, rng):
         ahead, behind = (velocity(dynamics.integrate(tree, q, s * h * v), contact) for s in (1, -1))
         d = (ahead - behind) / (2 * h)
         if isinstance(contact, LoopConstraint):
-            e, R = rows(q, contact)[0][0], rows(q, contact)[1][0]
             if contact.kind != "ball" and tree.frame(contact.frame2).body >= 0:
                 d += turning_drift(tree, q, v, contact)
+        if isinstance(contact, LoopConstraint | JointCoupling):
+            e, R = rows(q, contact)[0][0], rows(q, contact)[1][0]
             d += GAINS[1] * (R @ v) + GAINS[0] * e
         elif isinstance(contact, PointContact | RigidContact):
             d += contact.gains[1] * (rows(q, contact)[1][0] @ v)
@@ -191,14 +196,80 @@ def test_impulses_against_differences(tree, case, rng):
 
 
 def test_coupled_joints_move_as_one_joint(tree, rng):
-    """a = G (G'MG)^-1 G'(tau - bias) with the columns of G a basis of the motions that the coupling allows."""
-    coupling = JointCoupling(tree, {"body 0_joint": 1.0, "body 6_joint": -0.7, "body 4_joint": 0.4})
+    """a = a0 + G (G'MG)^-1 G'(tau - bias - M a0) with the columns of G a basis of the motions that the coupling allows,
+    and a0 = row' (row row')^-1 of what takes back how far it is off."""
+    ratios, (kp, kd) = {"body 0_joint": 1.0, "body 6_joint": -0.7, "body 4_joint": 0.4}, (60.0, 11.0)
+    coupling = JointCoupling(tree, ratios, 0.5, (kp, kd))
     q, v, tau = random_states(tree, 4, rng)
+    row = coupling.row[0]
     G = np.linalg.svd(coupling.row)[2][1:].T
     found = contact_dynamics(tree, q, v, tau, [coupling]).a
     for k in range(4):
         M, bias = dynamics.mass_matrix(tree, q[k]), dynamics.bias_forces(tree, q[k], v[k])
-        assert relative_error(found[k], G @ np.linalg.solve(G.T @ M @ G, G.T @ (tau[k] - bias))) < 1e2 * IDENTITY
+        off = sum(r * q[k, tree.q_index[tree.joint_index(joint)]] for joint, r in ratios.items()) - 0.5
+        a0 = -row * (kd * row @ v[k] + kp * off) / (row @ row)
+        a = a0 + G @ np.linalg.solve(G.T @ M @ G, G.T @ (tau[k] - bias - M @ a0))
+        assert relative_error(found[k], a) < 1e2 * IDENTITY
+
+
+def gripper(offset=0.02):
+    """Two fingers that slide, whose model couples them: left - right = offset."""
+    builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for name in ("left", "right"):
+        builder.add_body(f"{name} finger", "world", Prismatic("y"), name, mass=1.0, inertia=1e-3 * np.eye(3))
+    builder.add_coupling({"left": 1.0, "right": -1.0}, offset)
+    return builder.build()
+
+
+@pytest.mark.parametrize(("q", "v"), [((0.5, 0.0), (0.0, 0.0)), ((0.02, 0.0), (0.3, 0.0)), ((0.02, 0.0), (0.0, 0.0))])
+def test_fingers_come_to_the_offset_that_their_coupling_states(q, v):
+    """Their distance e obeys e'' + kd e' + kp e = 0 about the offset, their centre moves on."""
+    system = RigidBodySystem(gripper(), 1e-3, "rk4")
+    (coupling,) = system.contacts.contacts
+    (kp, kd), steps = coupling.gains, 1000
+    xs = system.rollout(system.state(q, v), np.zeros((steps, 2)))
+    rate, t = np.sqrt(kp), 1e-3 * np.arange(steps + 1)
+    assert kd == 2.0 * rate and coupling.offset == 0.02
+    e0, de0 = q[0] - q[1] - 0.02, v[0] - v[1]
+    expected = 0.02 + (e0 + (de0 + rate * e0) * t) * np.exp(-rate * t)
+    assert np.abs(xs[:, 0] - xs[:, 1] - expected).max() < 1e-9
+    assert np.abs(xs[:, 0] + xs[:, 1] - (q[0] + q[1] + (v[0] + v[1]) * t)).max() < 1e-12
+
+
+def test_a_start_that_breaks_a_coupling_is_refused():
+    model = gripper()
+    system = RigidBodySystem(model, 1e-3)
+    hybrid = HybridSystem(model, 1e-3, [("held", [], 3)], actuation=None)
+    words = r"x0: the coupling of 'left', 'right' is off by 0\.48: its sum is 0\.5, expected 0\.02 to within 0\.001;"
+    for each in (system, hybrid):
+        each.check_start(each.state([0.3, 0.2805]))
+        with pytest.raises(ValueError, match=words):
+            each.check_start(each.state([0.5, 0.0]))
+    with pytest.raises(ValueError, match=words):
+        trajopt.Problem(system, system.state([0.5, 0.0]), 3, [trajopt.ControlCost(1.0)])
+
+
+def test_couplings_are_closed_with_loops(tree, rng):
+    assert close_loops(gripper(), [0.5, 0.0]) == pytest.approx([0.26, 0.24], abs=1e-12)
+    assert close_loops(gripper(), [0.5, 0.0], fixed=["left"]) == pytest.approx([0.5, 0.48], abs=1e-12)
+    words = r"'left - right' do not close .* a gap of 0\.48 in the sum of a coupling is left"
+    with pytest.raises(ValueError, match=words):
+        close_loops(gripper(), [0.5, 0.0], fixed=["left", "right"])
+    held = coupled(tree)[:2]
+    q = close_loops(tree, random_states(tree, 1, rng, 0)[0][0], held)
+    assert np.abs(loop_rows(tree, q[None], held[0]).error).max() < 1e-10 and abs(held[1].gap(q)) < 1e-10
+    system = RigidBodySystem(tree, 0.01, contacts=held)
+    system.check_start(system.state(q))
+
+
+def test_an_impact_stops_what_a_coupling_does_not_allow():
+    """Of two equal fingers the mean velocity stays; with restitution e the difference returns e times as fast."""
+    model = gripper()
+    coupling = JointCoupling(model, {"left": 1.0, "right": -1.0})
+    for e in (0.0, 0.4):
+        after = contact_impulse(model, [0.5, 0.0], [0.3, 0.1], [coupling], e)
+        assert after.v == pytest.approx([0.2 - 0.1 * e, 0.2 + 0.1 * e], abs=1e-14)
+        assert after.f[0, 0] == pytest.approx(-0.1 * (1.0 + e), abs=1e-14)
 
 
 # ------------------------------------------------------------------------------------------------ against Pinocchio

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from dynamics import Fixed, Prismatic, Revolute, Spherical
 from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
-from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.kinematics.center_lines import center_lines, link_placement
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
@@ -14,6 +15,7 @@ from dynamics.rods.recursion.blocks import BLOCKS
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.simulation import simulate
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
@@ -200,6 +202,67 @@ def test_refused_closures(call, error, message):
 def test_chains_that_cannot_be_closed():
     found = assemble(far_tips().model)
     assert not found.converged and found.error > 1.0
+
+
+def rope(modes=14, points=22, length=1.2, radius=2e-3) -> SoftRobot:
+    """A rope between two pins a metre apart, which bends alone; straight at q = 0."""
+    builder = RodModelBuilder()
+    basis = LegendreBasis(bending_y=modes)
+    builder.add_rod("rope", "world", length, Circular(radius), SOFT, basis, joint=Revolute("y"), points=points)
+    builder.add_closure("pin", "rope", "world", Revolute("y"), None, (np.eye(3), [1.0, 0.0, 0.0]))
+    return SoftRobot(builder.build())
+
+
+@pytest.mark.parametrize("bend", [0.0, 1e-6, -1e-6, 1e-3])
+def test_a_straight_rope_is_assembled(bend):
+    """It is too long for its span, and no bend draws its ends together to first order."""
+    model = rope().model
+    q0 = np.zeros(model.nq)
+    q0[1] = bend
+    found = assemble(model, q0)
+    assert found.converged and np.abs(closure_error(model, found.q)).max() <= 1e-12
+    kept = assemble(model, q0, ("rope",))
+    assert kept.converged and kept.q[0] == q0[0]
+    short = assemble(rope(length=0.8).model, q0)
+    assert not short.converged and np.isfinite(short.q).all() and short.error == pytest.approx(0.2, abs=1e-6)
+
+
+def test_a_hinge_that_stands_across_leaves_its_place():
+    """One way or the other, which are equally far; the wrong one is named."""
+    found = assemble(hinged_ball().model, [np.pi / 2, 0.0, 0.0])
+    assert found.error < 1e-12 and found.converged == (not found.reversed_joints)
+
+
+def sag(robot, rest):
+    return -center_lines(robot.model, rest.q, 21)["rope"].points[10, 2]
+
+
+def test_a_slack_rope_hangs():
+    """Every method finds it from the straight shape: the catenary, but for what bending stiffness leaves, which is in
+    proportion to the radius squared."""
+    a = brentq(lambda a: 2.0 * a * np.sinh(0.5 / a) - 1.2, 0.1, 5.0)
+    errors = []
+    for radius in (4e-3, 2e-3):
+        robot = rope(20, 40, radius=radius)
+        rest = static_equilibrium(robot, [])
+        assert rest.converged and rest.stable and np.abs(closure_error(robot.model, rest.q)).max() <= 1e-12
+        assert rest.status.startswith("converged by descent; Newton's method: ")
+        errors.append(a * (np.cosh(0.5 / a) - 1.0) - sag(robot, rest))
+        for method in ("descent", "loading"):
+            same = static_equilibrium(robot, [], method=method)
+            assert same.status == "converged" and sag(robot, same) == pytest.approx(sag(robot, rest), abs=1e-9)
+    assert abs(errors[1]) < 2e-5 and errors[0] / errors[1] == pytest.approx(4.0, rel=0.1)
+
+
+def test_descent_refuses_no_step_of_its_own():
+    """One in which a rod turns by more than can be told is one too far; it is not the caller's q0."""
+    robot, rng, starts = rope(4, 5), np.random.default_rng(0), 0
+    for _ in range(12):
+        q0 = np.r_[0.0, rng.normal(size=robot.nq - 1) * rng.choice([2.0, 5.0])]
+        rest = static_equilibrium(robot, [], q0, method="descent")
+        assert np.isfinite(rest.q).all() and rest.converged == (rest.status == "converged")
+        starts += rest.converged
+    assert starts > 4
 
 
 def test_joints_closed_the_wrong_way_round():

@@ -94,11 +94,16 @@ def test_without_an_equilibrium():
     """A body that falls along a rail: the method says so and returns finite numbers."""
     builder = RodModelBuilder()
     builder.add_body("cart", "world", Prismatic("z"), mass=1.0)
-    rest = static_equilibrium(SoftRobot(builder.build()), [])
+    robot = SoftRobot(builder.build())
+    rest = static_equilibrium(robot, [], method="newton")
     assert not rest.converged and np.isfinite(rest.q).all() and rest.residual == pytest.approx(9.81)
     assert rest.status == "a singular Jacobian"
+    every = static_equilibrium(robot, [], max_iterations=20)
+    assert not every.converged and np.array_equal(every.q, rest.q) and every.iterations > rest.iterations
+    methods = ("Newton's method: a singular Jacobian", "descent: too many iterations", "loading: too many iterations")
+    assert every.status == "; ".join(methods)
 
 
 def test_few_iterations():
-    limited = static_equilibrium(manipulator(), np.full(5, 20.0), max_iterations=1)
+    limited = static_equilibrium(manipulator(), np.full(5, 20.0), max_iterations=1, method="newton")
     assert not limited.converged and limited.iterations == 1

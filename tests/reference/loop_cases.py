@@ -48,7 +48,7 @@ def weld_of_world(m):
 
 def coupled(m):
     joints = {"body 0_joint": 1.0, "body 6_joint": -0.7, "body 4_joint": 0.4}
-    return [*ball(m), JointCoupling(m, joints), PointContact(m, "f2", (0.0, 3.0))]
+    return [*ball(m), JointCoupling(m, joints, 0.9, GAINS), PointContact(m, "f2", (0.0, 3.0))]
 
 
 CASES = [ball, hinges, weld, weld_to_world, weld_of_world, coupled]

@@ -1,4 +1,13 @@
-"""Closed chains of a model at a configuration: how far they are open, and configurations that close them."""
+"""Closed chains of a model at a configuration: how far they are open, and configurations that close them.
+
+Gauss-Newton steps on e(q) = 0 change the elastic energy least.  At singular shapes they lead nowhere: a straight rope
+that is too long for its span does not grow shorter to first order, whichever way it bends.  There phi = |e|^2 / 2 is
+followed along its curvature, in the same units x, q = W^-1/2 x,
+
+    g = W^-1/2 A'e        H = W^-1/2 (A'A + sum_i e_i d2e_i/dq2) W^-1/2        min g'p + p'Hp/2,  |p| <= radius
+
+with the exact second derivatives: column j of sum_i e_i d2e_i/dq2 is e'dA/dt for a velocity along q_j alone.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.chains.trust_region import trust_region_step
 from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.model.arrays import END, FORCES, MASS_MATRIX, SEGMENT
+from dynamics.rods.model.arrays import END, FIRST, FORCES, MASS_MATRIX, SEGMENT
 from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
+from dynamics.rods.model.coordinate_scales import coordinate_scales
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BLOCKS
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
@@ -20,15 +31,20 @@ OPEN = 1e-6
 """Of e and e' where a motion starts, m and m/s or cosines and their rates, above which chains count as open."""
 SHORTEST = 1e-4
 """Step of `assemble` below which no decrease counts as none."""
+LEAST_SHARE, LEAST_RADIUS = 0.1, 1e-6
+"""Share of what the curvature promises that a step has to gain, and the radius, relative to a moderate change, below
+which there is none."""
 
 
 class ChainValues(NamedTuple):
-    """e, its first two time derivatives (G,) and the Jacobian A (G, n), which FORCES leaves zero."""
+    """e, its first two time derivatives (G,), the Jacobian A (G, n), which FORCES leaves zero, and dA/dt (G, n), which
+    levels below FIRST do."""
 
     e: np.ndarray
     rate: np.ndarray
     rate_2: np.ndarray
     A: np.ndarray
+    A_rate: np.ndarray
 
 
 class Assembly(NamedTuple):
@@ -66,7 +82,8 @@ def evaluate_chains(
         closure_numbers(model.closures, n),
     )  # fmt: skip
     e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
-    return work, ChainValues(e, rate, rate_2, closed[3 * G : (3 + n) * G].reshape(G, n))
+    A, A_rate = closed[3 * G : (3 + 2 * n) * G].reshape(2, G, n)
+    return work, ChainValues(e, rate, rate_2, A, A_rate)
 
 
 def rotation(work: np.ndarray, segment: int) -> np.ndarray:
@@ -106,7 +123,9 @@ def assemble(
 
         dq = - W^-1 A' (A W^-1 A')^+ e,      W = K + a little of its mean diagonal
 
-    halved until they decrease e.
+    halved until they decrease e.  Where none does, as from a straight rope that is to sag between two pins, a step goes
+    along the curvature of |e|^2, to the side on which its largest component, in units of the elastic energy, is
+    positive.
 
     Parameters
     ----------
@@ -129,16 +148,24 @@ def assemble(
     max_iterations = as_whole_number("max_iterations", max_iterations, 0)
     q = np.zeros(model.nq) if q0 is None else as_array("q0", q0, (model.nq,)).copy()
     check_turns(model, q, "q0")
+    for k, link in enumerate(fixed := as_items("fixed", fixed, "names of links")):
+        look_up(f"fixed[{k}]: link with a joint", link, model.joint_coordinates)
+    return close_chains(model, q, fixed, tolerance, max_iterations)
+
+
+def close_chains(
+    model: RodModel, q: np.ndarray, fixed: tuple[str, ...], tolerance: float, max_iterations: int = 100
+) -> Assembly:
+    """`assemble` for arguments that are checked; without steps where q (n,) is too far turned to be told."""
     stiffness = np.diag(model.stiffness).copy()
     stiff = stiffness[stiffness > 0.0]
     stiffness += 1e-3 * (np.exp(np.log(stiff).mean()) if len(stiff) else 1.0)
-    weights = 1.0 / stiffness
-    for k, link in enumerate(as_items("fixed", fixed, "names of links")):
-        weights[look_up(f"fixed[{k}]: link with a joint", link, model.joint_coordinates)] = 0.0
+    units = 1.0 / np.sqrt(stiffness)
+    for link in fixed:
+        units[model.joint_coordinates[link]] = 0.0
     values, count = evaluate_chains(model, MASS_MATRIX, q)[1], 0
     while np.abs(values.e).max(initial=0.0) > tolerance and count < max_iterations:
-        scaled = values.A * np.sqrt(weights)
-        step = -np.sqrt(weights) * np.linalg.lstsq(scaled, values.e, rcond=1e-12)[0]
+        step = -units * np.linalg.lstsq(values.A * units, values.e, rcond=1e-12)[0]
         length, error = 1.0, np.linalg.norm(values.e)
         while length > SHORTEST:
             trial = evaluate_chains(model, MASS_MATRIX, q + length * step)[1]
@@ -146,11 +173,36 @@ def assemble(
                 break
             length *= 0.5
         else:
-            break
+            step, trial = _step_along_curvature(model, q, values, units)
+            length = 1.0
+            if not step.any():
+                break
         q, values, count = q + length * step, trial, count + 1
     error = float(np.abs(values.e).max(initial=0.0))
     wrong = _reversed_joints(model, q) if error <= tolerance else ()
     return Assembly(q, error <= tolerance and not wrong, count, error, wrong)
+
+
+def _step_along_curvature(
+    model: RodModel, q: np.ndarray, values: ChainValues, units: np.ndarray
+) -> tuple[np.ndarray, ChainValues]:
+    """A step (n,) by which |e|^2 falls where Gauss-Newton steps lead nowhere, and the values there; zero if there is
+    none."""
+    free, e = np.flatnonzero(units), values.e
+    directions, unit = np.eye(len(q))[free], units[free]
+    bent = np.array([e @ evaluate_chains(model, FIRST, q, v)[1].A_rate[:, free] for v in directions])
+    A = values.A[:, free] * unit
+    g, H = A.T @ e, A.T @ A + bent.reshape(len(free), len(free)) * np.outer(unit, unit)
+    moderate = float((coordinate_scales(model)[free] / unit).min(initial=np.inf))
+    radius, step = moderate, np.zeros(len(q))
+    while len(free) and radius > LEAST_RADIUS * moderate:
+        p, promised = trust_region_step(g, H, radius)
+        step[free] = unit * p
+        trial = evaluate_chains(model, MASS_MATRIX, q + step)[1]
+        if trial.e @ trial.e - e @ e < 2.0 * LEAST_SHARE * promised < 0.0:
+            return step, trial
+        radius *= 0.25
+    return np.zeros(len(q)), values
 
 
 def _reversed_joints(model: RodModel, q: np.ndarray) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import FORCES, MASS_MATRIX
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import ORIENTATION, POSITION, ClosureArrays
+from dynamics.rods.model.coordinate_scales import coordinate_scales
 from dynamics.rods.model.load_arrays import WRENCH
 from dynamics.rods.model.rod_model import RodModel
 
@@ -79,16 +80,6 @@ def _arrays(model: RodModel, joints: list[Closure], rows) -> ClosureArrays:
 
 def _starts(lists) -> np.ndarray:
     return np.concatenate([[0], np.cumsum([len(own) for own in lists])]).astype(np.int64)
-
-
-def coordinate_scales(model: RodModel) -> np.ndarray:
-    """Moderate values of the coordinates (n,): angles and displacements 0.3, strains that bend a rod as much."""
-    scales = np.full(model.nq, 0.3)
-    for rod in model.rods.values():
-        for r in range(6):
-            size = 0.3 / rod.length if r < 3 else 0.1
-            scales[rod.coordinates.start + rod.basis.rows[r] : rod.coordinates.start + rod.basis.rows[r + 1]] = size
-    return scales
 
 
 def _independent(model: RodModel, joints: list[Closure]) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,12 @@ from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
-from dynamics.rods.statics.loading import descended, loaded
-from dynamics.rods.statics.newton import MESSAGES, NO_START
+from dynamics.rods.statics.loading import Found, descended, loaded
+from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START
 from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
 
-METHODS = ("newton", "descent", "loading")
+METHODS = {"newton": "Newton's method", "descent": "descent", "loading": "loading"}
+"""In the order in which "auto" tries them, with what messages call them."""
 
 
 class StaticEquilibrium(NamedTuple):
@@ -28,8 +29,9 @@ class StaticEquilibrium(NamedTuple):
     q : (n,) coordinates
     converged : whether the method converged
     status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven; with
-        what turns by nearly 2 pi, or more, from one point of a rod to the next, where more points may help
-    iterations : number of its steps
+        what turns by nearly 2 pi, or more, from one point of a rod to the next, where more points may help.  Of "auto"
+        also which method converged in place of Newton's, and why others did not
+    iterations : number of its steps, or of all methods that were tried
     residual : largest |r_i| at q, of coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (dof,), N or N m
@@ -62,7 +64,7 @@ def static_equilibrium(
     tolerance: float = 1e-10,
     max_iterations: int = 100,
     prescribed: Mapping[str, ArrayLike] | None = None,
-    method: str = "newton",
+    method: str = "auto",
 ) -> StaticEquilibrium:
     """Coordinates with r(q, 0, 0, u, lambda) = 0 and e(q) = 0.
 
@@ -74,18 +76,20 @@ def static_equilibrium(
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
     tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, where steps shrink
         faster than tenfold, as soon as that leaves no larger an error
-    max_iterations : number of steps at most; of "loading": for each value of the loads
+    max_iterations : number of steps of each method at most; of "loading": for each value of the loads
     prescribed : coordinates of joints that are held, a number or (dof,), by name of link
-    method : "newton", damped and with the exact Jacobian, finds an equilibrium near q0, stable or not; "descent" steps
-        downhill in a trust region, also from equilibria that are not stable, as a straight rod above its buckling load,
-        and ends at a stable one where loads have an energy; "loading" first lets q0 go without controls and wrenches,
-        then lets these, and prescribed coordinates from where q0 has them, grow in steps: for shapes that depend on how
-        they came about, as those of rods twisted many times
+    method : "auto" is Newton's method and, where that fails, as from a straight rope that is to sag, descent, and where
+        that fails loading.  "newton", damped and with the exact Jacobian, finds an equilibrium near q0, stable or not;
+        "descent" steps downhill in a trust region, also from equilibria that are not stable, as a straight rod above
+        its buckling load, and ends at a stable one where loads have an energy; "loading" first lets q0 go without
+        controls and wrenches, then lets these, and prescribed coordinates from where q0 has them, grow in steps: for
+        shapes that depend on how they came about, as those of rods twisted many times
 
     Returns
     -------
     StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces, stable,
-    negative_directions).  Where it did not converge, as where chains cannot be closed, q is the best point so far.
+    negative_directions).  Where it did not converge, as where chains cannot be closed, q is the best point so far; of
+        "auto" that of Newton's method.
 
     Raises
     ------
@@ -101,25 +105,49 @@ def static_equilibrium(
     >>> rest.converged, rods.link_placement(robot.model, "arm", rest.q)[1][[0, 2]].round(2)  # x and z of its tip
     (True, array([ 0.28, -0.09]))
     """
-    check_choice("method", method, METHODS)
+    check_choice("method", method, ("auto", *METHODS))
     tolerance = as_positive("tolerance", tolerance)
     max_iterations = as_whole_number("max_iterations", max_iterations, 1)
     path, q0 = load_path(robot, u, wrenches, q0, prescribed)
-    if method == "newton":
-        q, result = path.solve(q0, 1.0, None, tolerance, max_iterations)
-        message, count = MESSAGES[result.status], result.iterations
-        if result.status == NO_START:
-            check_turns(robot.model, q0, "q0")
-    else:
-        check_turns(robot.model, q0, "q0")
-        given = q0, tolerance, max_iterations
-        q, result, message, count = descended(path, 1.0, *given) if method == "descent" else loaded(path, *given)
+    methods = tuple(METHODS) if method == "auto" else (method,)
+    q, result, message, count = _found_by_first(methods, path, q0, tolerance, max_iterations)
+    converged = message.startswith(MESSAGES[CONVERGED])
     residual = float(np.abs(result.forces[path.held.free]).max(initial=0.0))
     negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
     forces = path.held.of_links(result.forces)
-    converged = message == MESSAGES[0]
     message += "" if converged else turned_far(robot.model, q)
     return StaticEquilibrium(q, converged, message, count, residual, result.multipliers, forces, stable, negative)
+
+
+def _found_by_first(
+    methods: tuple[str, ...], path: LoadPath, q0: np.ndarray, tolerance: float, max_iterations: int
+) -> Found:
+    """What the first of the methods that converges finds, else what the first of all left; with all steps, and with a
+    message of what each came to.  ValueError where q0 turns too far to be told."""
+    tried: dict[str, Found] = {}
+    for method in methods:
+        path.newton.forget()
+        found = tried[method] = _found_by(method, path, q0, tolerance, max_iterations)
+        if found[2] == MESSAGES[CONVERGED] or found[1].status == NO_START:
+            break
+    count, last = sum(found[3] for found in tried.values()), [*tried][-1]
+    converged = tried[last][2] == MESSAGES[CONVERGED]
+    q, result, message, _ = tried[last if converged else methods[0]]
+    if len(tried) > 1:
+        failed = [f"{METHODS[each]}: {found[2]}" for each, found in tried.items() if each != last or not converged]
+        message = "; ".join([f"{message} by {METHODS[last]}", *failed] if converged else failed)
+    return q, result, message, count
+
+
+def _found_by(method: str, path: LoadPath, q0: np.ndarray, tolerance: float, max_iterations: int) -> Found:
+    if method != "newton":
+        check_turns(path.robot.model, q0, "q0")
+        given = q0, tolerance, max_iterations
+        return descended(path, 1.0, *given) if method == "descent" else loaded(path, *given)
+    q, result = path.solve(q0, 1.0, None, tolerance, max_iterations)
+    if result.status == NO_START:
+        check_turns(path.robot.model, q0, "q0")
+    return q, result, MESSAGES[result.status], result.iterations
 
 
 def load_path(

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.chains.closures import DEPENDENT, coordinate_scales
+from dynamics.rods.chains.closures import DEPENDENT
+from dynamics.rods.chains.trust_region import ROUNDING
 from dynamics.rods.model.arrays import FORCES
+from dynamics.rods.model.coordinate_scales import coordinate_scales
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.newton import CONVERGED, STALLED, Newton, NewtonResult
 
-ROUNDING = 1e-12
-"""Of the largest eigenvalue: what counts as zero."""
 SYMMETRIC = 1e-9
 """Of the largest entry: what the stiffness may differ from its transpose."""
 
