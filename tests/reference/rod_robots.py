@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import expm
 
-from dynamics import Fixed, Planar, Prismatic, Revolute, Spherical
+from dynamics import Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
@@ -106,7 +106,29 @@ def finger() -> SoftRobot:
     return SoftRobot(builder.build(), tendons, ("table",), chambers)
 
 
+def driven_builder() -> RodModelBuilder:
+    """A rod on a body that floats, and bodies that turn, glide in a plane and shift."""
+    tilt = expm(np.cross(np.eye(3), [0.2, 0.3, -0.1]))
+    rigid = {"mass": 0.5, "com": (0.02, -0.01, 0.03), "inertia": 0.01 * np.diag([1.0, 2.0, 2.5])}
+    builder = RodModelBuilder()
+    builder.add_body("base", "world", FreeFlyer(), (tilt, [0.1, 0.0, 0.2]), **rigid)
+    basis = LegendreBasis(torsion=0, bending_y=1, bending_z=0)
+    builder.add_rod("rod", "base", 0.2, Circular(0.02), SOFT, basis, placement=(tilt.T, [0.05, 0.0, 0.0]), points=3)
+    builder.add_body("ball", "rod", Spherical(), (tilt, [0.02, 0.01, 0.0]), **rigid)
+    builder.add_body("puck", "ball", Planar((1.0, 2.0, -1.0)), (tilt, [0.0, 0.03, 0.0]), **rigid)
+    builder.add_body("shift", "rod", Translation(), (tilt, [0.0, 0.0, 0.02]), **rigid)
+    builder.add_body("wheel", "shift", Revolute("y"), **rigid)
+    return builder
+
+
+def driven_joints() -> SoftRobot:
+    """That robot, all of whose joints are driven."""
+    tendons = (Tendon.straight("rod", 0.01, 0.0),)
+    return SoftRobot(driven_builder().build(), tendons, ("puck", "wheel", "base", "shift", "ball"))
+
+
 ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid), "finger": cache(finger)}
+ROBOTS["joints"] = cache(driven_joints)
 
 
 def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
