@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dynamics import Geometry, Prismatic, Revolute, Sphere, Spherical, rods
+from dynamics import FreeFlyer, Geometry, Revolute, Sphere, Spherical, rods
 from tests.reference.bad_values import (
     AT_LEAST_ZERO,
     CHOICES,
@@ -147,7 +147,8 @@ BUILDING = [
     *rows("RodModelBuilder", rods.RodModelBuilder, gravity=arrays(3), name=NEW_NAMES, base=PLACEMENTS),
     *rows(
         "add_body", adding("add_body"), {"name": "x", "parent": "rod", "joint": FREE, "mass": 1.0, "inertia": INERTIA},
-        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=KINDS, placement=PLACEMENTS, mass=AT_LEAST_ZERO,
+        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=(*KINDS, (), ("x",)), placement=PLACEMENTS,
+        mass=AT_LEAST_ZERO, at=SHARES,
         com=arrays(3), inertia=(*arrays(3, 3)[1:], -np.eye(3)),
         stiffness=(*AT_LEAST_ZERO, [[1.0]]), damping=(*AT_LEAST_ZERO, [[1.0]]),
     ),
@@ -155,12 +156,18 @@ BUILDING = [
         "add_rod", adding("add_rod"),
         {"name": "x", "parent": "rod", "length": 0.5, "section": rods.Circular(0.1), "material": SOFT, "basis": BASIS},
         name=(*NEW_NAMES, "rod", "world"), parent=NAMES, length=POSITIVE, section=KINDS, material=KINDS, basis=KINDS,
-        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
+        joint=(*KINDS[1:], ()), at=SHARES, placement=PLACEMENTS, points=(*WHOLE, 0),
+        reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
     ),
     *rows(
         "add_closure", adding("add_closure"), {"name": "x", "link_a": "body", "link_b": "world", "joint": Spherical()},
-        name=NEW_NAMES, link_a=NAMES, link_b=(*NAMES, "body"), joint=(*KINDS, Prismatic("x")), placement_a=PLACEMENTS,
-        placement_b=PLACEMENTS,
+        name=NEW_NAMES, link_a=NAMES, link_b=(*NAMES, "body"), joint=(*KINDS, FreeFlyer(), (), ("x",)),
+        placement_a=PLACEMENTS, placement_b=PLACEMENTS, at_a=(*SHARES, 0.5), at_b=(*SHARES, 0.5),
+        stiffness=AT_LEAST_ZERO, damping=AT_LEAST_ZERO,
+    ),
+    *rows(
+        "on a rod", adding("add_closure"), {"name": "x", "link_a": "rod", "link_b": "rod", "joint": Spherical()},
+        at_a=SHARES, at_b=SHARES, link_b=("rod",),
     ),
     *rows(
         "add_wrench", adding("add_wrench"), {"link": "rod"}, link=NAMES, name=NEW_NAMES[1:], follower=FLAGS,

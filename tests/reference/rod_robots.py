@@ -107,7 +107,7 @@ def finger() -> SoftRobot:
 
 
 def driven_builder() -> RodModelBuilder:
-    """A rod on a body that floats, and bodies that turn, glide in a plane and shift."""
+    """A rod on a body that floats, and bodies that turn and glide in a plane at its tip, and shift along its way."""
     tilt = expm(np.cross(np.eye(3), [0.2, 0.3, -0.1]))
     rigid = {"mass": 0.5, "com": (0.02, -0.01, 0.03), "inertia": 0.01 * np.diag([1.0, 2.0, 2.5])}
     builder = RodModelBuilder()
@@ -116,7 +116,7 @@ def driven_builder() -> RodModelBuilder:
     builder.add_rod("rod", "base", 0.2, Circular(0.02), SOFT, basis, placement=(tilt.T, [0.05, 0.0, 0.0]), points=3)
     builder.add_body("ball", "rod", Spherical(), (tilt, [0.02, 0.01, 0.0]), **rigid)
     builder.add_body("puck", "ball", Planar((1.0, 2.0, -1.0)), (tilt, [0.0, 0.03, 0.0]), **rigid)
-    builder.add_body("shift", "rod", Translation(), (tilt, [0.0, 0.0, 0.02]), **rigid)
+    builder.add_body("shift", "rod", Translation(), (tilt, [0.0, 0.0, 0.02]), **rigid, at=0.4)
     builder.add_body("wheel", "shift", Revolute("y"), **rigid)
     return builder
 

@@ -55,10 +55,10 @@ def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
     for name, rod in model.rods.items():
         steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
         turns[name] = float(np.linalg.norm(steps, axis=-1).max())
-    starts = {own.start: name for name, own in model.joint_coordinates.items()}
+    of_coordinate = {k: name for name, own in model.joint_coordinates.items() for k in range(own.start, own.stop)}
     for s in turning_segments(model):
         angles = np.linalg.norm(qs[:, m.rows[s, 0] : m.rows[s, 3]], axis=1)
-        turns[f"the joint of {starts[m.rows[s, 0]]!r}"] = float(angles.max())
+        turns[f"the joint of {of_coordinate[m.rows[s, 0]]!r}"] = float(angles.max())
     return {what: turn if np.isfinite(turn) else np.inf for what, turn in turns.items()}
 
 

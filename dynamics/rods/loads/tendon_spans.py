@@ -98,7 +98,9 @@ def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.
         joints = [k for k in between if m.rows[k, 0] < m.rows[k, 6]]
         if not joints:
             continue
-        names = [name for name, own in model.joint_coordinates.items() for k in joints if own.start == m.rows[k, 0]]
+        first = m.rows[joints, 0]
+        of_links = model.joint_coordinates.items()
+        names = [name for name, own in of_links if ((own.start <= first) & (first < own.stop)).any()]
         came = ", ".join(map(repr, names))
         label = f"{line.label('rod')}joints between {before!r} and {rod!r}: got {came}, expected "
         if not line.crosses_joints:

@@ -33,6 +33,8 @@ class RodArrays(NamedTuple):
     inertia: np.ndarray  # (S, 10) mass, first moment, rotational inertia of what moves with the end, in its frame
     path_start: np.ndarray  # (S + 1,)
     path: np.ndarray  # coordinates from the base up to and including those of a segment, for all segments
+    beyond_start: np.ndarray  # (S + 1,)
+    beyond: np.ndarray  # for all segments those of rods on the way to them that lie beyond, rising
     base: np.ndarray  # (12,)
     gravity: np.ndarray  # (3,)
     numbers: np.ndarray  # (1,) n
