@@ -22,6 +22,7 @@ USED_MOST = (
     "trajopt.waypoints", "dynamics.RigidBodySystem", "dynamics.load_urdf", "dynamics.load_robot",
     "dynamics.frame_placement", "dynamics.FrameTranslation", "dynamics.inverse_dynamics", "dynamics.ModelBuilder",
     "dynamics.Revolute", "dynamics.Gait", "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium",
+    "rods.reactions", "rods.equilibrium_derivatives",
     "rods.LegendreBasis", "rods.Circular", "problems.make", "problems.model_path",
 )  # fmt: skip
 """By uses in README.md, examples/ and tests/; and what a solve returns, which is hardly ever called by name."""

@@ -231,6 +231,11 @@ def test_what_builds_a_robot(call, good, name, values):
     assert_refused(call, good, name, values)
 
 
+@cache
+def rest() -> rods.StaticEquilibrium:
+    return rods.static_equilibrium(robot(), [0.0, 0.0], prescribed={"body": 0.0})
+
+
 def of_robot(method):
     return lambda **given: getattr(robot(), method)(**given)
 
@@ -262,6 +267,25 @@ USING = [
     *rows("hessian", lambda **given: robot(True).residual_hessian(**POINT, w=Z, **given), multipliers=arrays(3)[1:]),
     *rows("hessian", of_robot("residual_hessian"), POINT, w=Q),
     *rows("forward", of_robot("forward_dynamics"), FORWARD, q=Q, v=Q, u=arrays(2), wrenches=WRENCHES),
+    *(
+        row
+        for name in ("reactions", "reaction_derivatives")
+        for row in (
+            *rows(name, lambda name=name, **given: getattr(rods, name)(**given), FORWARD, robot=KINDS),
+            *rows(
+                name, lambda name=name, **given: getattr(rods, name)(robot(), **given), FORWARD, q=Q, v=Q, u=arrays(2),
+                prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING))), wrenches=WRENCHES,
+            ),
+        )
+    ),
+    *rows(
+        "of rest", lambda robot=None, **given: rods.equilibrium_derivatives(robot, rest(), **given), {"u": [0.0, 0.0]},
+        robot=KINDS,
+    ),
+    *rows(
+        "of rest", lambda **given: rods.equilibrium_derivatives(robot(), **{"rest": rest(), **given}),
+        {"u": [0.0, 0.0]}, rest=(*KINDS, lambda: 3.0), u=arrays(2), wrenches=WRENCHES,
+    ),
     *rows(
         "inverse", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, model=KINDS, q=Q, v=Q, a=Q, wrenches=WRENCHES
     ),
