@@ -82,7 +82,12 @@ BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
 BUILDING = [
     *rows("Circular", rods.Circular, {"radius": 0.1}, radius=POSITIVE, radius_at_tip=AT_LEAST_ZERO[1:]),
     *rows(
-        "Rectangular", rods.Rectangular, {"height": 0.1, "width": 0.1}, height=POSITIVE, width=POSITIVE,
+        "taper", rods.Circular, {"radius": lambda s: 0.1 + 0.0 * s}, radius_at_tip=(0.1,),
+        radius=tuple(lambda s, x=x: x for x in (None, "text", 0.1, np.full(2, np.nan), np.full(2, -0.1), THING)),
+    ),
+    *rows(
+        "Rectangular", rods.Rectangular, {"height": 0.1, "width": 0.1}, height=POSITIVE,
+        width=(*POSITIVE, lambda s: 0.1),
         height_at_tip=AT_LEAST_ZERO[1:], width_at_tip=AT_LEAST_ZERO[1:],
     ),
     *rows(
