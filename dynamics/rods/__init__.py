@@ -14,6 +14,7 @@ _HOME = {
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),
     "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
+    "model.helical_joint": ("Helical",),
     "model.rod_model": ("LinkContact", "Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (

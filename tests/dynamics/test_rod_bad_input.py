@@ -99,6 +99,7 @@ BUILDING = [
         stiffness_matrix=(*arrays(6, 6), -np.eye(6), np.zeros((6, 6)), np.eye(6) + np.eye(6, k=1)),
         damping_matrix=(*arrays(6, 6)[1:], -np.eye(6)),
     ),
+    *rows("Helical", rods.Helical, {"axis": "z", "pitch": 0.1}, axis=(*arrays(3), "w", np.zeros(3)), pitch=NUMBERS),
     *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
     *rows(
         "StrainBasis", rods.StrainBasis,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dynamics import Fixed, FreeFlyer, Prismatic, Revolute, Spherical
+from dynamics import Continuous, Fixed, FreeFlyer, Prismatic, Revolute, Spherical
 from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.kinematics.center_lines import center_lines, link_placement
@@ -199,6 +199,15 @@ def test_refused_closures(call, error, message):
     with pytest.raises(error, match=message):
         call(builder)
         builder.build()
+
+
+def test_a_continuous_joint_closes_as_a_revolute_one():
+    for joint in (Revolute("y"), Continuous("y")):
+        builder = two_bars()
+        builder.add_body("bar", "left", joint, (np.eye(3), [0.0, 0.0, 0.5]), 1.0, inertia=0.1 * np.eye(3))
+        builder.add_closure("pin", "bar", "right", joint, (np.eye(3), [1.0, 0.0, 0.0]), (np.eye(3), [0.0, 0.0, 0.5]))
+        model = builder.build()
+        assert model.constraint_count == 2 and assemble(model, [0.1, -0.1, 0.2]).converged
 
 
 def test_chains_that_cannot_be_closed():

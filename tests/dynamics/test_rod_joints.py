@@ -18,6 +18,7 @@ JOINTS = {
     "prismatic": Prismatic((1.0, -1.0, 2.0)), "planar": Planar((0.2, 1.0, 0.3)), "translation": Translation(),
     "universal": (Revolute("x"), Revolute((0.0, 1.0, 1.0))), "cylindrical": (Revolute("z"), Prismatic("z")),
     "angle": (Revolute((1.0, 2.0, 0.0)),), "slot": (Prismatic("y"), Spherical()),
+    "helical": rods.Helical((1.0, 0.0, 2.0), 0.05),
 }  # fmt: skip
 
 
@@ -49,6 +50,33 @@ def test_a_sequence_of_joints_is_massless_bodies(on_rod, rng):
             np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(link_placement(apart.model, "end", q)[1], link_placement(together.model, "end", q)[1])
     assert skeleton(together.model, q).ndim == 4
+
+
+def test_a_nut_runs_along_its_thread(rng):
+    """Two joints whose coordinates are in proportion: the same pose, and the energy of that motion; it falls with the
+    acceleration of a nut on a thread, m g p / (I + m p^2)."""
+    pitch, q = 0.03, 4.0 * np.pi * rng.uniform(-1.0, 1.0)
+    models = []
+    for joint in (rods.Helical((1.0, 2.0, 2.0), pitch), (Revolute((1.0, 2.0, 2.0)), Prismatic((1.0, 2.0, 2.0)))):
+        builder = rods.RodModelBuilder()
+        builder.add_body("nut", "world", joint, (TILT, [0.1, 0.2, 0.3]), **RIGID)
+        models.append(builder.build())
+    nut, apart = models
+    both = np.array([1.0, pitch])
+    for one, other in zip(link_placement(nut, "nut", [q]), link_placement(apart, "nut", q * both), strict=True):
+        assert np.abs(one - other).max() < IDENTITY
+    assert relative_error(rods.mass_matrix(nut, [q]), [[both @ rods.mass_matrix(apart, q * both) @ both]]) < IDENTITY
+    assert rods.energies(nut, [q], [2.0]).gravitational == pytest.approx(
+        rods.energies(apart, q * both, both).gravitational
+    )
+    builder = rods.RodModelBuilder()
+    builder.add_body("nut", "world", rods.Helical("z", pitch), mass=2.0, inertia=0.1 * np.eye(3))
+    a = rods.SoftRobot(builder.build()).forward_dynamics([q], [0.5], [])
+    assert a[0] == pytest.approx(-2.0 * 9.81 * pitch / (0.1 + 2.0 * pitch**2), rel=1e-12)
+    builder.add_rod("rod", "world", 0.3, rods.Circular(0.02), SOFT, BASIS)
+    builder.add_rod("next", "rod", 0.3, rods.Circular(0.02), SOFT, BASIS, joint=rods.Helical("x", pitch))
+    with pytest.raises(ValueError, match="got 'next', expected none that turns and shifts at once"):
+        rods.SoftRobot(builder.build(), [rods.Tendon(("rod", "next"), 0.0, 0.01)])
 
 
 def test_too_far_a_turn_in_a_sequence_names_the_link():

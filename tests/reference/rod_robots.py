@@ -12,6 +12,7 @@ from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
 from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.model.helical_joint import Helical
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
@@ -107,7 +108,7 @@ def finger() -> SoftRobot:
 
 
 def driven_builder() -> RodModelBuilder:
-    """A rod on a body that floats, and bodies that turn and glide in a plane at its tip, and shift along its way."""
+    """A rod on a body that floats; bodies that turn, glide in a plane and screw at its tip, and shift along its way."""
     tilt = expm(np.cross(np.eye(3), [0.2, 0.3, -0.1]))
     rigid = {"mass": 0.5, "com": (0.02, -0.01, 0.03), "inertia": 0.01 * np.diag([1.0, 2.0, 2.5])}
     builder = RodModelBuilder()
@@ -118,6 +119,7 @@ def driven_builder() -> RodModelBuilder:
     builder.add_body("puck", "ball", Planar((1.0, 2.0, -1.0)), (tilt, [0.0, 0.03, 0.0]), **rigid)
     builder.add_body("shift", "rod", Translation(), (tilt, [0.0, 0.0, 0.02]), **rigid, at=0.4)
     builder.add_body("wheel", "shift", Revolute("y"), **rigid)
+    builder.add_body("nut", "ball", Helical((1.0, 0.5, 2.0), -0.07), (tilt, [0.0, 0.0, 0.05]), **rigid)
     return builder
 
 

@@ -107,6 +107,8 @@ def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.
             raise ValueError(f"{label}none: only tendons cross joints")
         if len(joints) > 1 or m.kind[joints[0]] != SCREW:
             raise ValueError(f"{label}at most one, of one degree of freedom")
+        if m.step[joints[0], 1] != 0.0:
+            raise ValueError(f"{label}none that turns and shifts at once")
         ends = np.insert(pieces[before][-1, :2], 0, 0.0), np.insert(pieces[rod][0, :2], 0, 0.0)
         a, b = _at_joint(model, [*between, model.rods[rod].segments.start], joints[0], *ends)
         component = int(np.argmax(np.diff(m.rows[joints[0]])))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.model.arrays import ROD, RodArrays
+from dynamics.rods.model.helical_joint import Helical
 
 
 @dataclass
@@ -102,8 +103,10 @@ class SegmentList:
         )  # fmt: skip
 
 
-def joint_motion(joint: Joint) -> tuple[list[int], np.ndarray]:
+def joint_motion(joint: Joint | Helical) -> tuple[list[int], np.ndarray]:
     """Components [angular; linear] that the joint moves in its standard frame, and that frame's axes (3, 3)."""
+    if isinstance(joint, Helical):
+        return [2], _frame_with_z(np.array(joint.axis))
     if isinstance(joint, (Revolute, Continuous, Prismatic)):
         axes, _ = joint.motion_subspace()
         return [5 if isinstance(joint, Prismatic) else 2], _frame_with_z(axes[0])

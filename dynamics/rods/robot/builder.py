@@ -17,6 +17,7 @@ from dynamics.rods.model.arrays import JOINT, SCREW
 from dynamics.rods.model.closed_joint import Closure, has_rows
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.cross_section import Material, Section
+from dynamics.rods.model.helical_joint import Helical
 from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
@@ -27,6 +28,7 @@ from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
 from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
+RodJoint = Joint | Helical
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
@@ -68,7 +70,7 @@ class RodModelBuilder(ContactBuilder):
         self,
         name: str,
         parent: str,
-        joint: Joint | Sequence[Joint],
+        joint: RodJoint | Sequence[RodJoint],
         placement: Placement | None = None,
         mass: float = 0.0,
         com: ArrayLike = (0.0, 0.0, 0.0),
@@ -84,7 +86,7 @@ class RodModelBuilder(ContactBuilder):
         name, mass, com, inertia : as `ModelBuilder.add_body` has them
         parent : a link added before, or "world"
         joint : a joint as there, or a sequence of joints one behind the other, without mass between: a cylindrical
-            joint is (Revolute("z"), Prismatic("z")), a universal one (Revolute("x"), Revolute("y"))
+            joint is (Revolute("z"), Prismatic("z")), a universal one (Revolute("x"), Revolute("y")); or `rods.Helical`
         placement : (R, p), joint frame in the parent's frame; by default the identity
         stiffness, damping : (nv,) or one number for every degree of freedom of the joint; N m / rad or N / m, and
             these times s
@@ -121,7 +123,7 @@ class RodModelBuilder(ContactBuilder):
         section: Section,
         material: Material,
         basis: StrainBasis,
-        joint: Joint | Sequence[Joint] | None = None,
+        joint: RodJoint | Sequence[RodJoint] | None = None,
         placement: Placement | None = None,
         points: int = 5,
         reference: ArrayLike | Callable[[np.ndarray], ArrayLike] = STRAIGHT,
@@ -192,7 +194,7 @@ class RodModelBuilder(ContactBuilder):
         name: str,
         link_a: str,
         link_b: str,
-        joint: Joint | Sequence[Joint],
+        joint: RodJoint | Sequence[RodJoint],
         placement_a: Placement | None = None,
         placement_b: Placement | None = None,
         at_a: float = 1.0,
@@ -242,17 +244,18 @@ class RodModelBuilder(ContactBuilder):
                 f"{label}link_b: got {link_b!r} at {at_b} on both sides, expected two links, or two places on one"
             )
         a, b = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
-        free = isinstance(joint, Joint) and has_rows(joint) and not any(part.any() for part in values)
-        if not free:
+        rigid = not any(part.any() for part in values)
+        closed_by = joint if isinstance(joint, Joint) and has_rows(joint) and rigid else None
+        if closed_by is None:
             self._check_new(name, link_b, label)
             frame = self._frame_on(link_b, at_b, b)
             self._links[name] = self._add_joints(name, frame, joints, np.zeros(10), values)
-            joints, link_b, at_b, b = (Fixed(),), name, 1.0, IDENTITY
+            closed_by, link_b, at_b, b = Fixed(), name, 1.0, IDENTITY
         for link, at in ((link_a, at_a), (link_b, at_b)):  # nodes first: they move others' numbers
             self._frame_on(link, at, IDENTITY)
         sides = self._frame_on(link_a, at_a, a), self._frame_on(link_b, at_b, b)
         segments, placements = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
-        self._closures.append(Closure(name, segments, joints[0], placements))
+        self._closures.append(Closure(name, segments, closed_by, placements))
 
     # -------------------------------------------------------------------------------------------- external loads
     def add_wrench(
@@ -381,12 +384,13 @@ class RodModelBuilder(ContactBuilder):
             components, axes = joint_motion(joint)
             count = len(components)
             rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
+            pitch = joint.pitch if isinstance(joint, Helical) else 0.0
             number = f" {i}" if len(joints) > 1 else ""
             self._names += [f"{name} {COMPONENT_LETTERS[r]}{number}" for r in components]
             self._n += count
             kind, before = SCREW if count == 1 else JOINT, (placement[0] @ axes, placement[1])
             parent = self._segments.add(
-                parent, kind, rows, (2.0, 0.0), np.zeros(6), [(1.0, 0.0)] * count, before, (axes.T, np.zeros(3)),
+                parent, kind, rows, (2.0, pitch), np.zeros(6), [(1.0, 0.0)] * count, before, (axes.T, np.zeros(3)),
                 inertia if i == len(joints) - 1 else massless,
             )  # fmt: skip
             placement = IDENTITY
@@ -427,13 +431,13 @@ class RodModelBuilder(ContactBuilder):
 COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")
 
 
-def _as_joints(label: str, joint: Joint | Sequence[Joint]) -> tuple[Joint, ...]:
-    if isinstance(joint, Joint):
+def _as_joints(label: str, joint: RodJoint | Sequence[RodJoint]) -> tuple[RodJoint, ...]:
+    if isinstance(joint, (Joint, Helical)):
         return (joint,)
     wanted = "a joint such as Revolute('z'), or a sequence of joints"
     joints = tuple(joint) if isinstance(joint, Sequence) else (joint,)
     for each in joints:
-        if not isinstance(each, Joint):
+        if not isinstance(each, (Joint, Helical)):
             raise TypeError(f"{label}joint: got {joint!r}, expected {wanted}")
     if not joints:
         raise ValueError(f"{label}joint: got an empty sequence, expected {wanted}")
