@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from dynamics import Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation, rods
+from dynamics import Fixed, FreeFlyer, Geometry, Planar, Prismatic, Revolute, Sphere, Spherical, Translation, rods
 from dynamics.rods.kinematics.center_lines import link_placement, skeleton
 from tests.reference.rod_robots import SOFT
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
@@ -226,3 +226,57 @@ def test_motion_along_a_slot_keeps_its_energy(method):
     assert np.ptp(run.q[:, 0]) > 0.5 and np.ptp(sum(energies)) < 1e-2 * np.ptp(energies.kinetic)
     R, p = link_placement(robot.model, "lower", run.q)
     assert np.abs((p + R @ tip[1])[:, 1:]).max() < 1e-4
+
+
+# ------------------------------------------------------------------------------------------------ on branches
+def twig() -> rods.RodModelBuilder:
+    """A rod that grows from the middle of another one, and a body on the way of that."""
+    builder = rods.RodModelBuilder()
+    builder.add_rod("stem", "world", 0.4, rods.Circular(0.02), SOFT, BASIS, points=4)
+    place = (TILT, [0.0, 0.02, 0.0])
+    builder.add_rod("twig", "stem", 0.2, rods.Circular(0.01), SOFT, BASIS, Revolute("y"), place, 3, at=0.4)
+    builder.add_body("leaf", "twig", (Revolute("x"), Prismatic("y")), (TILT, [0.0, 0.01, 0.0]), **RIGID, at=0.6)
+    return builder
+
+
+def test_residuals_on_branches(rng):
+    """Jacobians and Hessians of what looks at a branch, by differences."""
+    model = twig().build()
+    ball = Geometry("ball", "world", -1, Sphere(0.05), (np.eye(3), [0.3, 0.2, 0.1]))
+    residuals = [
+        rods.RodDistance(model, [ball]), rods.LinkTranslation(model, "leaf", np.zeros(3)),
+        rods.LinkTranslation(model, "twig", np.zeros(3), s=0.3), rods.LinkVelocity(model, "leaf"),
+    ]  # fmt: skip
+    x, h = np.concatenate([rng.uniform(-0.5, 0.5, model.nq), rng.normal(size=model.nv)]), 1e-6
+    for residual in residuals:
+        d, mu = rng.normal(size=len(x)), rng.normal(size=residual.nr)
+        J = residual.evaluate_with_jacobians(x[None])[1][0]
+        ends = residual.evaluate(np.array([x + h * d, x - h * d]))
+        width = J.shape[1]
+        assert relative_error(J @ d[:width], (ends[0] - ends[1]) / (2.0 * h)) < CENTRAL_DIFFERENCES
+        H = residual.hessian_products(x[None], None, mu[None])
+        H = (H[0] if isinstance(H, tuple) else H)[0]
+        slopes = residual.evaluate_with_jacobians(np.array([x + h * d, x - h * d]))[1]
+        difference = mu @ (slopes[0] - slopes[1]) / (2.0 * h)
+        assert relative_error(H[:width] @ d[: H.shape[1]], difference[: len(H)]) < CENTRAL_DIFFERENCES
+
+
+def test_loads_on_branches(rng):
+    """Contact, laws and wrenches there, and contact between the stem's tip and the leaf: derivatives by differences."""
+    builder = twig()
+    builder.add_contact("twig", rods.PlaneContact(1e3, point=(0.0, 0.0, 0.3), smoothing=0.05), 0.3)
+    builder.add_contact("leaf", rods.SphereContact(0.2, 1e3, link="stem", smoothing=0.2), 0.1)
+    builder.add_load("leaf", lambda R, p, w, v, u: np.concatenate([p * p[0] - w, u[0] * R[:, 0] - v]), ["pull"])
+    builder.add_wrench("twig", at=0.7)
+    robot = rods.SoftRobot(builder.build())
+    q, v, a, w = rng.uniform(-0.4, 0.4, (4, robot.nq))
+    u, wrenches, h = np.array([2.0]), rng.normal(size=(1, 6)), 1e-5
+    found = robot.residual_derivatives(q, v, a, u, wrenches)
+    H = robot.residual_hessian(q, v, a, u, w, wrenches)
+    d = rng.normal(size=robot.nq)
+    for first, second, part, cross in (((1, 0), "dr_dq", H.Hqq, "dr_dq"), ((0, 1), "dr_dv", H.Hqv, "dr_dq")):
+        ends = [(q + s * h * first[0] * d, v + s * h * first[1] * d, a, u) for s in (1.0, -1.0)]
+        r = [robot.residual(*point, wrenches) for point in ends]
+        assert relative_error(getattr(found, second) @ d, (r[0] - r[1]) / (2.0 * h)) < CENTRAL_DIFFERENCES
+        slopes = [w @ getattr(robot.residual_derivatives(*point, wrenches), cross) for point in ends]
+        assert relative_error(part @ d, (slopes[0] - slopes[1]) / (2.0 * h)) < CENTRAL_DIFFERENCES
