@@ -49,6 +49,7 @@ def experiments() -> dict[str, str]:
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
+        "rods.speedups": "equilibria and motions of soft robots with exact Jacobians, without, and by explicit steps",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
         "mujoco_gaits": "gaits of three robots executed by MuJoCo, on floors and with masses that are not the plan's",
         "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls; robots on legs",

@@ -23,7 +23,8 @@ USED_MOST = (
     "trajopt.waypoints", "dynamics.RigidBodySystem", "dynamics.load_urdf", "dynamics.load_robot",
     "dynamics.frame_placement", "dynamics.FrameTranslation", "dynamics.inverse_dynamics", "dynamics.ModelBuilder",
     "dynamics.Revolute", "dynamics.Gait", "dynamics.inverse_kinematics", "dynamics.RigidBodyModel.with_body",
-    "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium",
+    "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium", "rods.reactions",
+    "rods.equilibrium_derivatives",
     "rods.LegendreBasis", "rods.Circular", "problems.make", "problems.model_path",
 )  # fmt: skip
 """By uses in README.md, examples/ and tests/; and what a solve returns, which is hardly ever called by name."""

@@ -78,7 +78,7 @@ SUBJECTS = (
     ),
     Subject(
         "rod_dynamics", "Soft robots: kinematics and dynamics", ("dynamics.rods.kinematics", "dynamics.rods.recursion",
-        "dynamics.rods.chains", "dynamics.rods.robot.contact_forces"),
+        "dynamics.rods.chains", "dynamics.rods.robot.contact_forces", "dynamics.rods.robot.reactions"),
         "Functions of a rod model.",
     ),
     Subject(

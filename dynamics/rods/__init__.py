@@ -14,6 +14,7 @@ _HOME = {
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),
     "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
+    "model.helical_joint": ("Helical",),
     "model.rod_model": ("LinkContact", "Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (
@@ -26,6 +27,7 @@ _HOME = {
     "robot.link_rotation": ("LinkRotation",),
     "robot.link_translation": ("LinkTranslation",),
     "robot.link_velocity": ("LinkVelocity",),
+    "robot.reactions": ("ReactionDerivatives", "Reactions", "reaction_derivatives", "reactions"),
     "robot.rod_distance": ("RodDistance",),
     "robot.rod_strain": ("RodForces", "RodStrain"),
     "robot.soft_robot": (
@@ -33,6 +35,7 @@ _HOME = {
     ),
     "statics.branch": ("EquilibriumBranch", "equilibrium_branch"),
     "statics.equilibrium": ("StaticEquilibrium", "static_equilibrium"),
+    "statics.sensitivity": ("EquilibriumChange", "EquilibriumDerivatives", "equilibrium_derivatives"),
     "statics.vibrations": ("VibrationModes", "vibration_modes"),
     "stepping.simulation": ("Simulation", "simulate"),
     "stepping.soft_system": ("SoftRobotSystem",),

@@ -18,11 +18,14 @@ JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixe
 
 
 def closed(joint, side) -> SoftRobot:
-    """The branched robot, its tail held by a joint to the other branch or to the world."""
+    """The branched robot, its tail held by a joint to the other branch, to the world, or both along rods."""
     builder = hybrid_builder()
     builder.add_wrench("plate", point=(0.1, -0.2, 0.3))
     other = ("world", (TURN, [0.5, 0.1, 0.3])) if side == "world" else ("weight", (TURN.T, [0.0, 0.1, -0.05]))
-    builder.add_closure("joint", "tail", other[0], joint, (TURN, [0.05, 0.0, 0.1]), other[1])
+    places = (0.45, 0.3) if side == "along" else (1.0, 1.0)
+    if side == "along":
+        other = "trunk", other[1]
+    builder.add_closure("joint", "tail", other[0], joint, (TURN, [0.05, 0.0, 0.1]), other[1], *places)
     return SoftRobot(builder.build(), torques=("shoulder",))
 
 
@@ -53,7 +56,7 @@ def check(robot, rng):
         assert relative_error(found, expected) <= IDENTITY
 
 
-@pytest.mark.parametrize("side", ["world", "link"])
+@pytest.mark.parametrize("side", ["world", "link", "along"])
 @pytest.mark.parametrize("joint", JOINTS)
 def test_second_derivatives(joint, side, rng):
     """Of w'r with multipliers plus mu'(e' + e/T), and rates of A along w."""

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dynamics import Geometry, Prismatic, Revolute, Sphere, Spherical, rods
+from dynamics import FreeFlyer, Geometry, Revolute, Sphere, Spherical, rods
 from tests.reference.bad_values import (
     AT_LEAST_ZERO,
     CHOICES,
@@ -82,7 +82,12 @@ BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
 BUILDING = [
     *rows("Circular", rods.Circular, {"radius": 0.1}, radius=POSITIVE, radius_at_tip=AT_LEAST_ZERO[1:]),
     *rows(
-        "Rectangular", rods.Rectangular, {"height": 0.1, "width": 0.1}, height=POSITIVE, width=POSITIVE,
+        "taper", rods.Circular, {"radius": lambda s: 0.1 + 0.0 * s}, radius_at_tip=(0.1,),
+        radius=tuple(lambda s, x=x: x for x in (None, "text", 0.1, np.full(2, np.nan), np.full(2, -0.1), THING)),
+    ),
+    *rows(
+        "Rectangular", rods.Rectangular, {"height": 0.1, "width": 0.1}, height=POSITIVE,
+        width=(*POSITIVE, lambda s: 0.1),
         height_at_tip=AT_LEAST_ZERO[1:], width_at_tip=AT_LEAST_ZERO[1:],
     ),
     *rows(
@@ -94,6 +99,7 @@ BUILDING = [
         stiffness_matrix=(*arrays(6, 6), -np.eye(6), np.zeros((6, 6)), np.eye(6) + np.eye(6, k=1)),
         damping_matrix=(*arrays(6, 6)[1:], -np.eye(6)),
     ),
+    *rows("Helical", rods.Helical, {"axis": "z", "pitch": 0.1}, axis=(*arrays(3), "w", np.zeros(3)), pitch=NUMBERS),
     *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
     *rows(
         "StrainBasis", rods.StrainBasis,
@@ -147,7 +153,8 @@ BUILDING = [
     *rows("RodModelBuilder", rods.RodModelBuilder, gravity=arrays(3), name=NEW_NAMES, base=PLACEMENTS),
     *rows(
         "add_body", adding("add_body"), {"name": "x", "parent": "rod", "joint": FREE, "mass": 1.0, "inertia": INERTIA},
-        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=KINDS, placement=PLACEMENTS, mass=AT_LEAST_ZERO,
+        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=(*KINDS, (), ("x",)), placement=PLACEMENTS,
+        mass=AT_LEAST_ZERO, at=SHARES,
         com=arrays(3), inertia=(*arrays(3, 3)[1:], -np.eye(3)),
         stiffness=(*AT_LEAST_ZERO, [[1.0]]), damping=(*AT_LEAST_ZERO, [[1.0]]),
     ),
@@ -155,12 +162,18 @@ BUILDING = [
         "add_rod", adding("add_rod"),
         {"name": "x", "parent": "rod", "length": 0.5, "section": rods.Circular(0.1), "material": SOFT, "basis": BASIS},
         name=(*NEW_NAMES, "rod", "world"), parent=NAMES, length=POSITIVE, section=KINDS, material=KINDS, basis=KINDS,
-        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
+        joint=(*KINDS[1:], ()), at=SHARES, placement=PLACEMENTS, points=(*WHOLE, 0),
+        reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
     ),
     *rows(
         "add_closure", adding("add_closure"), {"name": "x", "link_a": "body", "link_b": "world", "joint": Spherical()},
-        name=NEW_NAMES, link_a=NAMES, link_b=(*NAMES, "body"), joint=(*KINDS, Prismatic("x")), placement_a=PLACEMENTS,
-        placement_b=PLACEMENTS,
+        name=NEW_NAMES, link_a=NAMES, link_b=(*NAMES, "body"), joint=(*KINDS, FreeFlyer(), (), ("x",)),
+        placement_a=PLACEMENTS, placement_b=PLACEMENTS, at_a=(*SHARES, 0.5), at_b=(*SHARES, 0.5),
+        stiffness=AT_LEAST_ZERO, damping=AT_LEAST_ZERO,
+    ),
+    *rows(
+        "on a rod", adding("add_closure"), {"name": "x", "link_a": "rod", "link_b": "rod", "joint": Spherical()},
+        at_a=SHARES, at_b=SHARES, link_b=("rod",),
     ),
     *rows(
         "add_wrench", adding("add_wrench"), {"link": "rod"}, link=NAMES, name=NEW_NAMES[1:], follower=FLAGS,
@@ -224,6 +237,11 @@ def test_what_builds_a_robot(call, good, name, values):
     assert_refused(call, good, name, values)
 
 
+@cache
+def rest() -> rods.StaticEquilibrium:
+    return rods.static_equilibrium(robot(), [0.0, 0.0], prescribed={"body": 0.0})
+
+
 def of_robot(method):
     return lambda **given: getattr(robot(), method)(**given)
 
@@ -255,6 +273,25 @@ USING = [
     *rows("hessian", lambda **given: robot(True).residual_hessian(**POINT, w=Z, **given), multipliers=arrays(3)[1:]),
     *rows("hessian", of_robot("residual_hessian"), POINT, w=Q),
     *rows("forward", of_robot("forward_dynamics"), FORWARD, q=Q, v=Q, u=arrays(2), wrenches=WRENCHES),
+    *(
+        row
+        for name in ("reactions", "reaction_derivatives")
+        for row in (
+            *rows(name, lambda name=name, **given: getattr(rods, name)(**given), FORWARD, robot=KINDS),
+            *rows(
+                name, lambda name=name, **given: getattr(rods, name)(robot(), **given), FORWARD, q=Q, v=Q, u=arrays(2),
+                prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING))), wrenches=WRENCHES,
+            ),
+        )
+    ),
+    *rows(
+        "of rest", lambda robot=None, **given: rods.equilibrium_derivatives(robot, rest(), **given), {"u": [0.0, 0.0]},
+        robot=KINDS,
+    ),
+    *rows(
+        "of rest", lambda **given: rods.equilibrium_derivatives(robot(), **{"rest": rest(), **given}),
+        {"u": [0.0, 0.0]}, rest=(*KINDS, lambda: 3.0), u=arrays(2), wrenches=WRENCHES,
+    ),
     *rows(
         "inverse", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, model=KINDS, q=Q, v=Q, a=Q, wrenches=WRENCHES
     ),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dynamics import Fixed, Prismatic, Revolute, Spherical
+from dynamics import Continuous, Fixed, FreeFlyer, Prismatic, Revolute, Spherical
 from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.kinematics.center_lines import center_lines, link_placement
@@ -24,14 +24,14 @@ CONDITIONED = 1e-8
 
 
 def closed_robot() -> SoftRobot:
-    """The branched robot of rods and joints, its branches joined by a hinge, and held to the world by a ball; a wrench
-    acts beside the plate's frame."""
+    """The branched robot of rods and joints, its branches joined by a hinge, and held to the world by a ball along a
+    rod; a wrench acts beside the plate's frame."""
     builder = hybrid_builder()
     turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     builder.add_wrench("plate", point=(0.1, -0.2, 0.3))
     builder.add_wrench("tail", follower=True, point=(0.1, -0.2, 0.3))
     builder.add_closure("hinge", "tail", "weight", Revolute((1.0, -1.0, 2.0)), (turn, [0.05, 0.0, 0.1]))
-    builder.add_closure("ball", "flap", "world", Spherical(), (turn.T, [0.02, 0.0, 0.0]), (turn, [0.5, 0.1, 0.3]))
+    builder.add_closure("ball", "flap", "world", Spherical(), (turn.T, [0.02, 0.0, 0.0]), (turn, [0.5, 0.1, 0.3]), 0.8)
     return SoftRobot(builder.build(), torques=("shoulder",))
 
 
@@ -184,7 +184,9 @@ def test_a_plane_needs_two_constraints_of_a_hinge():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda b: b.add_closure("pin", "left", "right", Prismatic("x")), TypeError, "expected Revolute"),
+        (lambda b: b.add_closure("pin", "left", "right", FreeFlyer()), ValueError, "of six degrees of freedom or more"),
+        (lambda b: b.add_closure("pin", "left", "right", "x"), TypeError, "expected a joint such as Revolute"),
+        (lambda b: b.add_closure("left", "left", "right", Prismatic("x")), ValueError, "'left' is taken"),
         (lambda b: b.add_closure("pin", "left", "left", Fixed()), ValueError, "both sides"),
         (lambda b: b.add_closure("pin", "left", "middle", Fixed()), ValueError, "middle"),
         (lambda b: [b.add_closure("pin", "left", "right", Fixed()) for _ in range(2)], ValueError, "taken"),
@@ -197,6 +199,15 @@ def test_refused_closures(call, error, message):
     with pytest.raises(error, match=message):
         call(builder)
         builder.build()
+
+
+def test_a_continuous_joint_closes_as_a_revolute_one():
+    for joint in (Revolute("y"), Continuous("y")):
+        builder = two_bars()
+        builder.add_body("bar", "left", joint, (np.eye(3), [0.0, 0.0, 0.5]), 1.0, inertia=0.1 * np.eye(3))
+        builder.add_closure("pin", "bar", "right", joint, (np.eye(3), [1.0, 0.0, 0.0]), (np.eye(3), [0.0, 0.0, 0.5]))
+        model = builder.build()
+        assert model.constraint_count == 2 and assemble(model, [0.1, -0.1, 0.2]).converged
 
 
 def test_chains_that_cannot_be_closed():

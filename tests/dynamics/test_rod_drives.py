@@ -1,10 +1,12 @@
-"""Tendons through several rods, chambers, loads along rods: lengths, identities, shapes in closed form, refusals."""
+"""Tendons through several rods, chambers, driven joints, loads along rods: lengths, identities, shapes in closed form,
+refusals."""
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
-from dynamics import Fixed, Prismatic, Revolute, Spherical
+from dynamics import Fixed, Planar, Prismatic, Revolute, Spherical
 from dynamics.rods.kinematics.center_lines import link_placements, segment_poses
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
@@ -13,7 +15,8 @@ from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
-from tests.reference.rod_robots import ROBOTS, SOFT, random_state
+from dynamics.rods.stepping.simulation import simulate
+from tests.reference.rod_robots import ROBOTS, SOFT, driven_builder, random_state
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
 
 LENGTH, RADIUS = 0.5, 0.01
@@ -165,6 +168,53 @@ def test_three_chambers_lengthen_a_rod_of_their_section():
     rest = static_equilibrium(robot, [p, p, p])
     stretch = 3.0 * p * area / (SOFT.young * np.pi * RADIUS**2)
     assert rest.converged and relative_error(rest.q, [0.0] * 4 + [stretch]) < 1e-9
+
+
+# ------------------------------------------------------------------------------------------------ driven joints
+def test_a_drive_is_a_wrench_on_the_link_and_the_opposite_on_its_parent(rng):
+    """On the joint's own coordinates it does what a wrench that follows the link does, and nothing on any others."""
+    robot, builder = ROBOTS["joints"](), driven_builder()
+    names = ["tendon 0", "puck rz", "puck x", "puck y", "wheel", *(f"base {c}" for c in ("rx", "ry", "rz", *"xyz"))]
+    assert robot.control_names == (*names, *(f"shift {c}" for c in "xyz"), *(f"ball {c}" for c in ("rx", "ry", "rz")))
+    components = {
+        "puck": (Planar((1.0, 2.0, -1.0)).alignment(), [2, 3, 4]), "wheel": (np.eye(3), [1]),
+        "base": (np.eye(3), range(6)), "shift": (np.eye(3), [3, 4, 5]), "ball": (np.eye(3), [0, 1, 2]),
+    }  # fmt: skip
+    for name in components:
+        builder.add_wrench(name, follower=True)
+    pushed, first = SoftRobot(builder.build()), 1
+    q, v, a, _, _ = random_state(robot, rng)
+    B = robot.residual_derivatives(q, v, a, np.zeros(robot.nu)).B
+    for k, (name, (axes, moved)) in enumerate(components.items()):
+        own = robot.model.joint_coordinates[name]
+        for component in moved:
+            wrenches = np.zeros((len(components), 6))
+            wrenches[k, 3 * (component // 3) :][:3] = axes[:, component % 3]
+            forces = pushed.residual(q, v, a, []) - pushed.residual(q, v, a, [], wrenches)
+            assert relative_error(B[own, first], forces[own]) < IDENTITY
+            assert not np.delete(B[:, first], np.r_[own]).any()
+            first += 1
+    assert first == robot.nu
+
+
+def test_a_moment_in_own_axes_turns_a_body_many_times():
+    """Against Euler's equations of the body, through changes of the joint's chart."""
+    builder, I = RodModelBuilder(gravity=(0.0, 0.0, 0.0)), np.array([0.1, 0.2, 0.25])
+    builder.add_body("top", "world", Spherical(), mass=1.0, inertia=np.diag(I))
+    robot, moment, duration = SoftRobot(builder.build(), torques=["top"]), np.array([0.3, 0.05, 0.5]), 4.0
+
+    def rates(_, x):
+        R, w = x[:9].reshape(3, 3), x[9:]
+        return np.r_[(R @ np.cross(np.eye(3), w)).ravel(), (moment - np.cross(w, I * w)) / I]
+
+    given = {"rtol": 1e-9, "atol": 1e-11}
+    exact = solve_ivp(rates, (0.0, duration), np.r_[np.eye(3).ravel(), np.zeros(3)], method="DOP853", **given)
+    run = simulate(robot, duration, moment, method="radau", rtol=1e-8, atol=1e-10)
+    R = link_placements(robot.model, run.q[-1])[0][0]
+    assert np.abs(R - exact.y[:9, -1].reshape(3, 3)).max() < 1e-5
+    steps = exact.y[:9].T.reshape(-1, 3, 3)
+    turns = Rotation.from_matrix(steps[:-1].swapaxes(1, 2) @ steps[1:]).magnitude().sum() / (2.0 * np.pi)
+    assert turns > 2.0
 
 
 # ------------------------------------------------------------------------------------------------ loads along rods

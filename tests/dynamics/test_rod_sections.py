@@ -184,3 +184,27 @@ def test_derivatives_with_strains_at_rest_that_vary(rng):
         (-found.B, dr[:, 4 * n : 4 * n + 1]),
     ):
         assert relative_error(got, wanted) < COMPLEX_STEP
+
+
+# ------------------------------------------------------------------------------------------------ tapers
+def test_a_taper_is_a_function_of_the_length():
+    """A linear one is that between two sizes, in the model and by content; a bulge bends by the integral of (L - X)^2 /
+    E I."""
+    pairs = [
+        (Circular(0.02, 0.012), Circular(lambda s: 0.02 - 0.008 * s)),
+        (Rectangular(0.02, 0.01, 0.015), Rectangular(lambda s: 0.02 - 0.005 * s, lambda s: np.full(s.shape, 0.01))),
+    ]
+    for between, function in pairs:
+        one, other = rod(between), rod(function)
+        assert relative_error(one.model.stiffness, other.model.stiffness) < IDENTITY
+        assert one.model.total_mass == pytest.approx(other.model.total_mass, rel=1e-12)
+        assert other.model == rod(function).model and one.model != rod(Circular(0.02)).model
+    bulge, force = Circular(lambda s: 0.01 + 0.008 * np.sin(np.pi * s)), 1e-4
+    bent = rod(bulge, basis=LegendreBasis(bending_z=7), points=12)
+    rest = static_equilibrium(bent, [], wrenches=[[0.0, 0.0, 0.0, 0.0, force, 0.0]])
+    y = link_placement(bent.model, "rod", rest.q)[1][1]
+    s = (np.arange(4000) + 0.5) / 4000
+    exact = force * LENGTH**3 * np.mean((1.0 - s) ** 2 / (SOFT.young * 0.25 * np.pi * bulge.radii(s) ** 4))
+    assert y == pytest.approx(exact, rel=1e-3)
+    curve = center_lines(bent.model, rest.q, 5)["rod"]
+    assert relative_error(curve.radii, bulge.radii(np.linspace(0.0, 1.0, 5))) < IDENTITY

@@ -96,7 +96,7 @@ def test_chains_stay_closed(system):
     opened = [np.abs(gaps(system, x)[0]).max() for x in xs]
     assert np.ptp(xs[:, :n], axis=0).max() > 0.1 and max(opened) < 1e-4 and max(opened[-20:]) < 1e-4
     x = xs[-1].copy()
-    x[:n] += 1e-4 * np.sin(np.arange(n))
+    x[:n] += 1e-3 * np.sin(np.arange(n))  # opens them by far more than a step does
     before, after = (gaps(system, y)[0] for y in (x, system.step(x, us[-1])))
     g, z = GAMMA, -1.0
     factor = (1.0 + (1.0 - 2.0 * g) * z) / (1.0 - g * z) ** 2

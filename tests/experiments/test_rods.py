@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from experiments.rods import knots, swing
+from dynamics import rods
+from experiments.rods import knots, speedups, swing
 from experiments.rods.__main__ import main
 from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations
 from experiments.rods.paper import TABLE
 from experiments.rods.systems import NAMES, make, scenery, static_inputs
+from problems.rods.example import RodExample
 from trajopt.plotting.style import save
 
 
@@ -81,3 +83,25 @@ def test_times_per_knot(tmp_path, capsys):
     shortest = [min(level["residual"]) for level in times["microseconds"].values()]
     assert min(*shortest, *times["equilibrium"]) > 0.0
     assert "and the Hessian" in capsys.readouterr().out
+
+
+def test_speedups(tmp_path, capsys):
+    """All methods of statics solve the same equations."""
+    assert speedups.main(["--quick", "--systems", "serial_arm", "--out", str(tmp_path)]) == 0
+    entry = json.loads((tmp_path / "speedups.json").read_text())["systems"]["serial_arm"]
+    rest = entry["rest"]
+    assert all(rest[method]["solved"] == 1.0 for method in speedups.AT_REST)
+    assert set(rest) == {*speedups.AT_REST, "DOP853"} and rest["DOP853"]["simulated"] > 0.0
+    assert set(entry["motion"]) == {"bdf, exact", "bdf, differences", "DOP853"}
+    assert "over newton" in capsys.readouterr().out
+
+
+def test_explicit_steps_come_to_rest(tmp_path):
+    """A stocky damped rod under its weight, which explicit steps follow until it rests where statics has it."""
+    builder = rods.RodModelBuilder()
+    material = rods.Elastic(1e5, 0.5, 1000.0, 2e3)
+    builder.add_rod("rod", "world", 0.2, rods.Circular(0.02), material, rods.LegendreBasis(bending_y=1))
+    example = RodExample("rod", rods.SoftRobot(builder.build()), lambda t: np.zeros(0), None, None, "rod")
+    path = speedups.wait_for_rest(example, {"u": np.zeros(0)}, 60.0)
+    rest = rods.static_equilibrium(example.robot, [])
+    assert path.done and path.reached > 0.1 and np.abs(path.x[: example.robot.nq] - rest.q).max() < 0.05

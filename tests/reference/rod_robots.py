@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import expm
 
-from dynamics import Fixed, Planar, Prismatic, Revolute, Spherical
+from dynamics import Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
 from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.model.helical_joint import Helical
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
@@ -106,7 +107,30 @@ def finger() -> SoftRobot:
     return SoftRobot(builder.build(), tendons, ("table",), chambers)
 
 
+def driven_builder() -> RodModelBuilder:
+    """A rod on a body that floats; bodies that turn, glide in a plane and screw at its tip, and shift along its way."""
+    tilt = expm(np.cross(np.eye(3), [0.2, 0.3, -0.1]))
+    rigid = {"mass": 0.5, "com": (0.02, -0.01, 0.03), "inertia": 0.01 * np.diag([1.0, 2.0, 2.5])}
+    builder = RodModelBuilder()
+    builder.add_body("base", "world", FreeFlyer(), (tilt, [0.1, 0.0, 0.2]), **rigid)
+    basis = LegendreBasis(torsion=0, bending_y=1, bending_z=0)
+    builder.add_rod("rod", "base", 0.2, Circular(0.02), SOFT, basis, placement=(tilt.T, [0.05, 0.0, 0.0]), points=3)
+    builder.add_body("ball", "rod", Spherical(), (tilt, [0.02, 0.01, 0.0]), **rigid)
+    builder.add_body("puck", "ball", Planar((1.0, 2.0, -1.0)), (tilt, [0.0, 0.03, 0.0]), **rigid)
+    builder.add_body("shift", "rod", Translation(), (tilt, [0.0, 0.0, 0.02]), **rigid, at=0.4)
+    builder.add_body("wheel", "shift", Revolute("y"), **rigid)
+    builder.add_body("nut", "ball", Helical((1.0, 0.5, 2.0), -0.07), (tilt, [0.0, 0.0, 0.05]), **rigid)
+    return builder
+
+
+def driven_joints() -> SoftRobot:
+    """That robot, all of whose joints are driven."""
+    tendons = (Tendon.straight("rod", 0.01, 0.0),)
+    return SoftRobot(driven_builder().build(), tendons, ("puck", "wheel", "base", "shift", "ball"))
+
+
 ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid), "finger": cache(finger)}
+ROBOTS["joints"] = cache(driven_joints)
 
 
 def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:

@@ -123,6 +123,8 @@ def results():
     noise = solution.covariance(np.eye(n))
     expansion = trajopt.expand(problem, solution.xs, solution.us)
     equilibrium = rods.StaticEquilibrium(np.zeros(99), True, "converged", 7, 1e-9, np.zeros(0), {}, True, 0)
+    held = rods.Reactions(np.zeros(99), np.zeros(9), {"slide": np.zeros(1)})
+    changed = rods.EquilibriumChange(np.zeros((99, 9)), np.zeros((3, 9)), {})
     branch = rods.EquilibriumBranch(
         np.linspace(0.0, 3.0, 99), *np.zeros((4, 99, 99)), np.array([1.5]), *np.zeros((2, 1, 99)), ("limit",),
         "converged",
@@ -145,6 +147,7 @@ def results():
         (expansion, f"fx: ({N}, {n}, {n})"), (singular, "position=0.25"), (family, "points=50"),
         (outcome, "seconds=0.125"), (many, "success_rate=1"), (report, f"largest_error={worst:.6g}"),
         (report.blocks[0], "error="), (trajopt.WeakLimit("speed", 3, 0, 1), "knot=3"),
+        (held, "forces: 1 of them"), (changed, "q: (99, 9)"),
         (equilibrium, "residual=1e-09"), (branch, "points=99"), (motion, "duration=2.5"),
         (rods.VibrationModes(np.linspace(1.0, 50.0, 99), *np.zeros((2, 99))), "lowest=[1.  1.5 2. ]"),
     ]  # fmt: skip

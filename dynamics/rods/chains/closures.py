@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics.joints import Fixed, Revolute, Spherical
+from dynamics.joints import Continuous, Fixed, Revolute, Spherical
 from dynamics.rods.chains.closed_chains import OPEN, evaluate_chains, rotation
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import FORCES, MASS_MATRIX
@@ -18,7 +18,8 @@ VANISHING, DEPENDENT = 1e-9, 1e-8
 """Entries of a row relative to the largest of its kind, and singular values relative to the largest, below which rows
 count as zero and as dependent."""
 SAMPLES = 3
-ORIENTATIONS = {Spherical: (), Revolute: ((2, 0), (2, 1)), Fixed: ((0, 1), (1, 2), (2, 0))}
+_OF_AXIS = (2, 0), (2, 1)
+ORIENTATIONS = {Spherical: (), Revolute: _OF_AXIS, Continuous: _OF_AXIS, Fixed: ((0, 1), (1, 2), (2, 0))}
 """Axes of A and B that a joint keeps perpendicular; the axis of a revolute joint is z."""
 
 

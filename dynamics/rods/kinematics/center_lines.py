@@ -103,9 +103,9 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     parts = [np.stack([line.points[:, :-1], line.points[:, 1:]], axis=2) for line in lines.values()]
     for rod in model.rods.values():
         first = rod.segments.start
-        joint = first - 1 if rod.name in model.joint_coordinates else first
-        parent = model.arrays.parent[joint]
-        if parent >= 0 and not is_loose(model, joint):
+        chain = _joints_before(model, first)
+        parent = model.arrays.parent[chain[0]]
+        if parent >= 0 and not any(is_loose(model, s) for s in chain):
             parts.append(np.stack([ends[parent][1], starts[first][1]], axis=1)[:, None])
     segments = np.concatenate(parts, axis=1)
     lengths = np.linalg.norm(segments[:, :, 1] - segments[:, :, 0], axis=-1)
@@ -144,6 +144,14 @@ def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[P
     return lines
 
 
+def _joints_before(model: RodModel, s: int) -> list[int]:
+    """Segments of the joints that carry the link of segment s from its parent on, and s."""
+    m, links, chain = model.arrays, set(model.link_segments.values()), [s]
+    while (parent := int(m.parent[chain[0]])) >= 0 and m.kind[parent] != ROD and parent not in links:
+        chain.insert(0, parent)
+    return chain
+
+
 def is_loose(model: RodModel, s: int) -> bool:
     """Whether a joint leaves its link no place to be drawn from: it moves along two directions or three."""
     m = model.arrays
@@ -174,10 +182,11 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
     m, s = model.arrays, model.link_segments[name]
     R, p = ends[s]
     points = [p]
-    if not is_loose(model, s):
-        points.insert(0, starts[s][1])
-        if m.parent[s] >= 0:
-            points.insert(0, ends[m.parent[s]][1])
+    chain = _joints_before(model, s)
+    if not any(is_loose(model, k) for k in chain):
+        points = [starts[k][1] for k in chain] + points
+        if m.parent[chain[0]] >= 0:
+            points.insert(0, ends[m.parent[chain[0]]][1])
     if m.inertia[s, 0] > 0.0 and not (m.parent == s).any():
         points.append(p + R @ (m.inertia[s, 1:4] / m.inertia[s, 0]))
     return np.stack(points, axis=1)

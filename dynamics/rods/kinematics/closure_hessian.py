@@ -20,7 +20,7 @@ without its second term, in qq, with the wrench of mu.  Directions turn by expon
 """
 
 from dynamics.rods.kinematics.closure_kernel import JETS, POINT, POINT_RATE, SIDE, SPIN, store_row, store_side
-from dynamics.rods.kinematics.strains import load_column
+from dynamics.rods.kinematics.strains import add_beyond, load_column
 from dynamics.rods.model.arrays import COMPOSITE, END, LOAD_FORCE, RATE_FORCE, SEGMENT, VIRTUAL
 from dynamics.rods.model.closure_arrays import POSITION, ClosureArrays, virtual_rows
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
@@ -244,15 +244,20 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
             _sum_row(k, i, sides, load(weights, i), load(multipliers, i), sums)
             store_row(k, i, virtual, jets, closed)
             for side in range(2):
-                if k.segment[c, side] >= 0:
-                    _add_virtual_row(m, k.segment[c, side], jets[JETS * side :], columns, Aw[i * n : (i + 1) * n])
+                s = k.segment[c, side]
+                if s >= 0:
+                    add_beyond(m, s, m.parent.size, -1.0, 4, segments, columns)
+                    _add_virtual_row(m, s, jets[JETS * side :], columns, Aw[i * n : (i + 1) * n])
+                    add_beyond(m, s, m.parent.size, 1.0, 4, segments, columns)
         _add_composites(k, c, rate, sides, virtual, sums, segments)
         for t in range(k.path_start[c], k.path_start[c + 1]):
             vectors[VECTORS * k.path[t] : VECTORS * (k.path[t] + 1)] = 0.0
         for side in range(2):
             if k.segment[c, side] >= 0:
-                own, other = sides[SIDE * side :], virtual[SIDE * side :]
-                _store_side_vectors(m, k.segment[c, side], side, own, other, columns, vectors)
+                s, own, other = k.segment[c, side], sides[SIDE * side :], virtual[SIDE * side :]
+                add_beyond(m, s, m.parent.size, -1.0, 4, segments, columns)
+                _store_side_vectors(m, s, side, own, other, columns, vectors)
+                add_beyond(m, s, m.parent.size, 1.0, 4, segments, columns)
         for t in range(k.path_start[c], k.path_start[c + 1]):
             _complete(rate, sides, virtual, sums, vectors[VECTORS * k.path[t] : VECTORS * (k.path[t] + 1)])
         _add_products(m, k, c, vectors, Hqq, Hqv)

@@ -19,7 +19,7 @@ what the derivative of such a wrench leaves out:
     dr/dq gets - (w_A - w_B)' sum lambda dc/dq,     dc/dq_j = (w_Aj x a) x b + a x (w_Bj x b)
 """
 
-from dynamics.rods.kinematics.strains import load_column
+from dynamics.rods.kinematics.strains import add_beyond, load_column
 from dynamics.rods.model.arrays import ACCELERATION, END, FIRST, MASS_MATRIX, SEGMENT, TWIST
 from dynamics.rods.model.closure_arrays import POSITION
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
@@ -183,6 +183,13 @@ def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
 
 
 @kernel
+def _on_side(m, k, c, side, share, families, segments, columns):
+    """With the share -1, columns of a side that is not at the tip of its rod; with 1, what they were."""
+    if k.segment[c, side] >= 0:
+        add_beyond(m, k.segment[c, side], m.parent.size, share, families, segments, columns)
+
+
+@kernel
 def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
     """e, e', e'', A, A', A'' as far as the level goes (`closed`), and the reactions among the wrenches, after
     `forward_pass`; multipliers follow after the wrenches; work: 72 numbers."""
@@ -193,26 +200,33 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
     closed[: 3 * (rows + size) + 6 * n * joints] = 0.0
     reactions, multipliers = wrenches[first:], wrenches[first + 12 * joints + 1 + rows :]
     reactions[: 12 * joints] = 0.0
+    families = 3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0)
     for c in range(joints):
         store_side(k, c, 0, m.gravity, segments, sides)
         store_side(k, c, 1, m.gravity, segments, sides[SIDE:])
         turning = A[3 * size + 6 * n * c :]
         if level >= FIRST:
-            _relative_spins(m, k.segment[c, 0], 1.0, columns, turning)
-            _relative_spins(m, k.segment[c, 1], -1.0, columns, turning)
+            for side in range(2):
+                _on_side(m, k, c, side, -1.0, families, segments, columns)
+                _relative_spins(m, k.segment[c, side], 1.0 - 2.0 * side, columns, turning)
+                _on_side(m, k, c, side, 1.0, families, segments, columns)
         for i in range(k.row_start[c], k.row_start[c + 1]):
             store_row(k, i, sides, jets, closed)
             multiplier, turns = load(multipliers, i), k.kind[i] != POSITION
+            x, y = rotate(load9(sides, 0), _vector(k.a, i, sides)), rotate(load9(sides, SIDE), _vector(k.b, i, sides))
             for side in range(2):
                 s = k.segment[c, side]
                 _add_reaction(multiplier, turns, jets[JETS * side :], reactions[12 * c + 6 * side :])
-                if level >= MASS_MATRIX and s >= 0:
-                    _add_columns(m, s, level, i, size, jets[JETS * side :], columns, A)
-            if level >= FIRST and turns:
-                x = rotate(load9(sides, 0), _vector(k.a, i, sides))
-                y = rotate(load9(sides, SIDE), _vector(k.b, i, sides))
-                _add_turning(m, k.segment[c, 0], multiplier, 1.0, x, y, columns, turning)
-                _add_turning(m, k.segment[c, 1], multiplier, -1.0, y, x, columns, turning)
+                if level < MASS_MATRIX or s < 0:
+                    continue
+                _on_side(m, k, c, side, -1.0, families, segments, columns)
+                _add_columns(m, s, level, i, size, jets[JETS * side :], columns, A)
+                if level >= FIRST and turns:
+                    if side == 0:
+                        _add_turning(m, s, multiplier, 1.0, x, y, columns, turning)
+                    else:
+                        _add_turning(m, s, multiplier, -1.0, y, x, columns, turning)
+                _on_side(m, k, c, side, 1.0, families, segments, columns)
 
 
 @kernel

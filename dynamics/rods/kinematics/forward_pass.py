@@ -127,14 +127,16 @@ def _curved_increments(columns, level, R, p, seg, Z, T, TL):
 
 
 @kernel
-def _screw_increments(level, component, R, p, seg):
+def _screw_increments(level, component, pitch, R, p, seg):
     """The column of a joint of one degree of freedom: S moves with the frame, S' = S'' = S_lambda = 0."""
     align_stack(seg)
     z, one = splat(seg, 0.0), splat(seg, 1.0)
     mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
     axis = (
         one if component == 0 else z, one if component == 1 else z, one if component == 2 else z,
-        one if component == 3 else z, one if component == 4 else z, one if component == 5 else z,
+        one if component == 3 else (pitch * one if component == 0 else z),
+        one if component == 4 else (pitch * one if component == 1 else z),
+        one if component == 5 else (pitch * one if component == 2 else z),
     )  # fmt: skip
     o, S = COLUMNS + 6 * component, move_twist(R, p, axis)
     VS = cross_motion(V, S)
@@ -147,17 +149,18 @@ def _screw_increments(level, component, R, p, seg):
 
 
 @helper
-def screw_motion(component, x, like):
-    """R and p of a rotation about, or translation along, a coordinate axis by x."""
+def screw_motion(component, pitch, x, like):
+    """R and p of a rotation about a coordinate axis by x, with a translation along it by x times the pitch, or of a
+    translation by x."""
     z, one = splat(like, 0.0), splat(like, 1.0)
     R, p = (one, z, z, z, one, z, z, z, one), (z, z, z)
     sine, cosine = sincos(x)
     if component == 0:
-        R = (one, z, z, z, cosine, -sine, z, sine, cosine)
+        R, p = (one, z, z, z, cosine, -sine, z, sine, cosine), (pitch * x, z, z)
     elif component == 1:
-        R = (cosine, z, sine, z, one, z, -sine, z, cosine)
+        R, p = (cosine, z, sine, z, one, z, -sine, z, cosine), (z, pitch * x, z)
     elif component == 2:
-        R = (cosine, -sine, z, sine, cosine, z, z, z, one)
+        R, p = (cosine, -sine, z, sine, cosine, z, z, z, one), (z, z, pitch * x)
     elif component == 3:
         p = (x, z, z)
     elif component == 4:
@@ -253,8 +256,8 @@ def forward_pass(m, level, state, segments, columns, ws):
             store_strains(m, s, n, state, 4 if level >= SECOND else 3, seg)
             if m.kind[s] == SCREW:
                 component = component_of(m, s, m.rows[s, 0])
-                _screw_increments(level, component, R, p, seg)
-                E, r = screw_motion(component, load(seg, VALUES + component), seg)
+                _screw_increments(level, component, m.step[s, 1], R, p, seg)
+                E, r = screw_motion(component, m.step[s, 1], load(seg, VALUES + component), seg)
             else:
                 E, r = _curved_motion(m, s, level, seg, ws, R, p)
             _advance_twists(m, s, level, seg)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.kinematics.exponential import FARTHEST
-from dynamics.rods.model.arrays import ROD, RodArrays
+from dynamics.rods.model.arrays import ROD, SCREW, RodArrays
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.model.turning_joints import turning_segments
 
@@ -28,7 +28,11 @@ def displacement(m: RodArrays, s: int, qs: np.ndarray) -> np.ndarray:
     for r in range(6):
         modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
         xi[:, :, r] = m.reference[s, r::6, None] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
-    return magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
+    if m.kind[s] == ROD:
+        return magnus(m.step[s, 0], xi[0], xi[1])
+    if m.kind[s] == SCREW:
+        xi[0, :, 3:] += m.step[s, 1] * xi[0, :, :3]
+    return xi[0]
 
 
 def magnus(h: ArrayLike, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -55,10 +59,10 @@ def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
     for name, rod in model.rods.items():
         steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
         turns[name] = float(np.linalg.norm(steps, axis=-1).max())
-    starts = {own.start: name for name, own in model.joint_coordinates.items()}
+    of_coordinate = {k: name for name, own in model.joint_coordinates.items() for k in range(own.start, own.stop)}
     for s in turning_segments(model):
         angles = np.linalg.norm(qs[:, m.rows[s, 0] : m.rows[s, 3]], axis=1)
-        turns[f"the joint of {starts[m.rows[s, 0]]!r}"] = float(angles.max())
+        turns[f"the joint of {of_coordinate[m.rows[s, 0]]!r}"] = float(angles.max())
     return {what: turn if np.isfinite(turn) else np.inf for what, turn in turns.items()}
 
 

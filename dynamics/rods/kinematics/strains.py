@@ -3,7 +3,7 @@
     Omega = h/2 (xi_1 + xi_2) + b xi_1 x xi_2        Z = dOmega / d(xi_1, xi_2)               [GVS, C1 - C14]
 """
 
-from dynamics.rods.model.arrays import COLUMNS, FAMILIES, OMEGA, ROD, VALUES
+from dynamics.rods.model.arrays import COLUMNS, FAMILIES, OMEGA, ROD, SEGMENT, VALUES
 from dynamics.simd import align_stack, group_size, helper, kernel, load, splat, store
 from dynamics.spatial import add6, add_cross_motion, add_scaled6, cross_motion, load6, scale6, store6
 
@@ -143,3 +143,14 @@ def add_families(m, s, share, count, seg, columns):
                 if rod:
                     x = add_scaled6(x, splat(seg, share * two), second)
                 _store_column(columns, n, 6 * k, j, x)
+
+
+@kernel
+def add_beyond(m, s, last, share, count, segments, columns):
+    """`add_families` of the segments before number `last` that lie beyond where the way to segment s leaves their rods:
+    the share -1 leaves the columns of that way."""
+    for t in range(m.beyond_start[s], m.beyond_start[s + 1]):
+        if m.beyond[t] >= last:
+            return
+        o = m.beyond[t] * SEGMENT
+        add_families(m, m.beyond[t], share, count, segments[o : o + SEGMENT], columns)

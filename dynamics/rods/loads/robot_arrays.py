@@ -1,10 +1,12 @@
 """A soft robot as kernels see it: elasticity, tendons, chambers, driven joints, the order in which its mass matrix is
 solved."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.loads.drives import DriveArrays, drive_arrays
 from dynamics.rods.loads.tendon_arrays import TendonArrays
 from dynamics.rods.model.closure_arrays import ClosureArrays, closure_numbers, input_numbers
 from dynamics.rods.model.load_arrays import LoadArrays
@@ -22,22 +24,23 @@ class RobotArrays(NamedTuple):
     stiffness: np.ndarray  # (n, n)
     damping: np.ndarray  # (n, n)
     tendons: TendonArrays
-    driven: np.ndarray  # (.,) coordinates with a torque, in the order of the controls before those of laws
+    drives: DriveArrays  # whose controls are those before those of laws
     # degrees of freedom as `branch_factor` wants them
     dof_body: np.ndarray  # (n,) not read
     dof_parent: np.ndarray  # (n,)
     subtree_end: np.ndarray  # (n,)
 
 
-def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: list[int]) -> RobotArrays:
-    """The arrays of a robot with `count` tendons and chambers and these driven coordinates."""
+def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: Sequence[slice]) -> RobotArrays:
+    """The arrays of a robot with `count` tendons and chambers, and driven joints of these coordinates."""
     parent, end = _elimination_order(model)
     n, laws, inputs = model.nq, len(model.load_controls), 6 * model.wrench_count + input_numbers(model.closures)
+    torques = sum(own.stop - own.start for own in driven)
     results = closure_numbers(model.closures, n) + 2 * n * laws
     return RobotArrays(
-        np.array([count + len(driven) + laws, inputs, results], np.int64), model.reaction_loads, model.closures,
+        np.array([count + torques + laws, inputs, results], np.int64), model.reaction_loads, model.closures,
         _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
-        np.array(driven, np.int64), np.arange(n), parent, end,
+        drive_arrays(model, driven, count), np.arange(n), parent, end,
     )  # fmt: skip
 
 

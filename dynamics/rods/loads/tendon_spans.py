@@ -98,13 +98,17 @@ def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.
         joints = [k for k in between if m.rows[k, 0] < m.rows[k, 6]]
         if not joints:
             continue
-        names = [name for name, own in model.joint_coordinates.items() for k in joints if own.start == m.rows[k, 0]]
+        first = m.rows[joints, 0]
+        of_links = model.joint_coordinates.items()
+        names = [name for name, own in of_links if ((own.start <= first) & (first < own.stop)).any()]
         came = ", ".join(map(repr, names))
         label = f"{line.label('rod')}joints between {before!r} and {rod!r}: got {came}, expected "
         if not line.crosses_joints:
             raise ValueError(f"{label}none: only tendons cross joints")
         if len(joints) > 1 or m.kind[joints[0]] != SCREW:
             raise ValueError(f"{label}at most one, of one degree of freedom")
+        if m.step[joints[0], 1] != 0.0:
+            raise ValueError(f"{label}none that turns and shifts at once")
         ends = np.insert(pieces[before][-1, :2], 0, 0.0), np.insert(pieces[rod][0, :2], 0, 0.0)
         a, b = _at_joint(model, [*between, model.rods[rod].segments.start], joints[0], *ends)
         component = int(np.argmax(np.diff(m.rows[joints[0]])))

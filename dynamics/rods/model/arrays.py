@@ -8,7 +8,8 @@ end moved by the fixed g_before.  Omega depends on the segment's own coordinates
 
 where each coordinate acts on one of the six components [angular; linear].  A rod is a sequence of segments that share
 their coordinates: a Magnus step of fourth order between quadrature points [GVS, C1].  A SCREW is a joint of one degree
-of freedom, whose rotation may be of any size.  Rotations of other segments stay below 2 pi (`kinematics.rotations`).
+of freedom, whose rotation may be of any size, and which may shift along its axis as it turns.  Rotations of other
+segments stay below 2 pi (`kinematics.rotations`).
 """
 
 from typing import NamedTuple
@@ -24,7 +25,7 @@ class RodArrays(NamedTuple):
     parent: np.ndarray  # (S,) segment before, -1 for the base
     kind: np.ndarray  # (S,)
     rows: np.ndarray  # (S, 7) component r is that of the coordinates rows[s, r] ... rows[s, r + 1] - 1
-    step: np.ndarray  # (S, 2) h and b; (2, 0) for joints
+    step: np.ndarray  # (S, 2) h and b; for joints 2, and m/rad of a SCREW along the axis about which it turns
     reference: np.ndarray  # (S, 12) xi* at both points
     first_mode: np.ndarray  # (S,) row of `modes` of the segment's first coordinate
     modes: np.ndarray  # (., 2) values at the two points
@@ -33,6 +34,8 @@ class RodArrays(NamedTuple):
     inertia: np.ndarray  # (S, 10) mass, first moment, rotational inertia of what moves with the end, in its frame
     path_start: np.ndarray  # (S + 1,)
     path: np.ndarray  # coordinates from the base up to and including those of a segment, for all segments
+    beyond_start: np.ndarray  # (S + 1,)
+    beyond: np.ndarray  # for all segments those of rods on the way to them that lie beyond, rising
     base: np.ndarray  # (12,)
     gravity: np.ndarray  # (3,)
     numbers: np.ndarray  # (1,) n

@@ -4,10 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics.joints import Joint, Revolute, Spherical
+from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.model.segment_list import joint_motion
 
 Pose = tuple[np.ndarray, np.ndarray]
+
+
+
+def has_rows(joint: Joint) -> bool:
+    """Whether constraint rows stand for the joint, else those of a fixed one with coordinates of its own."""
+    return isinstance(joint, (Revolute, Spherical, Fixed))
 
 
 @dataclass(frozen=True)

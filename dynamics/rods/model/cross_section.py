@@ -1,4 +1,4 @@
-"""Cross-sections of rods, constant or linearly tapered, and the elastic material that fills them."""
+"""Cross-sections of rods, constant or tapered, and the elastic material that fills them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.special import zeta
 from dynamics.validation import as_array, as_positive
 
 MatrixFunction = Callable[[float], ArrayLike]
+SizeFunction = Callable[[np.ndarray], ArrayLike]
 
 CORNERS = 16
 """Of what stands for a disc in pictures."""
@@ -27,37 +28,50 @@ class SectionProperties(NamedTuple):
     Jz: np.ndarray
 
 
-def _taper(name: str, size, at_tip) -> tuple[float, float]:
+def _sizes(name: str, size: float | SizeFunction, at_tip: float | None, s: ArrayLike) -> np.ndarray:
+    """A size at s (K,), given at the base and at the tip, or as a function; ValueError for what is no length."""
+    s = np.asarray(s, float)
+    if callable(size):
+        if at_tip is not None:
+            raise ValueError(f"{name}_at_tip: got {at_tip} beside a function of s, expected None")
+        values = as_array(f"{name}(s)", size(s), s.shape)
+        if (values < 0.0).any():
+            raise ValueError(f"{name}(s): got {values.min()}, expected lengths of at least 0 in metres")
+        return values
     base = float(as_array(name, size, ()))
     tip = base if at_tip is None else float(as_array(f"{name}_at_tip", at_tip, ()))
     if base <= 0.0:
         raise ValueError(f"{name}: got {base}, expected a positive length in metres")
     if tip < 0.0:
         raise ValueError(f"{name}_at_tip: got {tip}, expected a length of at least 0")
-    return base, tip
+    return base + (tip - base) * s
+
+
+ENDS = np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
 class Circular:
-    """A disc of this radius [m] at the base and, by default the same, at the tip; linear between.
+    """A disc of this radius [m] at the base and, by default the same, at the tip, linear between; or of a radius that
+    is a function of s = X / length (K,) and returns (K,).
 
     Examples
     --------
     >>> rods.Circular(0.02)
     Circular(radius=0.02, radius_at_tip=None)
     >>> tapered = rods.Circular(0.025, 0.018)
+    >>> bulging = rods.Circular(lambda s: 0.02 + 0.01 * s * (1.0 - s))
     """
 
-    radius: float
+    radius: float | SizeFunction
     radius_at_tip: float | None = None
 
     def __post_init__(self):
-        _taper("radius", self.radius, self.radius_at_tip)
+        _sizes("radius", self.radius, self.radius_at_tip, ENDS)
 
     def radii(self, s: np.ndarray) -> np.ndarray:
         """Radius at s = X / length (K,)."""
-        base, tip = _taper("radius", self.radius, self.radius_at_tip)
-        return base + (tip - base) * np.asarray(s)
+        return _sizes("radius", self.radius, self.radius_at_tip, s)
 
     def properties(self, s: np.ndarray) -> SectionProperties:
         """Area and second moments at s = X / length (K,)."""
@@ -78,22 +92,21 @@ class Circular:
 
 @dataclass(frozen=True)
 class Rectangular:
-    """A rectangle, height along y and width along z [m], at the base and, by default the same, at the tip."""
+    """A rectangle, height along y and width along z [m], at the base and, by default the same, at the tip; or functions
+    of s = X / length (K,) that return (K,)."""
 
-    height: float
-    width: float
+    height: float | SizeFunction
+    width: float | SizeFunction
     height_at_tip: float | None = None
     width_at_tip: float | None = None
 
     def __post_init__(self):
-        _taper("height", self.height, self.height_at_tip)
-        _taper("width", self.width, self.width_at_tip)
+        self.sides(ENDS)
 
     def sides(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Height and width at s = X / length (K,)."""
-        h, w = _taper("height", self.height, self.height_at_tip), _taper("width", self.width, self.width_at_tip)
-        s = np.asarray(s)
-        return h[0] + (h[1] - h[0]) * s, w[0] + (w[1] - w[0]) * s
+        height = _sizes("height", self.height, self.height_at_tip, s)
+        return height, _sizes("width", self.width, self.width_at_tip, s)
 
     def properties(self, s: np.ndarray) -> SectionProperties:
         """Area, Saint-Venant's torsion constant and second moments at s = X / length (K,)."""

@@ -32,7 +32,7 @@ def check_points(label: str, points: int, basis: StrainBasis) -> None:
 
 def check_slenderness(label: str, length: float, section: Section) -> None:
     """Warn of a rod that is thicker than long, of which one figure is likely to be in another unit."""
-    s = np.array([0.0, 1.0])
+    s = np.linspace(0.0, 1.0, 11)
     widest = 2.0 * section.radii(s) if isinstance(section, Circular) else np.maximum(*section.sides(s))
     if (largest := float(widest.max())) > 2.0 * length:
         warn(f"{label}section: {largest:.4g} m across on {length:.4g} m of length, expected a slender rod, in metres")

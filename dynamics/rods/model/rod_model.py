@@ -54,8 +54,9 @@ class Rod(ByContent):
         s = self.nodes / self.length  # functions have no content but their values
         of_material = (self.material.density, *(self.densities(what) for what in ("stiffness", "damping")))
         of_functions = {"basis": (self.basis.rows, self.basis.values(s)), "material": of_material}
-        at_rest = {"reference": self.reference_strains(s)}
-        return {field.name: getattr(self, field.name) for field in fields(self)} | of_functions | at_rest
+        of_functions["reference"] = self.reference_strains(s)
+        of_functions["section"] = (type(self.section).__name__, *self.properties)
+        return {field.name: getattr(self, field.name) for field in fields(self)} | of_functions
 
     @property
     def properties(self) -> SectionProperties:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.rods.model.arrays import RodArrays
+from dynamics.rods.model.arrays import ROD, RodArrays
+from dynamics.rods.model.helical_joint import Helical
 
 
 @dataclass
@@ -74,14 +75,22 @@ class SegmentList:
 
     def arrays(self, n: int, base: tuple[np.ndarray, np.ndarray], gravity: np.ndarray) -> RodArrays:
         """All of it, with the coordinates on the path to each segment."""
-        path, start = [], [0]
+        path, start, beyond, beyond_start = [], [0], [], [0]
+        of_rods: dict[int, list[int]] = {}
+        for s, kind in enumerate(self.kind):
+            if kind == ROD:
+                of_rods.setdefault(int(self.rows[s][0]), []).append(s)
         for s in range(len(self.parent)):
-            on_path, k = set(), s
+            on_path, passed, k = set(), set(), s
             while k >= 0:
                 on_path.update(range(self.rows[k][0], self.rows[k][6]))
+                passed.add(k)
                 k = self.parent[k]
             path += sorted(on_path)
             start.append(len(path))
+            rods = {int(self.rows[k][0]) for k in passed if self.kind[k] == ROD}
+            beyond += sorted(t for rod in rods for t in of_rods[rod] if t not in passed)
+            beyond_start.append(len(beyond))
         whole = (self.parent, self.kind, self.rows)
         parent, kind, rows = (np.array(column, np.int64) for column in whole)
         modes = np.array(self.modes, float).reshape(-1, 2)
@@ -89,12 +98,15 @@ class SegmentList:
             parent, kind, rows.reshape(-1, 7), np.array(self.step), np.array(self.reference),
             np.array(self.first_mode, np.int64), modes, np.array(self.before), np.array(self.after),
             np.array(self.inertia), np.array(start, np.int64), np.array(path, np.int64),
+            np.array(beyond_start, np.int64), np.array(beyond, np.int64),
             np.concatenate([base[0].ravel(), base[1]]), gravity.copy(), np.array([n], np.int64),
         )  # fmt: skip
 
 
-def joint_motion(joint: Joint) -> tuple[list[int], np.ndarray]:
+def joint_motion(joint: Joint | Helical) -> tuple[list[int], np.ndarray]:
     """Components [angular; linear] that the joint moves in its standard frame, and that frame's axes (3, 3)."""
+    if isinstance(joint, Helical):
+        return [2], _frame_with_z(np.array(joint.axis))
     if isinstance(joint, (Revolute, Continuous, Prismatic)):
         axes, _ = joint.motion_subspace()
         return [5 if isinstance(joint, Prismatic) else 2], _frame_with_z(axes[0])

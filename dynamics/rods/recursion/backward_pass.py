@@ -16,7 +16,7 @@ two numbers for a coordinate of a rod.
 """
 
 from dynamics.rods.kinematics.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
-from dynamics.rods.kinematics.strains import add_families, mode
+from dynamics.rods.kinematics.strains import add_beyond, add_families, mode
 from dynamics.rods.loads.composites import add_node, add_to_parent
 from dynamics.rods.loads.contact_pairs import add_contact_pairs
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
@@ -86,6 +86,8 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
         extra = loads[s * LOADS : (s + 1) * LOADS]
         add_node(m, s, level, seg)
+        if level >= MASS_MATRIX:
+            add_beyond(m, s, s, -1.0, families, segments, columns)
         if external.start[s] < external.start[s + 1]:
             add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, ws, b, of_controls)
         if m.rows[s, 0] < m.rows[s, 6]:
@@ -94,6 +96,8 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
                 add_families(m, s, -0.5, families, seg, columns)
                 _segment_blocks(m, external, s, level, seg, columns, extra, ws, A)
                 add_families(m, s, -0.5, families, seg, columns)
+        if level >= MASS_MATRIX:
+            add_beyond(m, s, s, 1.0, families, segments, columns)
         add_to_parent(m, s, segments)
         add_loads_to_parent(m, external, s, loads)
     add_transposed_blocks(n, level, b)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.loads.drives import DRIVE_NUMBERS, add_drives
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
 from dynamics.rods.model.arrays import FIRST, SECOND, RodArrays
@@ -30,7 +31,6 @@ from dynamics.simd import (
     load,
     scatter,
     shared_kernel,
-    splat,
     store,
 )
 from dynamics.simd.lane_blocks import carving, lanes
@@ -110,17 +110,12 @@ def residual_kernel(m, e, level, state, work, r, A):
     add_tendons(e.tendons, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
     if laws > 0:
         _add_law_controls(n, nu, laws, level, closed[closed_numbers(e.closures, n) :], B, Hqu)
-    first = nu - laws - e.driven.size
-    for k in range(e.driven.size):
-        i = e.driven[k]
-        store(r, i, load(r, i) - load(state, 4 * n + first + k))
-        if level >= FIRST:
-            store(B, i * nu + first + k, splat(B, 1.0))
+    add_drives(e.drives, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
 
 
 def residual_work(model: RodModel) -> int:
     """Scratch numbers of `residual_kernel`."""
-    return max(work_numbers(model), TENDON_NUMBERS)
+    return max(work_numbers(model), TENDON_NUMBERS, DRIVE_NUMBERS)
 
 
 @driver

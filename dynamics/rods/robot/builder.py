@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.body_inertia import inertia_defect
-from dynamics.joints import Fixed, Joint, Revolute, Spherical
+from dynamics.joints import Fixed, Joint
 from dynamics.rods.chains.closures import closed
 from dynamics.rods.loads.external_loads import Density, Fluid, LoadList, as_density
 from dynamics.rods.model.arrays import JOINT, SCREW
-from dynamics.rods.model.closed_joint import Closure
+from dynamics.rods.model.closed_joint import Closure, has_rows
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.cross_section import Material, Section
+from dynamics.rods.model.helical_joint import Helical
 from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
@@ -26,6 +28,7 @@ from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
 from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
+RodJoint = Joint | Helical
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
@@ -67,33 +70,38 @@ class RodModelBuilder(ContactBuilder):
         self,
         name: str,
         parent: str,
-        joint: Joint,
+        joint: RodJoint | Sequence[RodJoint],
         placement: Placement | None = None,
         mass: float = 0.0,
         com: ArrayLike = (0.0, 0.0, 0.0),
         inertia: ArrayLike | None = None,
         stiffness: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
+        at: float = 1.0,
     ) -> None:
         """Add a rigid body, carried by a joint that is attached to its parent.
 
         Parameters
         ----------
-        name, joint, mass, com, inertia : as `ModelBuilder.add_body` has them
-        parent : a link added before, a rod being held by its tip; or "world"
+        name, mass, com, inertia : as `ModelBuilder.add_body` has them
+        parent : a link added before, or "world"
+        joint : a joint as there, or a sequence of joints one behind the other, without mass between: a cylindrical
+            joint is (Revolute("z"), Prismatic("z")), a universal one (Revolute("x"), Revolute("y")); or `rods.Helical`
         placement : (R, p), joint frame in the parent's frame; by default the identity
         stiffness, damping : (nv,) or one number for every degree of freedom of the joint; N m / rad or N / m, and
             these times s
+        at : where on a parent that is a rod, X / length from 0 to 1, the parent's frame being that of its section; by
+            default the tip.  The rod's kinematics have a node there from now on
 
         Raises
         ------
         ValueError : a name given twice, an unknown parent, values out of range.
-        TypeError : if `joint` is no joint.
+        TypeError : if `joint` is no joint, nor a sequence of joints.
         """
         label = f"body {name!r}: "
-        if joint is None:
-            raise TypeError(f"{label}joint: got None, expected a joint such as Revolute('z')")
-        parent_segment = self._new(name, parent, joint, label)
+        joints = _as_joints(label, joint)
+        self._check_new(name, parent, label)
+        at = self._place_on(parent, at, label, 0.0)
         mass = float(as_array(label + "mass", mass, ()))
         if mass < 0.0:
             raise ValueError(f"{label}mass: got {mass}, expected a number >= 0")
@@ -102,8 +110,9 @@ class RodModelBuilder(ContactBuilder):
         if defect:
             raise ValueError(f"{label}inertia: {defect}")
         inertia_ = inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
-        placement_ = as_placement(label + "placement", placement)
-        self._links[name] = self._add_joint(name, parent_segment, joint, placement_, inertia_, stiffness, damping)
+        values = self._joint_values(label, joints, stiffness, damping)
+        frame = self._frame_on(parent, at, as_placement(label + "placement", placement))
+        self._links[name] = self._add_joints(name, frame, joints, inertia_, values)
         self._mass += mass
 
     def add_rod(
@@ -114,21 +123,22 @@ class RodModelBuilder(ContactBuilder):
         section: Section,
         material: Material,
         basis: StrainBasis,
-        joint: Joint | None = None,
+        joint: RodJoint | Sequence[RodJoint] | None = None,
         placement: Placement | None = None,
         points: int = 5,
         reference: ArrayLike | Callable[[np.ndarray], ArrayLike] = STRAIGHT,
+        at: float = 1.0,
     ) -> None:
         """Add a rod along the x axis of its joint's frame.
 
         Parameters
         ----------
-        name, parent, placement : as for `add_body`; children of the rod are attached to the frame of its tip
+        name, parent, placement, at : as for `add_body`
         length : m
         section : Circular or Rectangular
         material : Elastic or Anisotropic
         basis : StrainBasis, such as LegendreBasis(bending_y=4, bending_z=4)
-        joint : between parent and rod; None, the default: clamped
+        joint : between parent and rod, or a sequence of joints as for `add_body`; None, the default: clamped
         points : Gauss-Legendre points of the quadrature of forces and inertia, at least the functions of a component;
             together with both ends also the points between which kinematics are integrated
         reference : (6,) strains at rest [torsion, bending y, z, stretch, shear y, z]; by default straight.  Where they
@@ -148,22 +158,34 @@ class RodModelBuilder(ContactBuilder):
         }  # fmt: skip
         for what, (value, kind, wanted) in kinds.items():
             as_kind(label + what, value, kind, wanted)
-        parent_segment = self._new(name, parent, joint, label)
+        joints = () if joint is None else _as_joints(label, joint)
+        self._check_new(name, parent, label)
+        at = self._place_on(parent, at, label, 0.0)
         length = float(as_array(label + "length", length, ()))
         if length <= 0.0:
             raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
         check_points(label, points, basis)
         check_slenderness(label, length, section)
         placement_ = as_placement(label + "placement", placement)
-        if joint is not None:
-            massless = np.zeros(10)
-            parent_segment = self._add_joint(name, parent_segment, joint, placement_, massless, 0.0, 0.0)
-            placement_ = IDENTITY
-        rod = self._rod(name, length, section, material, basis, points, reference)
+        count = sum(joint.nv for joint in joints)
+        rod = self._rod(name, length, section, material, basis, points, reference, self._n + count)
         K = rod.energy_matrix(rod.densities("stiffness"))
         check_stiffness(label, K)
-        self._energies.append((rod.coordinates, K, rod.energy_matrix(rod.densities("damping"))))
-        self._mass += add_segments(self._segments, rod, parent_segment, placement_)
+        damping = rod.energy_matrix(rod.densities("damping"))
+        frame = self._frame_on(parent, at, placement_)
+        if joints:
+            values = self._joint_values(label, joints, 0.0, 0.0)
+            frame = self._add_joints(name, frame, joints, np.zeros(10), values), IDENTITY
+        first = len(self._segments.parent)
+        rod = replace(rod, segments=slice(first, first + len(rod.nodes) - 1))
+        self._n += basis.size
+        self._names += [
+            f"{name} {component} {k}"
+            for r, component in enumerate(COMPONENTS)
+            for k in range(basis.rows[r + 1] - basis.rows[r])
+        ]
+        self._energies.append((rod.coordinates, K, damping))
+        self._mass += add_segments(self._segments, rod, *frame)
         self._links[name] = rod.segments.stop - 1
         self._rods[name] = rod
 
@@ -172,24 +194,37 @@ class RodModelBuilder(ContactBuilder):
         name: str,
         link_a: str,
         link_b: str,
-        joint: Joint,
+        joint: RodJoint | Sequence[RodJoint],
         placement_a: Placement | None = None,
         placement_b: Placement | None = None,
+        at_a: float = 1.0,
+        at_b: float = 1.0,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
     ) -> None:
         """Close a chain: a joint between two links that are there already.
+
+        Revolute(axis), the axis having the same coordinates in both frames, Spherical() and Fixed() are constraints
+        alone.  Any other joint, a sequence of joints, and one with stiffness or damping, carry a massless link of the
+        closure's name on link B, which is fixed to link A.  Its coordinates are how A's frame stands in B's, and those
+        of any other joint: they can be prescribed, and driven by `SoftRobot(torques=)`.
 
         Parameters
         ----------
         name : of the closed joint
         link_a, link_b : links added before; link_b may be "world"
-        joint : Revolute(axis), the axis having the same coordinates in both frames, Spherical() or Fixed()
-        placement_a, placement_b : (R, p), the joint's frame in the links' frames, of rods those of their tips; by
+        joint : any but FreeFlyer, or a sequence of joints as for `add_body`; (Revolute("z"),) has its angle among the
+            coordinates
+        placement_a, placement_b : (R, p), the joint's frame in the links' frames, of rods those of their sections; by
             default the identity
+        at_a, at_b : where on links that are rods, X / length from 0 to 1; by default their tips
+        stiffness, damping : as for `add_body`
 
         Raises
         ------
-        ValueError : a name given twice, an unknown link, twice the same link.
-        TypeError : another joint.
+        ValueError : a name given twice, an unknown link, twice the same place, a joint that constrains nothing, values
+            out of range.
+        TypeError : no joint.
 
         `build` drops constraints that vanish at any configuration, and raises ValueError where others depend on each
         other.  The chains need not be closed at q = 0: `assemble` finds coordinates that close them.
@@ -197,15 +232,30 @@ class RodModelBuilder(ContactBuilder):
         label = f"closure {name!r}: "
         if as_name("name", name) in (closure.name for closure in self._closures):
             raise ValueError(f"name: {name!r} is taken")
-        if type(joint) not in (Revolute, Spherical, Fixed):
-            raise TypeError(f"{label}joint: got {joint!r}, expected Revolute(axis), Spherical() or Fixed()")
-        if link_a == link_b:
-            raise ValueError(f"{label}link_b: got {link_b!r} on both sides, expected two links")
-        world = isinstance(link_b, str) and link_b == "world"
-        segment_b = -1 if world else self._segment_of(link_b, label + "link_b")
-        segments = self._segment_of(link_a, label + "link_a"), segment_b
-        placements = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
-        self._closures.append(Closure(name, segments, joint, placements))
+        joints = _as_joints(label, joint)
+        values = self._joint_values(label, joints, stiffness, damping)
+        if sum(each.nv for each in joints) >= 6:
+            raise ValueError(f"{label}joint: got {joint!r} of six degrees of freedom or more, expected fewer")
+        self._segment_of(link_a, label + "link_a")
+        self._known(link_b, label + "link_b")
+        at_a, at_b = self._place_on(link_a, at_a, label, 0.0, "at_a"), self._place_on(link_b, at_b, label, 0.0, "at_b")
+        if (link_a, at_a) == (link_b, at_b):
+            raise ValueError(
+                f"{label}link_b: got {link_b!r} at {at_b} on both sides, expected two links, or two places on one"
+            )
+        a, b = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
+        rigid = not any(part.any() for part in values)
+        closed_by = joint if isinstance(joint, Joint) and has_rows(joint) and rigid else None
+        if closed_by is None:
+            self._check_new(name, link_b, label)
+            frame = self._frame_on(link_b, at_b, b)
+            self._links[name] = self._add_joints(name, frame, joints, np.zeros(10), values)
+            closed_by, link_b, at_b, b = Fixed(), name, 1.0, IDENTITY
+        for link, at in ((link_a, at_a), (link_b, at_b)):  # nodes first: they move others' numbers
+            self._frame_on(link, at, IDENTITY)
+        sides = self._frame_on(link_a, at_a, a), self._frame_on(link_b, at_b, b)
+        segments, placements = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
+        self._closures.append(Closure(name, segments, closed_by, placements))
 
     # -------------------------------------------------------------------------------------------- external loads
     def add_wrench(
@@ -308,48 +358,55 @@ class RodModelBuilder(ContactBuilder):
         self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
 
     # -------------------------------------------------------------------------------------------- parts of these
-    def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
-        """Number of the parent's segment, once the names are in order."""
+    def _check_new(self, name: str, parent: str, label: str) -> None:
+        """ValueError where a link of this name is there, or its parent is not."""
         if as_name("name", name) in self._links or name == "world":
             raise ValueError(f"name: {name!r} is taken")
-        if joint is not None and not isinstance(joint, Joint):
-            raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
-        return look_up(label + "parent", parent, {"world": -1, **self._links})
+        self._known(parent, label + "parent")
 
-    def _add_joint(self, name, parent, joint, placement, inertia, stiffness, damping) -> int:
-        components, axes = joint_motion(joint)
-        count, label = len(components), f"link {name!r}: "
-        rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
-        own = slice(self._n, self._n + count)
-        values = []
+    def _known(self, link: str, argument: str) -> None:
+        look_up(argument, link, {"world": -1, **self._links})
+
+    def _joint_values(self, label, joints, stiffness, damping) -> tuple[np.ndarray, np.ndarray]:
+        """Stiffness and damping of each degree of freedom."""
+        count, values = sum(joint.nv for joint in joints), []
         for what, value in (("stiffness", stiffness), ("damping", damping)):
             figure = as_array(label + what, value, () if np.ndim(value) == 0 else (count,))
             if (figure < 0.0).any():
                 raise ValueError(f"{label}{what}: got {value}, expected numbers >= 0")
-            values.append(np.diag(np.broadcast_to(figure, (count,))))
-        self._energies.append((own, *values))
-        self._joints[name] = own
-        self._names += [f"{name} {COMPONENT_LETTERS[r]}" for r in components]
-        self._n += count
-        kind = SCREW if count == 1 else JOINT
-        before = placement[0] @ axes, placement[1]
-        modes = [(1.0, 0.0)] * count
-        return self._segments.add(
-            parent, kind, rows, (2.0, 0.0), np.zeros(6), modes, before, (axes.T, np.zeros(3)), inertia
-        )  # fmt: skip
+            values.append(np.broadcast_to(figure, (count,)))
+        return values[0], values[1]
 
-    def _rod(self, name, length, section, material, basis, points, reference) -> Rod:
+    def _add_joints(self, name, frame, joints, inertia, values) -> int:
+        """Joints one behind the other, with inertia behind the last; returns the segment that ends there."""
+        (parent, placement), start, massless = frame, self._n, np.zeros(10)
+        for i, joint in enumerate(joints):
+            components, axes = joint_motion(joint)
+            count = len(components)
+            rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
+            pitch = joint.pitch if isinstance(joint, Helical) else 0.0
+            number = f" {i}" if len(joints) > 1 else ""
+            self._names += [f"{name} {COMPONENT_LETTERS[r]}{number}" for r in components]
+            self._n += count
+            kind, before = SCREW if count == 1 else JOINT, (placement[0] @ axes, placement[1])
+            parent = self._segments.add(
+                parent, kind, rows, (2.0, pitch), np.zeros(6), [(1.0, 0.0)] * count, before, (axes.T, np.zeros(3)),
+                inertia if i == len(joints) - 1 else massless,
+            )  # fmt: skip
+            placement = IDENTITY
+        own = slice(start, self._n)
+        self._energies.append((own, np.diag(values[0]), np.diag(values[1])))
+        self._joints[name] = own
+        return parent
+
+    def _rod(self, name, length, section, material, basis, points, reference, start) -> Rod:
+        """A rod whose first coordinate is `start`, without segments."""
         x, w = np.polynomial.legendre.leggauss(points)
         nodes = np.concatenate([[0.0], 0.5 * length * (x + 1.0), [length]])
         at_rest = strains_at_rest(f"rod {name!r}: reference", reference, nodes / length)
         weights = np.concatenate([[0.0], 0.5 * length * w, [0.0]])
-        first = len(self._segments.parent)
-        own = slice(self._n, self._n + basis.size)
-        for r, component in enumerate(COMPONENTS):
-            self._names += [f"{name} {component} {k}" for k in range(basis.rows[r + 1] - basis.rows[r])]
-        self._n += basis.size
-        segments = slice(first, first + points + 1)
-        return Rod(name, length, section, material, basis, at_rest, nodes, weights, own, segments)
+        own = slice(start, start + basis.size)
+        return Rod(name, length, section, material, basis, at_rest, nodes, weights, own, slice(0, 0))
 
     # -------------------------------------------------------------------------------------------- the model
     def build(self) -> RodModel:
@@ -372,3 +429,16 @@ class RodModelBuilder(ContactBuilder):
 
 
 COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")
+
+
+def _as_joints(label: str, joint: RodJoint | Sequence[RodJoint]) -> tuple[RodJoint, ...]:
+    if isinstance(joint, (Joint, Helical)):
+        return (joint,)
+    wanted = "a joint such as Revolute('z'), or a sequence of joints"
+    joints = tuple(joint) if isinstance(joint, Sequence) else (joint,)
+    for each in joints:
+        if not isinstance(each, (Joint, Helical)):
+            raise TypeError(f"{label}joint: got {joint!r}, expected {wanted}")
+    if not joints:
+        raise ValueError(f"{label}joint: got an empty sequence, expected {wanted}")
+    return joints

@@ -133,8 +133,8 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
         first_mode[-1] = len(m.modes)
     return RodArrays(
         np.arange(-1, L - 1), m.kind[chain], m.rows[chain], step[chain], reference[chain], first_mode, modes,
-        m.before[chain], after, np.zeros((L, 10)), np.cumsum([0, *map(len, paths)]), np.concatenate(paths), m.base,
-        np.zeros(3), m.numbers,
+        m.before[chain], after, np.zeros((L, 10)), np.cumsum([0, *map(len, paths)]), np.concatenate(paths),
+        np.zeros(L + 1, np.int64), np.zeros(0, np.int64), m.base, np.zeros(3), m.numbers,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.loads.laws import law_of
-from dynamics.rods.model.closed_joint import Closure
+from dynamics.rods.model.closed_joint import Closure, Pose
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.load_arrays import LAW
 from dynamics.rods.model.rod_model import Rod
@@ -75,14 +75,27 @@ class LoadBuilder:
         self._loads.laws.append(made)
         self._loads.control_names += names
 
-    def _place_on(self, link: str, at: float) -> float:
-        """X / length of a rod; ValueError for another place."""
-        at = float(as_array("at", at, ()))
-        if not 0.0 < at <= 1.0:
-            raise ValueError(f"at: got {at}, expected X / length above 0 and at most 1")
+    def _place_on(
+        self, link: str, at: float, label: str = "", base: float | None = None, argument: str = "at"
+    ) -> float:
+        """X / length of a rod, above 0, or `base`; ValueError for another place."""
+        at = float(as_array(label + argument, at, ()))
+        if not 0.0 < at <= 1.0 and at != base:
+            least = "above 0" if base is None else "at least 0"
+            raise ValueError(f"{label}{argument}: got {at}, expected X / length {least} and at most 1")
         if at != 1.0 and link not in self._rods:
-            raise ValueError(f"at: got {at} of the body {link!r}, expected 1; only rods have other places")
+            raise ValueError(f"{label}{argument}: got {at} of {link!r}, expected 1; only rods have other places")
         return at
+
+    def _frame_on(self, link: str, at: float, placement: Pose) -> tuple[int, Pose]:
+        """The segment at whose end a frame is fixed that is placed so in that of a link, and its placement there."""
+        if link == "world":
+            return -1, placement
+        if at > 0.0:
+            return (self._links[link] if at == 1.0 else self._node(link, at)), placement
+        s = self._rods[link].segments.start
+        R, p = self._segments.before[s][:9].reshape(3, 3), self._segments.before[s][9:]
+        return self._segments.parent[s], (R @ placement[0], p + R @ placement[1])
 
     def _segment_of(self, link: str, argument: str = "link") -> int:
         return look_up(argument, link, self._links)

@@ -54,8 +54,10 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         links[name] = slice(len(coordinates), len(coordinates) + own.stop - own.start)
         coordinates += range(own.start, own.stop)
         motions.append((name, motion, links[name]))
-        if count := rotation_count(model, own.start):
-            turning.append((name, slice(links[name].start, links[name].start + count)))
+        for k in range(own.start, own.stop):
+            if count := rotation_count(model, k):
+                first = links[name].start + k - own.start
+                turning.append((name, slice(first, first + count)))
     indices = np.array(coordinates, np.int64)
 
     def values(t: float) -> np.ndarray:

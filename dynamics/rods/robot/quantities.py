@@ -33,7 +33,8 @@ def quantities(model: RodModel, q: np.ndarray, v: np.ndarray) -> tuple[Panel, ..
 
 def control_units(robot: SoftRobot) -> tuple[str, ...]:
     """N of tendons, Pa of chambers, N m or N of joints, nothing of other controls."""
-    driven = [robot.model.joint_coordinates[name].start for name in robot.torques]
+    joints = [robot.model.joint_coordinates[name] for name in robot.torques]
+    driven = [k for own in joints for k in range(own.start, own.stop)]
     of_joints = ["N m" if _turns(robot.model, k) else "N" for k in driven]
     units = *(line.unit for line in (*robot.tendons, *robot.chambers)), *of_joints
     return (*units, *("",) * (robot.nu - len(units)))

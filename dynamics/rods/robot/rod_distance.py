@@ -32,7 +32,7 @@ from dynamics.residuals.distance_segments import segments_apart
 from dynamics.residuals.distance_solids import BEND, solids_apart
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
-from dynamics.rods.kinematics.strains import add_families, load_column
+from dynamics.rods.kinematics.strains import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT
 from dynamics.rods.model.closure_arrays import no_closures
@@ -86,10 +86,12 @@ def _value(m, nodes, pairs, x, state, room, body, near, r, J):
         point = _advance(m, s, segments, columns)
         if nodes[k] != s:
             continue
+        add_beyond(m, s, s, -1.0, np.int64(1), segments, columns)
         for t in range(m.path_start[s], m.path_start[s + 1]):
             v = _velocity(columns, n, m.path[t], point)
             for p in range(k * rows, (k + 1) * rows):
                 store(J, p * n + m.path[t], pairs.scale[p] * dot3(load3(near, p * NEAR), v))
+        add_beyond(m, s, s, 1.0, np.int64(1), segments, columns)
         k += 1
 
 
@@ -145,7 +147,9 @@ def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, scratch
         point = _advance(m, s, segments, columns)
         if nodes[k] == s:
             force = wrenches[6 * k + 3 : 6 * k + 6]
+            add_beyond(m, s, s, -1.0, np.int64(1), segments, columns)
             _add_node(m, pairs, s, k * rows, (k + 1) * rows, point, mu, near, columns, force, H)
+            add_beyond(m, s, s, 1.0, np.int64(1), segments, columns)
             k += 1
     inverse_dynamics_kernel(m, external, closures, level, state, wrenches, room, forces, A, A[:0])
     add_scaled(n * n, H, -1.0, carve_blocks(m, A)[0].dq)

@@ -82,12 +82,14 @@ class SoftRobot(ByContent):
 
     Controls u are the tensions of the tendons, N, positive where they pull, then the pressures in the chambers, Pa,
     positive where they push, then the torques (forces) of driven joints, N m (N), and the controls of loads after laws.
+    A joint of several degrees of freedom takes a number for each: components [moment; force], of those that it moves,
+    of a wrench on the link in axes of the frame that its joint carries, and of the opposite one on its parent.
 
     Parameters
     ----------
     model : RodModel, from `RodModelBuilder`
     tendons : Tendon objects
-    torques : names of links whose joint, of one degree of freedom, is driven
+    torques : names of links whose joint is driven
     chambers : Chamber objects
 
     Attributes
@@ -101,7 +103,7 @@ class SoftRobot(ByContent):
     TypeError : no model, no tendon, no chamber.
     ValueError : unknown rods of a tendon or chamber, or ones that do not follow each other, or with a joint between
         them that it cannot cross; a name given twice, one that leaves the section of its rod; an unknown link in
-        `torques`, or one whose joint has not one degree of freedom, or given twice.
+        `torques`, or one whose joint has no degree of freedom, or given twice.
 
     Examples
     --------
@@ -124,7 +126,7 @@ class SoftRobot(ByContent):
         tendons = named_lines(self.model, "tendons", self.tendons, Tendon, ())
         taken = [tendon.name or "" for tendon in tendons]
         chambers = named_lines(self.model, "chambers", self.chambers, Chamber, taken)
-        driven, lines = _driven_coordinates(self.model, self.torques), (*tendons, *chambers)
+        driven, lines = _driven_joints(self.model, self.torques), (*tendons, *chambers)
         arrays = robot_arrays(self.model, tendon_arrays(self.model, lines), len(lines), driven)
         values = {"tendons": tendons, "chambers": chambers, "torques": tuple(self.torques), "arrays": arrays}
         for name, value in values.items():
@@ -150,9 +152,13 @@ class SoftRobot(ByContent):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names of tendons, of chambers, of driven links, then of controls of loads."""
-        lines = (line.name or "" for line in (*self.tendons, *self.chambers))
-        return (*lines, *self.torques, *self.model.load_controls)
+        """Names of tendons, of chambers, of driven links, if their joint has one degree of freedom, else of its
+        coordinates, then of controls of loads."""
+        lines, joints = (line.name or "" for line in (*self.tendons, *self.chambers)), []
+        for name in self.torques:
+            own = self.model.joint_coordinates[name]
+            joints += [name] if own.stop - own.start == 1 else self.model.coordinate_names[own]
+        return (*lines, *joints, *self.model.load_controls)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
         """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument
@@ -335,16 +341,14 @@ class SoftRobot(ByContent):
         return [a, *out]
 
 
-def _driven_coordinates(model: RodModel, torques: Sequence[str]) -> list[int]:
+def _driven_joints(model: RodModel, torques: Sequence[str]) -> list[slice]:
     """Coordinates of the joints of these links."""
-    driven: list[int] = []
+    driven: list[slice] = []
     for k, name in enumerate(as_items("torques", torques, "names of links")):
         own = look_up(f"torques[{k}]: link with a joint", name, model.joint_coordinates)
-        if own.stop - own.start != 1:
-            raise ValueError(
-                f"torques[{k}]: the joint of {name!r} has {own.stop - own.start} degrees of freedom, expected one"
-            )
-        if own.start in driven:
+        if own.stop == own.start:
+            raise ValueError(f"torques[{k}]: the joint of {name!r} has no degree of freedom, expected at least one")
+        if own in driven:
             raise ValueError(f"torques[{k}]: {name!r} is given twice")
-        driven.append(own.start)
+        driven.append(own)
     return driven

@@ -11,6 +11,7 @@ from dynamics.geometry.world_shape import WorldShape
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns
+from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -61,7 +62,8 @@ class SoftRobotSystem(DiscreteSystem):
     Raises
     ------
     TypeError : no SoftRobot.
-    ValueError : names the argument, what came and what was expected.
+    ValueError : names the argument, what came and what was expected; of closed joints with coordinates, which move no
+        mass, those need stiffness or damping.
 
     Notes
     -----
@@ -88,6 +90,7 @@ class SoftRobotSystem(DiscreteSystem):
         if robot.model.constraint_count and integrator != "sdirk2":
             names = ", ".join(robot.model.closure_names)
             raise ValueError(f"integrator: got {integrator!r} for closed chains ({names}), expected 'sdirk2'")
+        _check_closed_joints(robot.model)
         super().__init__(robot.nq, robot.nv, robot.nu, dt)
         self.robot, self.model, self.integrator = robot, robot.model, integrator
         self.semi_implicit = integrator == "semi_implicit_euler"
@@ -253,3 +256,16 @@ class SoftRobotSystem(DiscreteSystem):
         out = tuple(np.empty((K, *shape)) for shape in ((n, n), (n, nu), (n, n), (nu, n), (nu, nu)))
         launch(drive_soft_expansion, K, self._expansion_numbers, *self._plant, xs, us, lam, self._no_ends, *out)
         return out
+
+
+def _check_closed_joints(model: RodModel) -> None:
+    """ValueError for coordinates of closed joints without stiffness and damping: the step's equations are eliminated
+    without pivoting, and have nothing but these on their diagonal."""
+    for name in model.closure_names:
+        own = model.joint_coordinates.get(name, slice(0, 0))
+        for k in range(own.start, own.stop):
+            if model.stiffness[k, k] == 0.0 and model.damping[k, k] == 0.0:
+                raise ValueError(
+                    f"robot: got no stiffness and no damping of {model.coordinate_names[k]!r} in closure {name!r}, "
+                    "expected one of them above zero, for it moves no mass"
+                )
