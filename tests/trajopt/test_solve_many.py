@@ -16,6 +16,7 @@ import pytest
 from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+from trajopt.batch.folder import ResultFolder
 from trajopt.batch.many import solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
@@ -180,7 +181,8 @@ def test_a_damaged_file_is_solved_again(tmp_path):
     first, _ = here([1.0], tmp_path)
     (path,) = tmp_path.glob("*.npz")
     path.write_bytes(path.read_bytes()[:-10])
-    again, made = here([1.0], tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"00000_.*\.npz: got a file that is cut short .*solved again"):
+        again, made = here([1.0], tmp_path)
     assert made == [1.0]
     assert_same(again[0].solution, first[0].solution)
 
@@ -207,6 +209,17 @@ def test_an_interrupt_keeps_what_arrived(tmp_path):
     assert_same(results[1].solution, DDP().solve(swing(1.0)))
     again, made = here([0.5, 1.0, 2.0, 3.0], tmp_path)
     assert made == [2.0, 3.0] and again.success_rate == 1.0
+
+
+def test_a_full_disk_hands_over_what_was_solved(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ResultFolder, "write", full)
+    with pytest.raises(SolveManyInterrupted, match=r"1 of 2 problems .*No space left") as stop:
+        here([0.5, 1.0], tmp_path)
+    assert [outcome.ending for outcome in stop.value.results] == ["converged", "Interrupted"]
+    assert_same(stop.value.results[0].solution, DDP().solve(swing(0.5)))
 
 
 # ------------------------------------------------------------------------------------------------------- dying workers

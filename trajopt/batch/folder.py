@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dynamics.simd.caller import warn
 from trajopt.batch.digest import digest, name_of
 from trajopt.batch.work import Answer
 from trajopt.results.results_files import write_atomically
@@ -65,10 +66,14 @@ class ResultFolder:
             )
 
     def solution(self, index: int) -> Solution | None:
-        """What an earlier run found for this parameter; None if nothing, or if the file cannot be read."""
+        """What an earlier run found for this parameter; None if nothing, or, with a warning, if its file cannot be
+        read."""
         try:
             return Solution.load(self.path / f"{self._names[index]}.npz")
-        except (FileNotFoundError, ValueError):
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            warn(f"{error}; its problem is solved again", RuntimeWarning)
             return None
 
     def write(self, index: int, answer: Answer) -> None:

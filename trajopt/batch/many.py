@@ -63,7 +63,13 @@ def solve_many(
     Raises
     ------
     SolveManyInterrupted
-        A KeyboardInterrupt whose `results` has what arrived until then.
+        A KeyboardInterrupt whose `results` has what arrived until then.  Also where the folder can no longer be
+        written, as on a full disk.
+
+    Warns
+    -----
+    RuntimeWarning
+        For each file in the folder that is damaged, whose problem is solved again.
     """
     parameters = _checked_parameters(parameters)
     _check_executor(executor, workers, attempts)
@@ -76,10 +82,16 @@ def solve_many(
     try:
         with _workers(executor, workers, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
             for index, answer in answers(crew, calls, attempts):
-                if store is not None:
-                    store.write(index, answer)
                 done[index] = _outcome(parameters[index], answer)
+                if store is not None:
+                    try:
+                        store.write(index, answer)
+                    except OSError as error:  # as of a full disk: what was solved must not go with it
+                        full = _in_order(done, parameters, make_problem, store)
+                        raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
                 advance()
+    except SolveManyInterrupted:
+        raise
     except KeyboardInterrupt:
         raise SolveManyInterrupted(len(done), _in_order(done, parameters, make_problem, store)) from None
     return _in_order(done, parameters, make_problem, store)

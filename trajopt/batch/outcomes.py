@@ -127,11 +127,11 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
 
 
 class SolveManyInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `solve_many`.
+    """Ctrl-C during `solve_many`, or a folder that can no longer be written, as on a full disk.
 
     `results` has what arrived before; the error of the others is "Interrupted".
     """
 
-    def __init__(self, finished: int, results: ManySolutions) -> None:
-        super().__init__(f"{finished} of {len(results)} problems were finished")
+    def __init__(self, finished: int, results: ManySolutions, reason: str = "") -> None:
+        super().__init__(f"{finished} of {len(results)} problems were finished{reason}")
         self.results = results
