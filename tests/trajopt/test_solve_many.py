@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+from trajopt.batch import workers
 from trajopt.batch.folder import ResultFolder
 from trajopt.batch.many import solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
@@ -261,10 +263,57 @@ def test_a_given_pool_that_breaks_is_told_of(tmp_path):
     assert results[0].ending == "converged"
 
 
+class Forgetful:
+    """A client of a scheduler that forgets the first calls, or is silent."""
+
+    status = "running"
+
+    def __init__(self, forgets, silent):
+        self.forgets, self.silent, self.keys = forgets, silent, []
+
+    def submit(self, function, *arguments, pure):
+        call = SimpleNamespace(key=f"call {len(self.keys)}", cancel=lambda: None)
+        self.keys.append(call.key)
+        call.result = lambda timeout: function(*arguments)
+        forgotten = len(self.keys) <= self.forgets
+        call.add_done_callback = lambda ends: None if forgotten else ends(call)
+        return call
+
+    def sync(self, function, *arguments, callback_timeout):
+        if self.silent:
+            raise TimeoutError
+        return function(*arguments)
+
+    def _run_on_scheduler(self, function, keys):
+        return function(keys, dask_scheduler=SimpleNamespace(tasks={}, workers={}))
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("forgets, ending", [(2, "converged"), (3, "WorkerLost")])
+def test_calls_that_a_cluster_forgets_are_tried_again_and_told_of(silent, forgets, ending, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers, "LOOK", 0.01)
+    crew = workers.DaskWorkers(Forgetful(forgets, silent))
+    ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=3)
+    assert key == 5
+    assert answer.error is None if ending == "converged" else answer.error.startswith("WorkerLost: 3 worker processes")
+
+
+def test_what_a_scheduler_still_has_to_do_has_not_vanished():
+    here, gone = SimpleNamespace(address="here"), SimpleNamespace(address="gone")
+    tasks = {
+        "queued": ("queued", None), "waiting": ("no-worker", None), "running": ("processing", here),
+        "orphan": ("processing", gone), "done": ("memory", None), "failed": ("erred", None),
+    }  # fmt: skip
+    tasks = {key: SimpleNamespace(state=state, processing_on=at) for key, (state, at) in tasks.items()}
+    scheduler = SimpleNamespace(tasks=tasks, workers={"here": here})
+    assert workers._without_end([*tasks, "unknown"], scheduler) == ["orphan", "done", "failed", "unknown"]
+
+
 @pytest.mark.slow
 def test_dask_cluster_with_a_worker_that_dies(tmp_path):
     distributed = pytest.importorskip("distributed")
-    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, "")]
+    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, ""), (3.0, "always")]
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 60, "local_directory": str(tmp_path)}
     with (
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, host="127.0.0.1", **quiet) as cluster,
@@ -272,7 +321,7 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
     ):
         results = solve_many(deadly_swing, parameters, DDP(), executor=client, folder=tmp_path / "results")
     assert (tmp_path / "met").exists()
-    assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError"]
+    assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError", "WorkerLost"]
     for outcome in results[:4]:
         assert_same(outcome.solution, DDP().solve(swing(outcome.parameter[0])))
     with np.load(next((tmp_path / "results").glob("00000*.npz"))) as data:
