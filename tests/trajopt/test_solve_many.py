@@ -1,5 +1,6 @@
 """Many problems at once: the same bits, whatever becomes of workers, problems and the call itself."""
 
+import importlib
 import json
 import os
 import signal
@@ -18,8 +19,9 @@ from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
 from trajopt.batch import workers
+from trajopt.batch.digest import digest, name_of
 from trajopt.batch.folder import ResultFolder
-from trajopt.batch.many import solve_many
+from trajopt.batch.many import load_many, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
 from trajopt.results.solution import Solution
@@ -177,6 +179,46 @@ def test_a_failure_that_is_mended_leaves_no_error_file(tmp_path, monkeypatch):
     assert [path.suffixes[0] for path in tmp_path.glob("0*")] == [".error"]
     assert here([1.0], tmp_path)[0].success_rate == 1.0
     assert [path.suffix for path in tmp_path.glob("0*")] == [".npz"]
+
+
+def test_a_folder_is_read_without_what_made_it(tmp_path):
+    first, _ = here([0.5, -1.0, 1.0, 2.0], tmp_path)
+    next(tmp_path.glob("00003*")).unlink()
+    again = load_many(tmp_path)
+    assert [outcome.parameter for outcome in again] == ["0.5", "-1.0", "1.0", "2.0"] and again.folder == tmp_path
+    assert [outcome.ending for outcome in again] == ["converged", "ValueError", "converged", "Missing"]
+    assert (again[1].error, again[1].traceback) == (first[1].error, first[1].traceback)
+    assert_same(again[2].solution, first[2].solution)
+    assert str(again) and again[0].seconds == first[0].seconds
+    with pytest.raises(ValueError, match="make_problem: got none"):
+        again.with_problem(0)
+    next(tmp_path.glob("00000*")).write_bytes(b"no longer")
+    with pytest.raises(ValueError, match=r"00000_.*\.npz: got a file that is cut short"):
+        load_many(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load_many(tmp_path / "elsewhere")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    for wrong in (manifest | {"parameters": 3}, manifest | {"parameters": [{}]}, {**manifest, "format": "other"}, []):
+        (tmp_path / "manifest.json").write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"folder: got .* whose manifest\.json is"):
+            load_many(tmp_path)
+
+
+def test_what_a_script_made_opens_from_another(tmp_path, monkeypatch):
+    """`__main__` is the name of every script that runs: the script's own name stands for it."""
+    (tmp_path / "sweep.py").write_text("def make(parameter):\n    return parameter\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = importlib.import_module("sweep").make
+    main = {"__name__": "__main__"}
+    exec((tmp_path / "sweep.py").read_text(), main)
+    for file, spec, same in (
+        (str(tmp_path / "sweep.py"), None, True), (None, SimpleNamespace(name="sweep"), True),
+        (str(tmp_path / "other.py"), None, False), (None, None, False),
+    ):  # fmt: skip
+        module = SimpleNamespace(__spec__=spec) if file is None else SimpleNamespace(__spec__=spec, __file__=file)
+        monkeypatch.setitem(sys.modules, "__main__", module)
+        assert (name_of(main["make"]) == name_of(imported)) == same
+        assert (digest(main["make"]) == digest(imported)) == same
 
 
 def test_a_damaged_file_is_solved_again(tmp_path):
@@ -361,6 +403,17 @@ def test_a_solver_of_something_else():
 
     results, _ = here([1.0], solver=Guess())
     assert results[0].error == "TypeError: solver: solve returned ndarray, wanted a trajopt.Solution"
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):
+    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    here([1.0] * 3, progress=True)
+    assert capsys.readouterr().err == "solving 1/3\nsolving 2/3\nsolving 3/3\n"
+    here([1.0] * 50, progress=True, solver=ILQR(max_iterations=0))
+    lines = capsys.readouterr().err.splitlines()
+    assert 10 <= len(lines) <= 21 and lines[-1] == "solving 50/50"
 
 
 @pytest.mark.parametrize(
