@@ -139,6 +139,27 @@ def test_what_no_array_holds_is_refused(solution, tmp_path, value):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("member", range(1, 6))
+def test_an_interrupt_of_a_save_stays_one(solution, tmp_path, monkeypatch, member):
+    """Also where it finds a member of the archive open, which then cannot be closed."""
+    whole, opened = zipfile.ZipFile.open, []
+
+    def interrupted(archive, *arguments, **options):
+        stream = whole(archive, *arguments, **options)
+        opened.append(stream)
+        if len(opened) == member:
+            raise KeyboardInterrupt
+        return stream
+
+    for save in (solution.save, solution.policy().save):
+        opened.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(zipfile.ZipFile, "open", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                save(tmp_path / "a.npz")
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_write_that_fails_leaves_the_old_file(solution, tmp_path, monkeypatch):
     path = save_solution(solution, tmp_path / "a.npz")
     before = path.read_bytes()

@@ -7,6 +7,7 @@ alike; semi-implicit Euler, which does not, is written out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,10 @@ class TimedFunction:
         self._call = returning(getattr(function, "py_func", function), nx)
         self._whole = self._step if semi_implicit else self._rate
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return TimedFunction, self._arguments
 
-    def __call__(self, x, w):
+    def __call__(self, x: Any, w: Any) -> np.ndarray:
         """See the class."""
         return self._whole(x, w)
 

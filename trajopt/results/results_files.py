@@ -98,8 +98,20 @@ def solution_bytes(solution: Solution) -> bytes:
             "horizon": np.array(problem.horizon),
         }
     arrays |= {"format": np.array(FORMAT), "format_version": np.array(VERSION), "layout": np.array(json.dumps(layout))}
+    return archive_of(arrays)
+
+
+def archive_of(arrays: dict[str, np.ndarray]) -> bytes:
+    """The content of an .npz file of these arrays.
+
+    An archive that Ctrl-C finds with an open member cannot be closed, which says so in place of the interrupt."""
     stream = BytesIO()
-    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    try:
+        np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    except ValueError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     return stream.getvalue()
 
 
