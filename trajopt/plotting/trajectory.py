@@ -203,7 +203,7 @@ def _name_components(axes: Axes, series: Series) -> None:
         return
     labels = series.names or [f"${series.symbol}_{{{j + 1}}}$" for j in range(count)]
     listed = np.linspace(0, count - 1, min(count, NAMED)).round().astype(int)
-    handles = [Line2D([], [], color=_color(j, count), label=literal(labels[j])) for j in listed]
+    handles = [Line2D([], [], color=_color(j, count), label=literal(str(labels[j]))) for j in listed]
     axes.legend(
         handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2,
         title=f"{NAMED} of {count} names" if count > NAMED else None, title_fontsize=9,
