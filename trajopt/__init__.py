@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from trajopt.backward.expansions import Expansion, cost_curvature, expand, total_cost
-    from trajopt.batch.many import solve_many
+    from trajopt.batch.many import load_many, solve_many
     from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
     from trajopt.callable_system import CallableSystem, SlowDynamicsWarning, residual
     from trajopt.costs import (
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "backward.expansions": ("Expansion", "cost_curvature", "expand", "total_cost"),
-    "batch.many": ("solve_many",),
+    "batch.many": ("load_many", "solve_many"),
     "batch.outcomes": ("ManySolutions", "Outcome", "SolveManyInterrupted"),
     "callable_system": ("CallableSystem", "SlowDynamicsWarning", "residual"),
     "costs": (

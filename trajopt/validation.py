@@ -11,7 +11,7 @@ def number_array(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
     """An array of real numbers, of any shape and perhaps not finite; TypeError for text, truth values and the like."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"{name}: got {type(value).__name__}, wanted {wanted}") from error
     if array.dtype.kind not in "fiu":
         of = f" of {array.dtype.name}" if array.dtype.kind in "bcSU" and array.ndim else ""

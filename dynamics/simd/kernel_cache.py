@@ -2,15 +2,22 @@
 
 Left to itself numba looks for a folder, and where the first cannot be used takes another, beside the sources, where
 kernels survive edits of the files that they depend on.
+
+Machine code with a wrong bit can end the process where LLVM reads it, which nothing in Python catches.  So every file
+begins with the SHA-256 digest of the rest, and is neither unpickled nor linked unless that agrees.
 """
 
+import hashlib
 import inspect
+import pickle
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from dynamics.simd.cache_folder import make_folder
 from dynamics.simd.caller import warn
@@ -47,8 +54,48 @@ class KernelCacheImpl(CompileResultCacheImpl):
         self._filename_base = self.get_filename_base(name, sys.abiflags)
 
 
+class DamagedFileError(ValueError):
+    """The content of a file is not what was written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: the content does not have the digest that was written with it")
+        self.path = path
+
+
+class VerifiedFiles(IndexDataCacheFile):
+    """An index of signatures and a file of code for each, all verified as they are read."""
+
+    def _write(self, path: str, content: bytes) -> None:
+        with self._open_for_write(path) as stream:
+            stream.write(hashlib.sha256(content).digest())
+            stream.write(content)
+
+    def _read(self, path: str) -> Any:
+        """Raises DamagedFileError, or OSError if there is none."""
+        stored = memoryview(Path(path).read_bytes())
+        size = hashlib.sha256().digest_size
+        if hashlib.sha256(stored[size:]).digest() != stored[:size]:
+            raise DamagedFileError(Path(path))
+        return pickle.loads(stored[size:])
+
+    def _load_index(self):
+        try:
+            return self._read(self._index_path)
+        except FileNotFoundError:  # nothing is kept yet
+            return {}
+
+    def _save_index(self, overloads):
+        self._write(self._index_path, self._dump(overloads))
+
+    def _load_data(self, name):
+        return self._read(self._data_path(name))
+
+    def _save_data(self, name, data):
+        self._write(self._data_path(name), self._dump(data))
+
+
 class KernelCache(FunctionCache):
-    """The files of one function.  Damaged ones are given up; if none can be written the function is compiled again in
+    """The files of one function.  Damaged ones are removed; if none can be written the function is compiled again in
     each process, which one warning says."""
 
     _impl_class = KernelCacheImpl
@@ -64,6 +111,7 @@ class KernelCache(FunctionCache):
         # numba numbers the files of a function's signatures.  Two processes that compile different ones at the same
         # time would give both one number, and load one in place of the other.
         base = self._impl.filename_base
+        self._cache_file = VerifiedFiles(str(folder), base, self._impl.locator.get_source_stamp())
         self._cache_file._data_name = lambda number: f"{base}.{uuid4().hex}.nbc"
 
     def load_overload(self, sig, target_context):
@@ -77,6 +125,9 @@ class KernelCache(FunctionCache):
         except Exception as error:  # whatever damaged files and pickles raise
             if self._level is not None:  # not the user's to mend
                 return None
+            if isinstance(error, DamagedFileError):
+                with suppress(OSError):
+                    error.path.unlink()
             try:
                 self.flush()
             except OSError:

@@ -223,6 +223,41 @@ def test_damaged_files_are_made_anew(tmp_path, suffix):
     assert run(script, folder) == ["0", "2.0"]
 
 
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_flipped_bit_anywhere_is_noticed_before_the_file_is_used(tmp_path, suffix):
+    """Bits of code, of a pickle and of the digest itself: the file goes, and the function is compiled again."""
+    flipped = 0
+    for part in np.linspace(0.0, 1.0, 9):
+        function = twofold.wrapped()
+        function.keep_in(tmp_path / "folder")
+        function(np.ones(1))
+        (file,) = (tmp_path / "folder").glob(f"*{suffix}")
+        content = bytearray(file.read_bytes())
+        content[round(part * (len(content) - 1))] ^= 1 << flipped % 8
+        file.write_bytes(content)
+        again, x = twofold.wrapped(), np.ones(1)
+        again.keep_in(tmp_path / "folder")
+        with pytest.raises(kernel_cache.DamagedFileError, match="digest"):
+            again._cache._cache_file._read(str(file))
+        again(x)
+        assert x[0] == 2.0 and not again.stats.cache_hits
+        assert not file.exists() or file.read_bytes() != bytes(content)
+        flipped += 1
+
+
+def test_a_flipped_bit_does_not_end_the_next_process(tmp_path):
+    """LLVM aborts over the first bits of machine code, and over many others, which no exception tells of."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(KERNEL)
+    assert run(script, folder) == ["1", "2.0"]
+    for file in folder.rglob("*.nbc"):
+        content = bytearray(file.read_bytes())
+        content[content.index(b"\x7fELF")] ^= 16
+        file.write_bytes(content)
+    assert run(script, folder) == ["1", "2.0"]
+    assert run(script, folder) == ["0", "2.0"]
+
+
 def test_a_full_disk_costs_compilations_only(tmp_path, monkeypatch):
     def full(*data):
         raise OSError(28, "No space left on device")

@@ -216,3 +216,24 @@ def test_the_problem_of_a_solution_that_is_read(other, tmp_path):
     solution().save(tmp_path / "solution.npz")
     with pytest.raises(TypeError, match=r"problem: got .*, wanted a trajopt\.Problem"):
         trajopt.Solution.load(tmp_path / "solution.npz", other)
+
+
+@pytest.mark.parametrize("function", [trajopt.total_cost, trajopt.expand, trajopt.cost_curvature])
+def test_trajectories_are_checked_before_kernels_take_them(function):
+    problem = Problem(SYSTEM, np.zeros(2), 10, [ControlCost(0.1)], [StateCost(SYSTEM, [1.0, 0.0], 10.0)])
+    xs, us = np.zeros((11, 2)), np.zeros((10, 1))
+    endless = []
+    endless.append(endless)
+    for name, wrong in (
+        *(("xs", x) for x in (xs[:3], xs[:, :1], xs[0], xs[:0], np.zeros((100, 2)), endless, "states", xs + 0j, None)),
+        *(("us", u) for u in (us[:2], us[:0], us[:, :0], us[:, 0], np.zeros((11, 1)), endless, us > 0.0)),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: got .*(expected|wanted)"):
+            function(problem, **({"xs": xs, "us": us} | {name: wrong}))
+    with pytest.raises(TypeError, match=r"^problem: got int"):
+        function(3, xs, us)
+    right = function(problem, xs, us)
+    for same in (xs.astype(np.float16), np.asfortranarray(xs), xs.astype(int), xs.tolist()):
+        found = function(problem, same, us.tolist())
+        for a, b in zip(*((value,) if isinstance(value, float) else value for value in (right, found)), strict=True):
+            np.testing.assert_array_equal(a, b)

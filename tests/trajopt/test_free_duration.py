@@ -1,5 +1,6 @@
 """Free durations: derivatives against differences, known minima of time, costs over time, phases, bad input."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,11 @@ import problems
 import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
-from trajopt import FreeDurationSystem, TimeCost
+from trajopt import ILQR, FreeDurationSystem, TimeCost
 from trajopt.capabilities import ContactForces, ContactPoints, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 from trajopt.interfaces.system import window
+from trajopt.problem.extended_system import innermost
 
 RULES = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
@@ -290,6 +292,46 @@ def test_capabilities_that_go_through():
     cost = trajopt.StateCost(problem.system, problem.x0, 1.0)
     with pytest.raises(ValueError, match="made for"):
         trajopt.Problem(system, system.state(problem.x0), system.horizon, [cost])
+
+
+def pendulum_rate(x, u):
+    return x[1], u[0] - 9.81 * np.sin(x[0])
+
+
+def pendulum_rates(x, u):
+    return np.stack([x[..., 1], u[..., 0] - 9.81 * np.sin(x[..., 0])], axis=-1)
+
+
+@pytest.mark.parametrize("function", [pendulum_rate, pendulum_rates])
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "rk4"])
+def test_pickles_over_functions_of_the_users(function, integrator, rng):
+    system = FreeDurationSystem(
+        trajopt.CallableSystem(
+            xdot=function, nx=2, nu=1, dt=0.05, integrator=integrator, vectorized=function is pendulum_rates
+        ),
+        10,
+    )
+    again = pickle.loads(pickle.dumps(system))
+    xs, us = rng.standard_normal((12, 3)), rng.standard_normal((11, 2))
+    for a, b in zip(system.linearize(xs, us), again.linearize(xs, us), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_message_of_a_plan_with_free_durations():
+    solution = ILQR(max_iterations=2).solve(problems.make("arm_minimum_time"))
+    system, plan = solution.problem.system, solution.resample(0.01)
+    message = solution.to_trajectory_msg(dt=0.01)
+    inside = innermost(system)
+    assert message["joint_names"] == list(inside.single_joints)
+    columns = {
+        name: np.array([point[name] for point in message["points"]]) for name in ("positions", "velocities", "effort")
+    }
+    q, v = (np.array([row[i] for row in inside.single_joints.values()]) for i in (0, 1))
+    np.testing.assert_array_equal(columns["positions"], plan.xs[:, q])
+    np.testing.assert_array_equal(columns["velocities"], plan.xs[:, v])
+    np.testing.assert_array_equal(columns["effort"], inside.joint_efforts(plan.us[:, : inside.nu]))
+    last = message["points"][-1]["time_from_start"]
+    assert last["sec"] + 1e-9 * last["nanosec"] == pytest.approx(solution.times[-1], abs=1e-8)
 
 
 def test_pictures_of_what_knows_no_contact_forces():

@@ -1,6 +1,7 @@
 """Figures are drawn, without any display and without touching matplotlib's global state."""
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -350,3 +351,15 @@ def test_figures_show_themselves_in_notebooks():
     one, other = (plot(solution)._repr_png_() for plot in (plot_convergence, plot_trajectory))
     assert one.startswith(b"\x89PNG") and other.startswith(b"\x89PNG") and one != other
     assert _pylab_helpers.Gcf.figs == {}
+
+
+@pytest.mark.parametrize("name", ["$\\frac{1}$", "5 $", "$a$ $", "half \ud800 pair", "back \\$lash$"])
+def test_names_are_shown_letter_by_letter(name, tmp_path):
+    """Dollars are no mathematics, and what no font has does not stop a picture."""
+    solution = ILQR(max_iterations=2).solve(replace(pendulum(6), name=name))
+    several = {name: solution, "other": solution}
+    for draw in (plot_trajectory, plot_convergence):
+        assert draw(several, path=tmp_path / "a.png") is not None
+        assert draw(solution, path=tmp_path / "a.png") is not None
+    title = plot_convergence(solution).get_suptitle()
+    assert title.replace(r"\$", "$").startswith(name.replace("\ud800", "?"))

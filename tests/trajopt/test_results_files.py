@@ -1,6 +1,9 @@
 """Files of solutions: everything comes back, and what is not such a file is refused."""
 
+import json
+import zipfile
 from dataclasses import dataclass, fields, replace
+from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
@@ -136,6 +139,27 @@ def test_what_no_array_holds_is_refused(solution, tmp_path, value):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("member", range(1, 6))
+def test_an_interrupt_of_a_save_stays_one(solution, tmp_path, monkeypatch, member):
+    """Also where it finds a member of the archive open, which then cannot be closed."""
+    whole, opened = zipfile.ZipFile.open, []
+
+    def interrupted(archive, *arguments, **options):
+        stream = whole(archive, *arguments, **options)
+        opened.append(stream)
+        if len(opened) == member:
+            raise KeyboardInterrupt
+        return stream
+
+    for save in (solution.save, solution.policy().save):
+        opened.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(zipfile.ZipFile, "open", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                save(tmp_path / "a.npz")
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_write_that_fails_leaves_the_old_file(solution, tmp_path, monkeypatch):
     path = save_solution(solution, tmp_path / "a.npz")
     before = path.read_bytes()
@@ -179,6 +203,105 @@ def test_files_of_others_are_refused(solution, tmp_path):
     edited(path, us=np.array([object()]))  # a pickle, which is never opened
     with pytest.raises(ValueError, match="not a solution file"):
         Solution.load(path)
+
+
+def header(shape):
+    stream = BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "member, content, compression",
+    [
+        ("junk.npy", header((1 << 21,)) + bytes(1 << 24), zipfile.ZIP_DEFLATED),
+        ("junk.npy", header((1 << 40,)) + bytes(64), zipfile.ZIP_STORED),
+        ("junk.npy", header((2, 2)) + bytes(64), zipfile.ZIP_STORED),
+        ("junk.npy", b"\x93NUMPY\x03\x00" + bytes(64), zipfile.ZIP_STORED),
+        ("junk.npy", b"", zipfile.ZIP_STORED),
+        ("junk", header((1,)) + bytes(8), zipfile.ZIP_STORED),
+    ],
+)
+def test_members_are_no_larger_than_they_say_and_than_the_file(
+    solution, tmp_path, monkeypatch, member, content, compression
+):
+    path = save_solution(solution, tmp_path / "a.npz")
+    with zipfile.ZipFile(path, "a", compression) as archive:
+        archive.writestr(member, content)
+    monkeypatch.setattr(files, "_array", None)  # nothing is read
+    with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short or not a solution file \("):
+        Solution.load(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layout": np.array("[" * 100_000 + "]" * 100_000)},
+        {"layout": np.array("[]")},
+        {"layout": np.array("{")},
+        {"layout": None},
+        {"xs": None},
+        {"xs": np.zeros((11, 2, 1))},
+        {"us": np.zeros(10)},
+        {"us": np.zeros((9, 1))},
+        {"K": np.zeros((10, 1, 1))},
+        {"K": np.zeros((10, 1, 2), np.float32)},
+        {"Vxx": np.zeros((11, 2, 3))},
+        {"gaps": np.array(["a"])},
+        {"cost": np.zeros(2)},
+        {"cost": np.array("much")},
+        {"status": np.array("well")},
+        {"status": np.zeros(())},
+        {"iterations": np.array(1.5)},
+        {"message": np.array(1)},
+        {"log_cost": np.zeros(1)},
+        {"log_cost": np.zeros(())},
+        {"time_total": np.array("long")},
+        {"format": np.zeros(3)},
+        {"format_version": np.array("new")},
+    ],
+)
+def test_whatever_else_is_in_a_file_is_a_value_error(solution, tmp_path, changes):
+    path = save_solution(solution, tmp_path / "a.npz")
+    edited(path, **changes)
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        Solution.load(path)
+
+
+@pytest.mark.parametrize("field", ["log", "xs", "timings", "status", "constraints", "cost"])
+@pytest.mark.parametrize("node", ['"array"', '"scalar"', "{}", "[]", "[[]]", '{"a": null}', "null", "1", '"xs"'])
+def test_layouts_of_others_are_value_errors(solution, tmp_path, field, node):
+    path = save_solution(solution, tmp_path / "a.npz")
+    with np.load(path) as data:
+        layout = json.loads(str(data["layout"]))
+    if layout[field] == json.loads(node):
+        return
+    edited(path, layout=np.array(json.dumps(layout | {field: json.loads(node)})))
+    try:
+        Solution.load(path)
+    except ValueError as error:
+        assert "a.npz" in str(error)
+    else:
+        assert field == "timings"  # a dict of nothing
+
+
+def test_a_solution_of_arrays_that_do_not_fit_is_refused(solution):
+    """Before a kernel reads beyond one of them."""
+    for problem in solution.problem, None:
+        whole = replace(solution, problem=problem)
+        for name in ("xs", "us", "k", "K", "Vx", "Vxx", "gaps"):
+            right = getattr(solution, name)
+            narrow = right[..., :-1] if problem is not None or name in ("K", "Vxx") else right[0]
+            for wrong in (right[:-1], narrow, right.tolist(), right.astype(np.float32), right[None]):
+                with pytest.raises(ValueError, match=r"^(xs|us|k|K|Vx|Vxx|gaps): got .*, expected"):
+                    replace(whole, **{name: wrong})
+    rows, ones = np.ones((10, 2)), np.ones(10)
+    good = ConstraintReport("tool", np.arange(10), rows, rows, rows, rows)
+    assert replace(solution, constraints=(good,)).constraints[0] is good
+    for wrong in ({"knots": np.arange(11)}, {"knots": np.arange(10) + 5}, {"knots": ones}, {"multipliers": rows[:, :1]},
+                  {"values": ones}, {"factors": np.ones(3)}):  # fmt: skip
+        with pytest.raises(ValueError, match=r"^constraints\[0\]\.\w+: got .*, expected"):
+            replace(solution, constraints=(good._replace(**wrong),))
 
 
 def test_versions(solution, tmp_path):

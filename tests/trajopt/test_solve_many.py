@@ -1,5 +1,6 @@
 """Many problems at once: the same bits, whatever becomes of workers, problems and the call itself."""
 
+import importlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,10 @@ import pytest
 from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
-from trajopt.batch.many import solve_many
+from trajopt.batch import workers
+from trajopt.batch.digest import digest, name_of
+from trajopt.batch.folder import ResultFolder
+from trajopt.batch.many import load_many, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
 from trajopt.results.solution import Solution
@@ -176,11 +181,52 @@ def test_a_failure_that_is_mended_leaves_no_error_file(tmp_path, monkeypatch):
     assert [path.suffix for path in tmp_path.glob("0*")] == [".npz"]
 
 
+def test_a_folder_is_read_without_what_made_it(tmp_path):
+    first, _ = here([0.5, -1.0, 1.0, 2.0], tmp_path)
+    next(tmp_path.glob("00003*")).unlink()
+    again = load_many(tmp_path)
+    assert [outcome.parameter for outcome in again] == ["0.5", "-1.0", "1.0", "2.0"] and again.folder == tmp_path
+    assert [outcome.ending for outcome in again] == ["converged", "ValueError", "converged", "Missing"]
+    assert (again[1].error, again[1].traceback) == (first[1].error, first[1].traceback)
+    assert_same(again[2].solution, first[2].solution)
+    assert str(again) and again[0].seconds == first[0].seconds
+    with pytest.raises(ValueError, match="make_problem: got none"):
+        again.with_problem(0)
+    next(tmp_path.glob("00000*")).write_bytes(b"no longer")
+    with pytest.raises(ValueError, match=r"00000_.*\.npz: got a file that is cut short"):
+        load_many(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load_many(tmp_path / "elsewhere")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    for wrong in (manifest | {"parameters": 3}, manifest | {"parameters": [{}]}, {**manifest, "format": "other"}, []):
+        (tmp_path / "manifest.json").write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"folder: got .* whose manifest\.json is"):
+            load_many(tmp_path)
+
+
+def test_what_a_script_made_opens_from_another(tmp_path, monkeypatch):
+    """`__main__` is the name of every script that runs: the script's own name stands for it."""
+    (tmp_path / "sweep.py").write_text("def make(parameter):\n    return parameter\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = importlib.import_module("sweep").make
+    main = {"__name__": "__main__"}
+    exec((tmp_path / "sweep.py").read_text(), main)
+    for file, spec, same in (
+        (str(tmp_path / "sweep.py"), None, True), (None, SimpleNamespace(name="sweep"), True),
+        (str(tmp_path / "other.py"), None, False), (None, None, False),
+    ):  # fmt: skip
+        module = SimpleNamespace(__spec__=spec) if file is None else SimpleNamespace(__spec__=spec, __file__=file)
+        monkeypatch.setitem(sys.modules, "__main__", module)
+        assert (name_of(main["make"]) == name_of(imported)) == same
+        assert (digest(main["make"]) == digest(imported)) == same
+
+
 def test_a_damaged_file_is_solved_again(tmp_path):
     first, _ = here([1.0], tmp_path)
     (path,) = tmp_path.glob("*.npz")
     path.write_bytes(path.read_bytes()[:-10])
-    again, made = here([1.0], tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"00000_.*\.npz: got a file that is cut short .*solved again"):
+        again, made = here([1.0], tmp_path)
     assert made == [1.0]
     assert_same(again[0].solution, first[0].solution)
 
@@ -207,6 +253,17 @@ def test_an_interrupt_keeps_what_arrived(tmp_path):
     assert_same(results[1].solution, DDP().solve(swing(1.0)))
     again, made = here([0.5, 1.0, 2.0, 3.0], tmp_path)
     assert made == [2.0, 3.0] and again.success_rate == 1.0
+
+
+def test_a_full_disk_hands_over_what_was_solved(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ResultFolder, "write", full)
+    with pytest.raises(SolveManyInterrupted, match=r"1 of 2 problems .*No space left") as stop:
+        here([0.5, 1.0], tmp_path)
+    assert [outcome.ending for outcome in stop.value.results] == ["converged", "Interrupted"]
+    assert_same(stop.value.results[0].solution, DDP().solve(swing(0.5)))
 
 
 # ------------------------------------------------------------------------------------------------------- dying workers
@@ -248,10 +305,57 @@ def test_a_given_pool_that_breaks_is_told_of(tmp_path):
     assert results[0].ending == "converged"
 
 
+class Forgetful:
+    """A client of a scheduler that forgets the first calls, or is silent."""
+
+    status = "running"
+
+    def __init__(self, forgets, silent):
+        self.forgets, self.silent, self.keys = forgets, silent, []
+
+    def submit(self, function, *arguments, pure):
+        call = SimpleNamespace(key=f"call {len(self.keys)}", cancel=lambda: None)
+        self.keys.append(call.key)
+        call.result = lambda timeout: function(*arguments)
+        forgotten = len(self.keys) <= self.forgets
+        call.add_done_callback = lambda ends: None if forgotten else ends(call)
+        return call
+
+    def sync(self, function, *arguments, callback_timeout):
+        if self.silent:
+            raise TimeoutError
+        return function(*arguments)
+
+    def _run_on_scheduler(self, function, keys):
+        return function(keys, dask_scheduler=SimpleNamespace(tasks={}, workers={}))
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("forgets, ending", [(2, "converged"), (3, "WorkerLost")])
+def test_calls_that_a_cluster_forgets_are_tried_again_and_told_of(silent, forgets, ending, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers, "LOOK", 0.01)
+    crew = workers.DaskWorkers(Forgetful(forgets, silent))
+    ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=3)
+    assert key == 5
+    assert answer.error is None if ending == "converged" else answer.error.startswith("WorkerLost: 3 worker processes")
+
+
+def test_what_a_scheduler_still_has_to_do_has_not_vanished():
+    here, gone = SimpleNamespace(address="here"), SimpleNamespace(address="gone")
+    tasks = {
+        "queued": ("queued", None), "waiting": ("no-worker", None), "running": ("processing", here),
+        "orphan": ("processing", gone), "done": ("memory", None), "failed": ("erred", None),
+    }  # fmt: skip
+    tasks = {key: SimpleNamespace(state=state, processing_on=at) for key, (state, at) in tasks.items()}
+    scheduler = SimpleNamespace(tasks=tasks, workers={"here": here})
+    assert workers._without_end([*tasks, "unknown"], scheduler) == ["orphan", "done", "failed", "unknown"]
+
+
 @pytest.mark.slow
 def test_dask_cluster_with_a_worker_that_dies(tmp_path):
     distributed = pytest.importorskip("distributed")
-    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, "")]
+    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, ""), (3.0, "always")]
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 60, "local_directory": str(tmp_path)}
     with (
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, host="127.0.0.1", **quiet) as cluster,
@@ -259,7 +363,7 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
     ):
         results = solve_many(deadly_swing, parameters, DDP(), executor=client, folder=tmp_path / "results")
     assert (tmp_path / "met").exists()
-    assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError"]
+    assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError", "WorkerLost"]
     for outcome in results[:4]:
         assert_same(outcome.solution, DDP().solve(swing(outcome.parameter[0])))
     with np.load(next((tmp_path / "results").glob("00000*.npz"))) as data:
@@ -299,6 +403,17 @@ def test_a_solver_of_something_else():
 
     results, _ = here([1.0], solver=Guess())
     assert results[0].error == "TypeError: solver: solve returned ndarray, wanted a trajopt.Solution"
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):
+    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    here([1.0] * 3, progress=True)
+    assert capsys.readouterr().err == "solving 1/3\nsolving 2/3\nsolving 3/3\n"
+    here([1.0] * 50, progress=True, solver=ILQR(max_iterations=0))
+    lines = capsys.readouterr().err.splitlines()
+    assert 10 <= len(lines) <= 21 and lines[-1] == "solving 50/50"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page in the browser: where its camera stands, what it is told to show, and what a browser makes of it."""
 
+import http.client
 import sys
 import types
 from threading import Event
@@ -15,7 +16,7 @@ from trajopt.plotting.bodies import bodies_at
 from trajopt.plotting.camera import FILL, fitted
 from trajopt.plotting.scene import Scene
 from trajopt.plotting.surroundings import shapes_of
-from trajopt.plotting.viewer import Viewer, page_camera
+from trajopt.plotting.viewer import Viewer, from_here, page_camera
 
 KNOTS = 12
 DARK, CHANGED = 120, 12
@@ -48,6 +49,51 @@ def scene_along(name):
 @pytest.fixture(scope="module")
 def scenes():
     return {name: scene_along(name) for name in ("arm_obstacle", "quadruped_trot", "pendulum", "unicycle_obstacles")}
+
+
+# ------------------------------------------------------------------------------------------------ who may see it
+@pytest.mark.parametrize(
+    ("hosts", "origins", "served", "allowed"),
+    [
+        (["127.0.0.1:8080"], [], "127.0.0.1", True),
+        (["127.0.0.1:8080"], ["http://127.0.0.1:8080"], "127.0.0.1", True),
+        (["localhost:8080"], ["http://localhost:8080"], "127.0.0.1", True),
+        (["[::1]:8080"], ["http://[::1]:8080"], "::1", True),
+        (["10.0.0.7:8080"], ["http://10.0.0.7:8080"], "0.0.0.0", True),
+        (["127.0.0.1:8080"], ["http://evil.example"], "127.0.0.1", False),
+        (["127.0.0.1:8080"], ["http://127.0.0.1:9090"], "127.0.0.1", False),
+        (["127.0.0.1:8080"], ["null"], "127.0.0.1", False),
+        (["127.0.0.1:8080"], ["http://127.0.0.1:8080", "http://evil.example"], "127.0.0.1", False),
+        (["evil.example:8080"], ["http://evil.example:8080"], "127.0.0.1", False),
+        (["evil.example"], [], "0.0.0.0", False),
+        (["127.0.0.1", "evil.example"], [], "127.0.0.1", False),
+        (["["], [], "127.0.0.1", False),
+        ([""], [], "127.0.0.1", False),
+        ([], [], "127.0.0.1", False),
+    ],
+)
+def test_only_the_page_itself_is_from_here(hosts, origins, served, allowed):
+    assert from_here(hosts, origins, served) == allowed
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 200), ({"Host": "evil.example"}, 403), ({"Origin": "http://evil.example"}, 403)],
+)
+@pytest.mark.parametrize("socket", [False, True])
+def test_pages_from_elsewhere_are_refused(scenes, headers, status, socket):
+    viser = pytest.importorskip("viser")
+    upgrade = {
+        "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": f"viser-v{viser.__version__}",
+    }  # fmt: skip
+    with Viewer(scenes["pendulum"], "swing", viser, 0) as page:
+        connection = http.client.HTTPConnection("127.0.0.1", page.server.get_port(), timeout=SECONDS)
+        connection.request("GET", "/", headers=headers | (upgrade if socket else {}))
+        answer = connection.getresponse()
+        assert answer.status == (101 if socket and status == 200 else status)
+        connection.close()
 
 
 # ------------------------------------------------------------------------------------------------ the camera

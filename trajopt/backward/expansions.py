@@ -1,8 +1,11 @@
 """Cost of a trajectory, its second-order expansion, and the exact gradient of the cost in the controls."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd import driver, routine
@@ -11,8 +14,8 @@ from trajopt.capabilities import JointExpansion, capability
 from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
-from trajopt.problem.problem import Problem
-from trajopt.validation import same_shape
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.validation import number_array, same_shape
 
 LEAST = 1e-8
 """Of the eigenvalues of a Hessian without what is negative of it, relative to the largest."""
@@ -42,9 +45,29 @@ class Expansion(NamedTuple):
         return in_brief(self)
 
 
-def total_cost(problem: Problem, xs: np.ndarray, us: np.ndarray) -> float:
-    """J = sum_t dt l(x_t, u_t) + l_N(x_N); inf wherever the trajectory or a cost is not finite."""
+def total_cost(problem: Problem, xs: ArrayLike, us: ArrayLike) -> float:
+    """J = sum_t dt l(x_t, u_t) + l_N(x_N); inf wherever the trajectory or a cost is not finite.
+
+    Raises TypeError or ValueError for what are no numbers, or not of shapes xs (N+1, nx), us (N, nu)."""
+    xs, us = checked_trajectory(problem, xs, us)
     return problem.objective.value(xs, us)
+
+
+def checked_trajectory(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """xs (N+1, nx) and us (N, nu) as arrays that kernels can take, which trust shapes; the same ones where they are.
+
+    Raises TypeError or ValueError, naming the argument."""
+    check_problem(problem)
+    N, system = problem.horizon, problem.system
+    return _rows("xs", xs, (N + 1, system.nx)), _rows("us", us, (N, system.nu))
+
+
+def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    if type(value) is not np.ndarray or value.dtype != np.float64 or not value.flags.c_contiguous:
+        value = np.ascontiguousarray(number_array(name, value, f"numbers of shape {shape}"), np.float64)
+    if value.shape != shape:
+        raise ValueError(f"{name}: got shape {value.shape}, expected {shape}")
+    return value
 
 
 def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -62,15 +85,17 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
 
 def expand(
     problem: Problem,
-    xs: np.ndarray,
-    us: np.ndarray,
+    xs: ArrayLike,
+    us: ArrayLike,
     objective: Objective | None = None,
     curvature: Blocks | None = None,
 ) -> Expansion:
     """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu).
 
     ``objective`` replaces that of the problem; to the Hessians in ``curvature`` is added what Gauss-Newton leaves out.
+    Raises TypeError or ValueError for what are no numbers, or not of these shapes.
     """
+    xs, us = checked_trajectory(problem, xs, us)
     system, N = problem.system, problem.horizon
     with np.errstate(all="ignore"):
         fx, fu = system.linearize(xs, us)
@@ -196,8 +221,11 @@ def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
     return Expansion(*e[:4], *[(1.0 - share) * mine + share * its for mine, its in pairs])
 
 
-def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
+def cost_curvature(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu).
+
+    Raises TypeError or ValueError for what are no numbers, or not of shapes xs (N+1, nx), us (N, nu)."""
+    xs, us = checked_trajectory(problem, xs, us)
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
     problem.objective.accumulate(xs, us, None, blocks)
     return blocks[2], blocks[3], blocks[4]

@@ -6,9 +6,11 @@ fed to SHA-256 as (type, length, content), containers item by item, dicts and se
 
 import hashlib
 import pickle
+import sys
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,4 +55,15 @@ def name_of(function: Any) -> str:
         return f"partial of {name_of(function.func)}"
     if not hasattr(function, "__qualname__"):
         function = type(function)
-    return f"{function.__module__}.{function.__qualname__}"
+    return f"{_module_of(function)}.{function.__qualname__}"
+
+
+def _module_of(function: Any) -> str:
+    """The name under which others import its module, also where that is the script that runs."""
+    if function.__module__ != "__main__":
+        return function.__module__
+    main: Any = sys.modules["__main__"]
+    if (spec := getattr(main, "__spec__", None)) is not None:
+        return spec.name
+    file = getattr(main, "__file__", None)
+    return "__main__" if file is None else Path(file).stem

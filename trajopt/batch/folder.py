@@ -8,10 +8,11 @@ Every file appears complete or not at all, so a run that was killed leaves a fol
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dynamics.simd.caller import warn
 from trajopt.batch.digest import digest, name_of
 from trajopt.batch.work import Answer
 from trajopt.results.results_files import write_atomically
@@ -49,15 +50,7 @@ class ResultFolder:
         manifest = self.path / MANIFEST
         if not manifest.exists():
             return
-        try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))
-            ours = found["format"] == FORMAT and found["format_version"] <= VERSION
-        except (ValueError, KeyError, TypeError):
-            ours = False
-        if not ours:
-            raise ValueError(
-                f"folder: got {self.path}, whose {MANIFEST} is not of this solve_many; choose another folder"
-            )
+        found = _manifest(self.path)
         if found["hash"] != run["hash"]:
             raise ValueError(
                 f"folder: got {self.path} with results of {found['make_problem']} and {found['solver']}, "
@@ -65,10 +58,14 @@ class ResultFolder:
             )
 
     def solution(self, index: int) -> Solution | None:
-        """What an earlier run found for this parameter; None if nothing, or if the file cannot be read."""
+        """What an earlier run found for this parameter; None if nothing, or, with a warning, if its file cannot be
+        read."""
         try:
             return Solution.load(self.path / f"{self._names[index]}.npz")
-        except (FileNotFoundError, ValueError):
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            warn(f"{error}; its problem is solved again", RuntimeWarning)
             return None
 
     def write(self, index: int, answer: Answer) -> None:
@@ -80,6 +77,38 @@ class ResultFolder:
         else:
             account = {"parameter": self._reprs[index], "error": answer.error, "traceback": answer.traceback}
             _write_json(failure, account)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """What the manifest of a folder says; ValueError if it is none of ours."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        ours = found["format"] == FORMAT and found["format_version"] <= VERSION and "hash" in found
+    except (ValueError, KeyError, TypeError, RecursionError):
+        ours, found = False, {}
+    if not ours:
+        raise ValueError(f"folder: got {folder}, whose {MANIFEST} is not of this solve_many; choose another folder")
+    return found
+
+
+def read_folder(folder: Path) -> Iterator[tuple[str, Solution | None, str | None, str | None]]:
+    """Of each parameter of the last run its text, and its solution or error and traceback."""
+    try:
+        places = [(str(entry["parameter"]), Path(entry["file"]).name) for entry in _manifest(folder)["parameters"]]
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"folder: got {folder}, whose {MANIFEST} is damaged ({error!r})") from error
+    for parameter, name in places:
+        file, account = folder / name, folder / f"{Path(name).stem}.error.json"
+        if file.exists():
+            yield parameter, Solution.load(file), None, None
+        elif account.exists():
+            try:
+                told = json.loads(account.read_text(encoding="utf-8"))
+                yield parameter, None, str(told["error"]), told["traceback"]
+            except (ValueError, LookupError, TypeError) as error:
+                raise ValueError(f"{account}: got a file that is damaged ({error!r})") from error
+        else:
+            yield parameter, None, "Missing: neither a solution nor an error is there", None
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

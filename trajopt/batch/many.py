@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from trajopt.batch.folder import ResultFolder
+from trajopt.batch.folder import ResultFolder, read_folder
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
 from trajopt.batch.work import Answer
 from trajopt.batch.workers import DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
@@ -20,6 +21,8 @@ from trajopt.results.results_files import load_solution
 from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
+LINES = 20
+"""Lines of progress, at most, where it is shown as lines."""
 INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
 
 
@@ -53,7 +56,7 @@ def solve_many(
     attempts : int
         Workers that may die over one parameter before it is given up.  A given executor that breaks stays broken.
     progress : bool, optional
-        A progress bar on stderr; by default if that is a terminal.
+        A progress bar on stderr, or, where that is no terminal, a line now and then; by default if it is a terminal.
 
     Returns
     -------
@@ -63,7 +66,13 @@ def solve_many(
     Raises
     ------
     SolveManyInterrupted
-        A KeyboardInterrupt whose `results` has what arrived until then.
+        A KeyboardInterrupt whose `results` has what arrived until then.  Also where the folder can no longer be
+        written, as on a full disk.
+
+    Warns
+    -----
+    RuntimeWarning
+        For each file in the folder that is damaged, whose problem is solved again.
     """
     parameters = _checked_parameters(parameters)
     _check_executor(executor, workers, attempts)
@@ -76,13 +85,49 @@ def solve_many(
     try:
         with _workers(executor, workers, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
             for index, answer in answers(crew, calls, attempts):
-                if store is not None:
-                    store.write(index, answer)
                 done[index] = _outcome(parameters[index], answer)
+                if store is not None:
+                    try:
+                        store.write(index, answer)
+                    except OSError as error:  # as of a full disk: what was solved must not go with it
+                        full = _in_order(done, parameters, make_problem, store)
+                        raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
                 advance()
+    except SolveManyInterrupted:
+        raise
     except KeyboardInterrupt:
         raise SolveManyInterrupted(len(done), _in_order(done, parameters, make_problem, store)) from None
     return _in_order(done, parameters, make_problem, store)
+
+
+def load_many(folder: str | os.PathLike) -> ManySolutions:
+    """What `solve_many` has written to a folder, without the function that made the problems.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    ManySolutions
+        An `Outcome` for each parameter of the last call, in order; its parameter is the text that the manifest has, its
+        error "Missing" where there is neither a solution nor an error.  Problems cannot be made again from it.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no manifest.
+    ValueError
+        The manifest is not of `solve_many`, or a file is damaged.
+    """
+    path = Path(folder)
+    return ManySolutions(tuple(starmap(_read, read_folder(path))), None, path)
+
+
+def _read(parameter: str, solution: Solution | None, error: str | None, traceback: str | None) -> Outcome:
+    if solution is not None:
+        return _solved(parameter, solution)
+    return Outcome(parameter, None, error, traceback, math.nan)
 
 
 def _known(store: ResultFolder, parameters: tuple[Any, ...]) -> dict[int, Outcome]:
@@ -183,6 +228,18 @@ def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None
     """A function that counts one more problem."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda: None
+        return
+    if not sys.stderr.isatty():
+        count = 0
+
+        def line() -> None:
+            nonlocal count
+            count += 1
+            if count == total or count * LINES // total > (count - 1) * LINES // total:
+                sys.stderr.write(f"solving {count}/{total}\n")
+                sys.stderr.flush()
+
+        yield line
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 

@@ -60,7 +60,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
     """Outcomes in the order of the parameters; prints as a table of how the solves ended."""
 
     outcomes: tuple[Outcome, ...] = field(repr=False)
-    make_problem: Callable[[Any], Problem]
+    make_problem: Callable[[Any], Problem] | None
     folder: Path | None
 
     def __repr__(self) -> str:
@@ -94,11 +94,13 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
     def with_problem(self, index: int) -> Solution:
         """The solution of a parameter with its problem, made again, for plots and further solves.
 
-        Raises ValueError if there is no solution.
+        Raises ValueError if there is no solution, or no make_problem, as after `load_many`.
         """
         outcome = self.outcomes[index]
         if outcome.solution is None:
             raise ValueError(f"index: got {index}, whose problem was not solved ({outcome.ending})")
+        if self.make_problem is None:
+            raise ValueError("make_problem: got none, as of trajopt.load_many, expected outcomes of solve_many")
         return replace(outcome.solution, problem=self.make_problem(outcome.parameter))
 
     def table(self) -> "Table":
@@ -127,11 +129,11 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
 
 
 class SolveManyInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `solve_many`.
+    """Ctrl-C during `solve_many`, or a folder that can no longer be written, as on a full disk.
 
     `results` has what arrived before; the error of the others is "Interrupted".
     """
 
-    def __init__(self, finished: int, results: ManySolutions) -> None:
-        super().__init__(f"{finished} of {len(results)} problems were finished")
+    def __init__(self, finished: int, results: ManySolutions, reason: str = "") -> None:
+        super().__init__(f"{finished} of {len(results)} problems were finished{reason}")
         self.results = results

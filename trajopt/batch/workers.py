@@ -1,7 +1,7 @@
 """Where problems are solved: processes of our own, an executor that was given, or a Dask cluster.
 
 Each kind has `capacity` (calls it wants at once), `submit`, `lost` (did the worker die under this call, so that it is
-worth another try?) and `close`.
+worth another try?), `vanished` (which calls will never end?) and `close`.
 
 Processes of our own are pools of one worker each.  The death of a worker breaks its pool, and every call in a broken
 pool fails; with one call per pool there is no doubt whose it was, and the other calls go on.
@@ -13,13 +13,18 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, InvalidStateError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from queue import SimpleQueue
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from trajopt.batch.work import Answer, Place, failure, here, solve_one, start_worker
+
+LOOK, SILENCE = 5.0, 60.0
+"""Seconds without an answer after which workers are asked for calls that have vanished, and for which a scheduler, or a
+worker with a result, may be silent."""
 
 
 class WorkerLost(Exception):
@@ -44,6 +49,10 @@ class Workers(Protocol):
 
     def lost(self, future: Future) -> bool:
         """Whether a worker died under it, so that another try may do better."""
+        ...
+
+    def vanished(self) -> list[Future]:
+        """Calls that will never end, as far as can be told."""
         ...
 
     def close(self, cancel: bool) -> None:
@@ -107,6 +116,10 @@ class OwnProcesses:
         self._idle.append(self._lane() if dead else lane)
         return dead
 
+    def vanished(self) -> list[Future]:
+        """None: the death of a worker ends its call."""
+        return []
+
     def close(self, cancel: bool) -> None:
         """End the workers; if cancel, in the middle of what they do."""
         lanes = [*self._idle, *self._busy.values()]
@@ -122,9 +135,9 @@ class OwnProcesses:
 class GivenExecutor:
     """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not ours to mend."""
 
-    def __init__(self, executor: Executor, single_outside: Place | None = None) -> None:
+    def __init__(self, executor: Executor) -> None:
         self.capacity: float = math.inf
-        self.single_outside = single_outside
+        self.single_outside: Place | None = None
         self._executor = executor
         self._futures: set[Future] = set()
 
@@ -143,29 +156,98 @@ class GivenExecutor:
         self._futures.discard(future)
         return False
 
+    def vanished(self) -> list[Future]:
+        """None: an executor that breaks ends its calls."""
+        return []
+
     def close(self, cancel: bool) -> None:
         """Cancel what has not begun; the executor stays open."""
         for future in self._futures if cancel else ():
             future.cancel()
 
 
-class DaskWorkers(GivenExecutor):
+class DaskWorkers:
     """A `dask.distributed` client.
 
     The scheduler itself starts a call again whose worker died, and gives up after a few deaths
-    (``distributed.scheduler.allowed-failures``), also of calls that only waited on those workers.
+    (``distributed.scheduler.allowed-failures``), also of calls that only waited on those workers.  What it no longer
+    knows, or has given to a worker that is gone, never arrives: `vanished` asks it.
     """
 
     def __init__(self, client: Any) -> None:
         from distributed import KilledWorker
 
-        super().__init__(client.get_executor(pure=False), here())
-        self._killed = KilledWorker
+        self.capacity: float = math.inf
+        self.single_outside: Place | None = here()
+        self._client, self._given_up = client, (KilledWorker, CancelledError, TimeoutError, OSError)
+        self._remote: dict[Future, Any] = {}
+        self._missed: set[Future] = set()
+
+    def submit(self, *call: Any) -> Future:
+        """Queue the call; it fails if the client is closed."""
+        future = Future()
+        try:
+            self._remote[future] = remote = self._client.submit(*call, pure=False)
+            remote.add_done_callback(partial(_hand_over, future))
+        except (OSError, RuntimeError, ValueError) as error:  # what a closed client raises
+            _settle(future, None, error)
+        return future
 
     def lost(self, future: Future) -> bool:
-        """True if the scheduler gave up on the call, or forgot it."""
-        super().lost(future)
-        return future.cancelled() or isinstance(future.exception(), self._killed)
+        """True if the scheduler gave up on the call, or forgot it, or its result went with a worker."""
+        self._remote.pop(future, None)
+        return future.cancelled() or isinstance(future.exception(), self._given_up)
+
+    def vanished(self) -> list[Future]:
+        """Calls that the scheduler does not know how to end, twice in a row; all if it does not answer."""
+        asked = {remote.key: future for future, remote in self._remote.items() if not future.done()}
+        try:
+            keys = self._client.sync(
+                self._client._run_on_scheduler, _without_end, list(asked), callback_timeout=SILENCE
+            )
+        except ImportError:  # a scheduler without this package cannot be asked
+            keys = []
+        except Exception:  # closed, cut off or silent
+            keys = list(asked)
+        missed = {asked[key] for key in keys}
+        vanished, self._missed = missed & self._missed, missed
+        return list(vanished)
+
+    def close(self, cancel: bool) -> None:
+        """Cancel what has not ended; the client stays open."""
+        for remote in self._remote.values() if cancel else ():
+            with suppress(Exception):  # the cluster may be gone
+                remote.cancel()
+
+
+def _without_end(keys: list[str], dask_scheduler: Any) -> list[str]:
+    """On the scheduler: the calls that it has forgotten or ended, or given to a worker that is gone."""
+
+    def ends(key: str) -> bool:
+        task = dask_scheduler.tasks.get(key)
+        if task is None or task.state in ("released", "forgotten", "memory", "erred"):
+            return False
+        worker = task.processing_on
+        return worker is None or worker.address in dask_scheduler.workers
+
+    return [key for key in keys if not ends(key)]
+
+
+def _hand_over(future: Future, remote: Any) -> None:
+    """The result of a call on a cluster, fetched within `SILENCE`: the worker that has it may die meanwhile."""
+    try:
+        result, error = remote.result(timeout=SILENCE), None
+    except BaseException as raised:
+        result, error = None, raised
+    _settle(future, result, error)
+
+
+def _settle(future: Future, result: Any, error: BaseException | None) -> None:
+    with suppress(InvalidStateError):  # given up meanwhile
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
 
 
 def answers(workers: Workers, calls: dict[int, tuple], attempts: int) -> Iterator[tuple[int, Answer]]:
@@ -179,7 +261,12 @@ def answers(workers: Workers, calls: dict[int, tuple], attempts: int) -> Iterato
             future = workers.submit(solve_one, *calls[index], workers.single_outside)
             running[future] = index, attempt
             future.add_done_callback(arrived.put)
-        future = arrived.get()
+        try:
+            future = arrived.get(timeout=LOOK)
+        except Empty:
+            for gone in workers.vanished():
+                gone.cancel()  # arrives
+            continue
         index, attempt = running.pop(future)
         if not workers.lost(future):
             yield index, _answer(future)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, DASHES, GREY, literal, new_figure, save, tidy
 
 if TYPE_CHECKING:
     from trajopt.families.record import Continuation
@@ -66,7 +66,7 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
         panel.yaxis.set_major_locator(MaxNLocator(integer=True))
         panel.set_ylim(bottom=0.0)
     name = continuation.solutions[0].problem.name
-    figure.suptitle(f"{name}: {len(continuation)} solutions, {continuation.status}")
+    figure.suptitle(f"{literal(name)}: {len(continuation)} solutions, {continuation.status}")
     return save(figure, path)
 
 
@@ -81,7 +81,7 @@ def _again(panel: Axes, x: np.ndarray, continuation: Continuation) -> None:
             one.converged and abs(one.cost - cost) <= SAME * abs(cost)
             for one, cost in zip(solved[1:], costs, strict=True)
         ]
-        panel.plot(x[1:], count, color=COLORS[i], linestyle=DASHES[i], linewidth=1.1, label=name)
+        panel.plot(x[1:], count, color=COLORS[i], linestyle=DASHES[i], linewidth=1.1, label=literal(name))
         faces = np.where(same, COLORS[i], "white")
         panel.scatter(x[1:], count, s=18, color=faces, edgecolor=COLORS[i], linewidth=1.0, zorder=3)
     if drawn:

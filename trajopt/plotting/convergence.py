@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from trajopt.plotting.style import COLORS, as_results, cheapest, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, as_results, cheapest, literal, new_figure, save, tidy
 from trajopt.results.solution import Solution
 
 REFUSED = 2.0**-8
@@ -83,7 +83,7 @@ def plot_convergence(results: Mapping[str, Solution] | Solution, path: str | Pat
                 panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         _scales(axes[row], results, infeasibility)
     problem = next(iter(results.values())).problem
-    figure.suptitle(f"{problem.name}: convergence", parse_math=False)
+    figure.suptitle(literal(f"{problem.name}: convergence"))
     handles = _legend(results, below)
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return save(figure, path)
@@ -174,7 +174,8 @@ def _scale_with_zero(panel: Axes, smallest: float, largest: float) -> None:
 def _legend(results: dict[str, Solution], below: bool) -> list[Line2D]:
     handles = [
         Line2D(
-            [], [], color=color, linewidth=1.6, label=f"{name} ({solution.status}, {solution.iterations} iterations)"
+            [], [], color=color, linewidth=1.6,
+            label=f"{literal(name)} ({solution.status}, {solution.iterations} iterations)",
         )
         for color, (name, solution) in zip(_cycle(len(results)), results.items(), strict=True)
     ]

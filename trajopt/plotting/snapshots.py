@@ -15,7 +15,7 @@ from trajopt.plotting.bodies import bodies_at
 from trajopt.plotting.motion import Motion
 from trajopt.plotting.scene import AXES
 from trajopt.plotting.stage import SEAM, put_bodies, share_ticks
-from trajopt.plotting.style import GREY, TARGET, tidy
+from trajopt.plotting.style import GREY, TARGET, literal, tidy
 from trajopt.plotting.surroundings import as_segments
 
 SNAPSHOTS = 9
@@ -71,7 +71,7 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
     below = (0.5, 0.02 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
-    axes.set_title("snapshots" + (f" ({name})" if name else ""), fontsize=11)
+    axes.set_title("snapshots" + (f" ({literal(name)})" if name else ""), fontsize=11)
 
 
 def _snapshots(motion: Motion) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from trajopt.plotting.camera import direction
 from trajopt.plotting.scene import Scene
-from trajopt.plotting.style import COLORS, GREY, TARGET
+from trajopt.plotting.style import COLORS, GREY, TARGET, literal
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
 GROUND = "#e8e4da"
@@ -108,7 +108,7 @@ class Stage:
         if scene.center.size:
             handles.append(Line2D([], [], color=CENTER, marker="o", markersize=4, label="centre of mass"))
         named = {solid.label: solid.color for solid in scene.solids.solids if solid.label}
-        handles += [Line2D([], [], color=color, linewidth=2.4, label=label) for label, color in named.items()]
+        handles += [Line2D([], [], color=color, linewidth=2.4, label=literal(label)) for label, color in named.items()]
         kinds = {("target", TARGET) if shape.target else ("surroundings", GREY) for shape in scene.shapes}
         handles += [Line2D([], [], color=color, linewidth=1.2, label=label) for label, color in sorted(kinds)]
         return handles
@@ -136,7 +136,7 @@ class Stage:
             self._last_quiver = self._axes.quiver(
                 *at.T, *along.T, color=FORCE, linewidth=1.6, arrow_length_ratio=0.18, zorder=4
             )
-        self.figure.suptitle(caption, fontsize=11, y=0.97)
+        self.figure.suptitle(literal(caption), fontsize=11, y=0.97)
 
     def _frame_box(self, box: Box) -> None:
         """Show a box, and the ground in it."""

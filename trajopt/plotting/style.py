@@ -41,6 +41,12 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def literal(name: str) -> str:
+    """A user's name as matplotlib shows it letter by letter: dollars are no mathematics, and what no font can be asked
+    for, halves of surrogate pairs, are question marks."""
+    return name.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
+
+
 def tidy(axes: Axes, xlabel: str, ylabel: str) -> None:
     """Labels, a light grid, and no box."""
     axes.set_xlabel(xlabel)

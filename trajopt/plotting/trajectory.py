@@ -18,7 +18,7 @@ from trajopt.optimality.uncertainty import Covariance
 from trajopt.plotting.bands import band_in_legend, covariances_of, deviations, draw_band
 from trajopt.plotting.motion import Motion, as_motion, is_motion
 from trajopt.plotting.snapshots import draw_snapshots, drawable
-from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
+from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, literal, new_figure, save, tidy
 from trajopt.results.solution import Solution
 
 NAMED = 10
@@ -89,7 +89,7 @@ def plot_trajectory(
     if in_space:
         draw_snapshots(figure, grid[:, 1], motions[best], best if len(motions) > 1 else "")
     strokes = [(name, _stroke(i, len(motions))) for i, name in enumerate(motions)]
-    handles: list[Artist] = [Line2D([], [], color="0.2", label=name, **stroke) for name, stroke in strokes]
+    handles: list[Artist] = [Line2D([], [], color="0.2", label=literal(name), **stroke) for name, stroke in strokes]
     if limited:
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
     if bands:
@@ -97,7 +97,7 @@ def plot_trajectory(
     if len(handles) > lone:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     title = first.name if first.name.endswith("motion") else f"{first.name}: motion"
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(literal(title))
     return save(figure, path)
 
 
@@ -203,7 +203,7 @@ def _name_components(axes: Axes, series: Series) -> None:
         return
     labels = series.names or [f"${series.symbol}_{{{j + 1}}}$" for j in range(count)]
     listed = np.linspace(0, count - 1, min(count, NAMED)).round().astype(int)
-    handles = [Line2D([], [], color=_color(j, count), label=labels[j]) for j in listed]
+    handles = [Line2D([], [], color=_color(j, count), label=literal(str(labels[j]))) for j in listed]
     axes.legend(
         handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2,
         title=f"{NAMED} of {count} names" if count > NAMED else None, title_fontsize=9,

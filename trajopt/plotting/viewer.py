@@ -2,9 +2,14 @@
 
 import socket
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
 from importlib import import_module
+from ipaddress import ip_address
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -36,7 +41,7 @@ def view(solution: Any, port: int = 8080, block: bool = True, host: str = "127.0
     What is drawn is that of `trajopt.animate`, shapes of bodies with all triangles of their meshes: shapes, or the
     skeleton, scenery of the problem, contact points coloured while they carry force, contact forces, the path of the
     centre of mass, the ground.  The camera starts where all of the motion fills the page.  Nobody but this machine can
-    see the page unless another `host` is given.
+    see the page unless another `host` is given, and no page from elsewhere in the same browser.
 
     Parameters
     ----------
@@ -93,6 +98,50 @@ def _check_host(host: Any) -> None:
         raise ValueError(f"host: got {host!r}, which is no address of this machine ({error.strerror})") from error
 
 
+@contextmanager
+def _visitors_checked(host: str) -> Iterator[None]:
+    """Servers that begin meanwhile, by way of websockets as viser's do, refuse who is not `from_here`.
+
+    Raises RuntimeError if none began so: the page would be open to pages from elsewhere."""
+    module: Any = import_module("websockets.asyncio.server")
+    serve, checked = module.serve, []
+
+    def serve_checked(handler: Any, *places: Any, process_request: Any = None, **options: Any) -> Any:
+        def answer(connection: Any, request: Any) -> Any:
+            if not from_here(request.headers.get_all("Host"), request.headers.get_all("Origin"), host):
+                return connection.respond(HTTPStatus.FORBIDDEN, "This page is for this machine alone.\n")
+            return None if process_request is None else process_request(connection, request)
+
+        checked.append(places)
+        return serve(handler, *places, process_request=answer, **options)
+
+    module.serve = serve_checked
+    try:
+        yield
+    finally:
+        module.serve = serve
+    if not checked:
+        raise RuntimeError("trajopt.view: got a version of viser whose visitors cannot be checked, expected another")
+
+
+def from_here(hosts: Sequence[str], origins: Sequence[str], served: str) -> bool:
+    """Whether headers Host and Origin are those of the page itself, served at this address.
+
+    A page from elsewhere has another origin, whatever it asks for; one whose name was made to lead to this machine
+    (DNS rebinding) has a host of that name, where the page has an address, "localhost", or the name of this machine.
+    """
+    if len(hosts) != 1 or len(origins) > 1:
+        return False
+    try:
+        name = urlsplit(f"//{hosts[0]}").hostname or ""
+        ours = name in {"localhost", served.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        if not ours:
+            ip_address(name)
+        return all(urlsplit(origin).netloc.lower() == hosts[0].lower() for origin in origins)
+    except ValueError:  # no address
+        return False
+
+
 class Viewer:
     """The page of a solution while it is served; `with` closes it.
 
@@ -111,7 +160,8 @@ class Viewer:
         self.scene, self.host = scene, host
         self._arrows = np.stack([scene.points, scene.points + scene.arrows()], axis=2)  # (K, F, 2, 3)
         self._tube = max(TUBE * scene.size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
-        self.server = viser.ViserServer(host=host, port=port, label=name, verbose=False)
+        with _visitors_checked(host):
+            self.server = viser.ViserServer(host=host, port=port, label=name, verbose=False)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False)  # which would publish the page
         self.server.gui.main_panel.dock_right()
         end = float(scene.times[-1])

@@ -206,9 +206,10 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "tangent_units": lambda system, units: (*units, *("",) * system.memory),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     "contact_frames": _unchanged,
+    "joint_efforts": _function(lambda system, inside, us: inside(system.inside_controls(us))),
     "plain_tangent": _unchanged,
     "step_noise": _function(ExtendedSystem._step_noise),
-    **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
+    **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",

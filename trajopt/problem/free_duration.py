@@ -75,7 +75,7 @@ class FreeDurationSystem(ExtendedSystem):
     """
 
     remembers = "durations"
-    resimulated = joint_efforts = single_joints = None
+    resimulated = None
     """Not for durations that are free."""
 
     def __init__(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeGuard
@@ -29,7 +28,7 @@ from trajopt.interfaces.system import System, state_array
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.holding import Hold, followed_by_standing
 from trajopt.results.joint_feedback import with_joint_feedback
-from trajopt.results.results_files import checked_file, write_atomically
+from trajopt.results.results_files import archive_of, checked_file, write_atomically
 from trajopt.validation import flag, float_array, one_of
 
 if TYPE_CHECKING:
@@ -196,10 +195,9 @@ class Policy:
             arrays |= {"lower": self.limits[0], "upper": self.limits[1]}
         if self.hold is not None:
             arrays |= {f"hold_{name}": value for name, value in self.hold._asdict().items()}
-        stream, path = BytesIO(), Path(path)
-        np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+        path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, stream.getvalue())
+        write_atomically(path, archive_of(arrays))
         return path
 
     @classmethod

@@ -16,23 +16,27 @@ tuple).
 from __future__ import annotations
 
 import json
+import math
 import os
+import struct
 import uuid
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.lib import format as npy
 
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, IterationRecord
 from trajopt.results.status import Status
+from trajopt.validation import one_of
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -94,8 +98,20 @@ def solution_bytes(solution: Solution) -> bytes:
             "horizon": np.array(problem.horizon),
         }
     arrays |= {"format": np.array(FORMAT), "format_version": np.array(VERSION), "layout": np.array(json.dumps(layout))}
+    return archive_of(arrays)
+
+
+def archive_of(arrays: dict[str, np.ndarray]) -> bytes:
+    """The content of an .npz file of these arrays.
+
+    An archive that Ctrl-C finds with an open member cannot be closed, which says so in place of the interrupt."""
     stream = BytesIO()
-    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    try:
+        np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    except ValueError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     return stream.getvalue()
 
 
@@ -138,12 +154,20 @@ def load_solution(kind: type[S], source: str | os.PathLike | IO[bytes], problem:
         the problem.
     """
     name, arrays = _checked(source)
-    layout = json.loads(str(arrays["layout"]))
-    values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
-    solution = kind(problem=problem, **_fields(kind, name, values))  # pyright: ignore[reportArgumentType]
-    if problem is not None:
-        _check_problem(name, solution, problem, arrays)
-    return solution
+    try:
+        layout = json.loads(str(arrays["layout"]))
+        values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
+    except (LookupError, ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{name}: got a solution file that is damaged ({error})") from error
+    found = _fields(kind, name, values)
+    try:
+        solution = kind(problem=None, **found)  # pyright: ignore[reportArgumentType]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{name}: got a solution file that is damaged ({error})") from error
+    if problem is None:
+        return solution
+    _check_problem(name, solution, problem, arrays)
+    return replace(solution, problem=problem)
 
 
 def problem_name_in(source: str | os.PathLike) -> str | None:
@@ -167,8 +191,8 @@ def checked_file(
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
         arrays = _read(source)
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise ValueError(f"{name}: got a file that is cut short or not a {what} file") from error
+    except (ValueError, EOFError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(f"{name}: got a file that is cut short or not a {what} file ({error})") from error
     if "format" not in arrays or str(arrays["format"]) != mark:
         raise ValueError(f"{name}: got a file without the mark {mark!r}, wanted a {what} file")
     found = arrays.get("format_version")
@@ -183,11 +207,38 @@ def _read(source) -> dict[str, np.ndarray]:
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as stream:  # numpy leaves a damaged file open
             return _read(stream)
-    archive = np.load(source, allow_pickle=False)
-    if isinstance(archive, np.ndarray):
-        raise ValueError("a single array")
-    with archive:
-        return {name: archive[name] for name in archive.files}
+    size = source.seek(0, os.SEEK_END)
+    source.seek(0)
+    with zipfile.ZipFile(source) as archive:
+        members = archive.infolist()
+        _check_sizes(archive, members, size)
+        return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+
+
+def _check_sizes(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise ValueError unless there is as much in the file as the members say, before one of them is read: they are
+    stored as they are, so that no small file becomes a large array."""
+    if sum(member.file_size for member in members) > size:
+        raise ValueError("its members are larger than the file; expected members that are not compressed")
+    names = [member.filename for member in members]
+    if len(set(names)) != len(names) or not all(name.endswith(".npy") for name in names):
+        raise ValueError("expected one .npy member for each array")
+    for member in members:
+        with archive.open(member) as stream:
+            version = npy.read_magic(stream)
+            if version not in _HEADERS:
+                raise ValueError(f"{member.filename}: got .npy format {version}, expected one of {list(_HEADERS)}")
+            shape, _, dtype = _HEADERS[version](stream)
+            if dtype.hasobject or stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+                raise ValueError(f"{member.filename}: got {member.file_size} bytes for shape {shape} of {dtype}")
+
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as stream:
+        return npy.read_array(stream, allow_pickle=False)
 
 
 def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -199,6 +250,8 @@ def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
         return tuple(_unpack(f"{prefix}{i}", item, arrays) for i, item in enumerate(node))
     if node is None:
         return None
+    if node not in ("array", "scalar"):
+        raise ValueError(f"layout of {name}: got {node!r}")
     return arrays[name] if node == "array" else arrays[name].item()
 
 
@@ -206,18 +259,55 @@ def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
     """Fields for the constructor of `Solution`: log and constraints as records, the status as a name known here."""
     wanted = {f.name: f.default is f.default_factory is MISSING for f in fields(kind) if f.name != "problem"}
     _compare(name, "", set(values), wanted)
+    _check_kinds(name, values)
     columns, reports = values["log"], values.get("constraints", ())
+    if not isinstance(columns, dict) or not isinstance(reports, tuple):
+        raise ValueError(f"{name}: got log, constraints of {type(columns).__name__}, {type(reports).__name__}")
     for prefix, record, found in (
         ("log_", IterationRecord, columns),
         *((f"constraints.{i}.", ConstraintReport, report) for i, report in enumerate(reports)),
     ):
+        if not isinstance(found, dict):
+            raise ValueError(f"{name}: got {prefix} of {type(found).__name__}, expected its fields")
         _compare(name, prefix, set(found), {field: field not in record._field_defaults for field in record._fields})
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return values | {
-        "log": tuple(IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows),
+        "log": _records(name, columns),
         "constraints": tuple(ConstraintReport(**report) for report in reports),
-        "status": Status(values["status"]),
+        "status": Status(one_of(f"{name}: status", values["status"], map(str, Status))),
     }
+
+
+def _records(name: Any, columns: dict[str, Any]) -> tuple[IterationRecord, ...]:
+    """The log, from columns of one length."""
+    vectors = all(isinstance(column, np.ndarray) and column.ndim == 1 for column in columns.values())
+    lengths = {len(column) for column in columns.values()} if vectors else set()
+    if len(lengths) != 1:
+        raise ValueError(f"{name}: got columns of the log that differ in length, expected vectors of one")
+    if 0 not in lengths:
+        for field, column in columns.items():
+            wanted = "U" if field == "step" else "iu" if field in ("iteration", "indefinite_knot") else "f"
+            if column.dtype.kind not in wanted:
+                raise ValueError(f"{name}: got log_{field} of {column.dtype}")
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return tuple(IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows)
+
+
+_KINDS = {
+    **dict.fromkeys(("cost", "gradient_norm"), float), "iterations": int,
+    **dict.fromkeys(("status", "message", "cause", "start"), str),
+}  # fmt: skip
+
+
+def _check_kinds(name: Any, values: dict[str, Any]) -> None:
+    """Raise ValueError for numbers and text in each other's places; arrays are checked by `Solution` itself."""
+    for field, kind in _KINDS.items():
+        if field in values and type(values[field]) is not kind:
+            raise ValueError(f"{name}: got {field} of {type(values[field]).__name__}, expected {kind.__name__}")
+    for field, kind in ("timings", float), ("not_taken_over", str):
+        items = values.get(field, {})
+        inside = items.values() if isinstance(items, dict) else items if isinstance(items, tuple) else (items,)
+        if not all(type(item) is kind for item in inside):
+            raise ValueError(f"{name}: got {field} {items!r}, expected {kind.__name__}s")
 
 
 def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> None:

@@ -28,6 +28,7 @@ from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
+from trajopt.results.shapes import check_arrays
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import flag, float_array, whole_number
 
@@ -111,6 +112,10 @@ class Solution(PrintedAsTable, Reported):
     cause: str = ""
     start: str = GIVEN
     not_taken_over: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for arrays whose shapes do not fit each other, or the problem: kernels trust them."""
+        check_arrays(self)
 
     def __repr__(self) -> str:
         said = {"status": str(self.status), "cost": self.cost, "iterations": self.iterations}
