@@ -17,10 +17,6 @@ from defusedxml import DefusedXmlException
 from dynamics.joints import Spherical
 
 
-class EntityError(Exception):
-    """XML declares an entity, or uses one that it does not declare."""
-
-
 class _Elements(ContentHandler):
     """Builds elements whose names keep their prefixes."""
 
@@ -38,7 +34,7 @@ class _Elements(ContentHandler):
         self.builder.data(content)
 
     def skippedEntity(self, name: str) -> None:
-        raise EntityError(f"an entity, {name[:80]!r}")
+        raise DefusedXmlException(f"an entity, {name[:80]!r}")
 
 
 def root_of(source: str | bytes) -> Element:
@@ -47,17 +43,14 @@ def root_of(source: str | bytes) -> Element:
     Prefixes stay parts of names, as `drake:gear_ratio`: files of robots use them without declaring them.  What stands
     before the first "<" is left out, as a byte order mark or an empty line.
 
-    Raises EntityError for entities; SAXException, ValueError or LookupError for what is not well-formed.
+    Raises DefusedXmlException for entities; SAXException, ValueError or LookupError for what is not well-formed.
     """
     source = _stripped(source)
     elements, parser, given = _Elements(), defusedxml.sax.make_parser(), InputSource()
     stream: Any = StringIO(source) if isinstance(source, str) else BytesIO(source)
     (given.setCharacterStream if isinstance(source, str) else given.setByteStream)(stream)
     parser.setContentHandler(elements)
-    try:
-        parser.parse(given)
-    except DefusedXmlException as error:
-        raise EntityError(str(error)) from None
+    parser.parse(given)
     return elements.builder.close()
 
 
@@ -78,7 +71,7 @@ def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or
         raise TypeError(f"{argument}: got {type(path_or_text).__name__}, expected a path or {kind} text")
     try:
         robot = root_of(source)
-    except EntityError as error:
+    except DefusedXmlException as error:
         raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
     except (SAXException, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
         raise ValueError(f"{origin}: not well-formed XML ({error})") from None
