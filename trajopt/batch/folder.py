@@ -10,7 +10,7 @@ Every file appears complete or not at all, so a run that was killed leaves a fol
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamics.simd.caller import warn
 from trajopt.batch.digest import digest, name_of
@@ -91,8 +91,17 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def read_folder(folder: Path) -> Iterator[tuple[str, Solution | None, str | None, str | None]]:
-    """Of each parameter of the last run its text, and its solution or error and traceback."""
+class Kept(NamedTuple):
+    """What a folder has of a parameter: its text, and a solution or an error and its traceback."""
+
+    parameter: str
+    solution: Solution | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+
+def read_folder(folder: Path) -> Iterator[Kept]:
+    """What the folder has of each parameter of the last run; ValueError for damaged files."""
     try:
         places = [(str(entry["parameter"]), Path(entry["file"]).name) for entry in _manifest(folder)["parameters"]]
     except (LookupError, TypeError) as error:
@@ -100,15 +109,15 @@ def read_folder(folder: Path) -> Iterator[tuple[str, Solution | None, str | None
     for parameter, name in places:
         file, account = folder / name, folder / f"{Path(name).stem}.error.json"
         if file.exists():
-            yield parameter, Solution.load(file), None, None
+            yield Kept(parameter, Solution.load(file))
         elif account.exists():
             try:
                 told = json.loads(account.read_text(encoding="utf-8"))
-                yield parameter, None, str(told["error"]), told["traceback"]
+                yield Kept(parameter, None, str(told["error"]), told["traceback"])
             except (ValueError, LookupError, TypeError) as error:
                 raise ValueError(f"{account}: got a file that is damaged ({error!r})") from error
         else:
-            yield parameter, None, "Missing: neither a solution nor an error is there", None
+            yield Kept(parameter, None, "Missing: neither a solution nor an error is there")
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
