@@ -7,12 +7,13 @@ import scipy.linalg
 import problems
 import trajopt
 from dynamics import frame_jacobian
+from experiments.quadruped.impulses import with_cones
 from tests.trajopt.systems import LinearSystem
 from trajopt import ControlCost, Problem, StateCost
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import window
-from trajopt.results.holding import _gains
+from trajopt.results.holding import _gains, followed_by_standing
 
 SOLVER = trajopt.DDP(max_iterations=300)
 
@@ -86,6 +87,17 @@ def test_gains_of_the_plan_are_those_before_far_from_its_end(name, solver):
     early = slice(0, len(plan.us) // 4)
     assert np.abs(policy.K - plan.K)[early].max() < 0.02 * np.abs(plan.K[early]).max()
     np.testing.assert_array_equal(policy.us, plan.us)
+
+
+def test_cones_of_impulses_shape_the_plan_not_the_feedback(trot):
+    """Gains that kept the impulses in their cones would be 300 times as large in the last knot before a touch-down, and
+    the stiffness of joints that goes with them with it."""
+    plan = SOLVER.solve(with_cones("quadruped_trot"))
+    assert plan.converged and np.abs(plan.K).max() > 100.0 * np.abs(trot.K).max()
+    gains = [np.abs(np.array([followed_by_standing(each)[0].K])).max() for each in (plan, trot)]
+    assert gains[0] < 10.0 * gains[1]
+    motion = trajopt.simulate(plan, policy=plan.policy(hold=True, joint_stiffness="auto"), period=1e-3)
+    assert motion.finite and np.abs(motion.xs[-1] - plan.xs[-1]).max() < 0.05
 
 
 def test_it_goes_into_files(trot, tmp_path):

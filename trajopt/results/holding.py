@@ -7,9 +7,9 @@ and the running costs of the plan's last knot, for ever.  The value function of 
     V <- lxx + fx'V fx - Qux'Quu^-1 Qux,      Quu = luu + fu'V fu,   Qux = lux + fu'V fx,      K_h = - Quu^-1 Qux
 
 in place of the terminal cost and of constraints at the end a sweep over the plan begins with it, with the Hessians
-that the plan's gains were made with: exact ones after `trajopt.DDP`, active constraints penalized, controls on their
-limits held.  With the terminal cost it would make the plan's gains again.  Those of standing are Gauss-Newton's, for
-multipliers of the plan's end say nothing of what comes after it.
+that the plan's gains were made with: exact ones after `trajopt.DDP`, active constraints penalized but for those of
+knots that take no time, controls on their limits held.  With the terminal cost it would make the plan's gains again.
+Those of standing are Gauss-Newton's, for multipliers of the plan's end say nothing of what comes after it.
 
 Directions that no control moves, as those that held contacts forbid, may stay where they are: V then grows along them
 from sweep to sweep, K_h does not.
@@ -27,13 +27,14 @@ from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.capabilities import Coordinates, QuasiStatic, capability
 from trajopt.interfaces.system import System, knot_durations, tangent_names, window
-from trajopt.optimality.active_rows import active_rows
+from trajopt.optimality.active_rows import ActiveRows, active_rows
 from trajopt.optimality.points import kkt_point
 from trajopt.optimality.riccati_factor import without_clamped
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.problem import Problem
 from trajopt.problem.remembering_system import remembered_numbers
 from trajopt.results.advice import called
+from trajopt.results.records import ConstraintReport
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -158,13 +159,23 @@ def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
 def _along(solution: Solution) -> Expansion:
     """The expansion along the plan, with its active constraints and its controls on limits."""
     problem, xs, us = solution.problem, solution.xs, solution.us
-    point = kkt_point(problem, xs, us, solution.constraints, K=solution.K)
+    durations = knot_durations(problem.system, len(us), xs)
+    constraints = [_that_last(report, durations) for report in solution.constraints]
+    point = kkt_point(problem, xs, us, tuple(constraints), K=solution.K)
     exact = not solution.log or solution.log[-1].step != GAUSS_NEWTON
     e = point.e if exact else expand(problem, xs, us)
     rows = active_rows(point, point.held.rows, point.held.controls)
+    rows = ActiveRows(*(part[np.append(durations, np.inf)[rows.knots] > 0.0] for part in rows))
     unit = max(float(np.abs(H).max(initial=0.0)) for H in (e.lxx, e.lux, e.luu))
     e = rows.folded_into(without_clamped(e, point.held.controls), min(point.penalty, PENALTY * unit))
     return e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
+
+
+def _that_last(report: ConstraintReport, durations: np.ndarray) -> ConstraintReport:
+    """Without multipliers at knots that take no time, as of impulses at touch-downs: such limits shape the plan, but a
+    feedback that kept to them would have to undo all deviations in the last knots before."""
+    lasting = np.append(durations, np.inf)[report.knots] > 0.0
+    return report._replace(multipliers=np.where(lasting[:, None], report.multipliers, 0.0))
 
 
 def _gains(e: Expansion) -> SweepResult:

@@ -101,7 +101,8 @@ class Simulation:
 
     def contacts(self, friction: float | None = None, normal: ArrayLike = (0.0, 0.0, 1.0)) -> ContactReport:
         """Whether contacts could have done what the motion takes for granted: simulations hold frames as planned,
-        whatever forces that takes, and wherever frames are.
+        whatever forces that takes, and wherever frames are.  Impulses at touch-downs are not looked at; see
+        `contact_impulses` of the system.
 
         Parameters
         ----------
@@ -122,7 +123,9 @@ class Simulation:
         if not known or not system.contact_frames:
             raise TypeError(f"contacts: got a motion of a {type(system).__name__}, expected a system with contacts")
         if not self.finite:
-            raise ValueError("contacts: got a motion that is not finite to its end, expected one that is")
+            when = self.times[np.flatnonzero(~np.isfinite(self.xs).all(axis=1))[:1]]
+            at = f", not from {when[0]:.3g} s on" if len(when) else ""
+            raise ValueError(f"contacts: got a motion that is not finite to its end{at}; expected one that is")
         mu = np.nan if friction is None else positive_number("friction", friction)
         axis = float_array("normal", normal, (3,))
         if not axis.any():
