@@ -63,7 +63,13 @@ class Doubling(trajopt.CallableSystem):
 @pytest.mark.parametrize(
     ("call", "messages"),
     [
-        (load, ["<joint name='ab'> <mimic>: unknown joint", "no body can have the inertia given for 'c'"]),
+        (
+            load,
+            [
+                "URDF 'r': read as joints that follow none: <joint name='ab'> <mimic>: unknown joint",
+                "no body can have the inertia given for 'c'",
+            ],
+        ),
         (build, ["no body can have the inertia given for 'b'"]),
         (Doubling, ["step: "]),
         (thick, ["rod 'rod': section: 40 m across on 0.4 m of length"]),

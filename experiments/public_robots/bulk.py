@@ -1,6 +1,6 @@
 """Read every file of a robot in folders, and compare what is read with Pinocchio (URDF) and MuJoCo (MJCF).
 
-    python -m experiments.public_robots.bulk [FOLDER ...] [--quick] [--out DIR] [--seed N]
+    python -m experiments.public_robots.bulk [--folders FOLDER ...] [--quick] [--out DIR] [--seed N]
 
 Without folders, those of example-robot-data, dm-control, gymnasium and gymnasium-robotics, as far as these packages are
 installed, and what robot_descriptions has fetched.  Of each file inverse dynamics and the mass matrix are compared at
@@ -226,7 +226,7 @@ main = Experiment(
     __doc__,
     study,
     options=[
-        option("folders", nargs="*", help="where to look; packages at hand by default"),
+        option("--folders", nargs="*", default=[], metavar="FOLDER", help="where to look; packages at hand by default"),
         quick(f"{QUICK_FILES} files at one state"),
         seed("states"),
     ],

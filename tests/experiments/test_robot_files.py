@@ -79,7 +79,7 @@ def test_what_nothing_helps_is_refused(tmp_path):
 def test_outcomes(folder, monkeypatch, capsys):
     pytest.importorskip("pinocchio")
     pytest.importorskip("mujoco")
-    assert bulk.main([str(folder), "--out", str(folder / "out")]) == 0
+    assert bulk.main(["--folders", str(folder), "--out", str(folder / "out")]) == 0
     (found,) = [json.loads(path.read_text()) for path in (folder / "out").glob("*.json")]
     by_name = {each["file"].split("/")[-1].split(".")[0]: each for each in found["outcomes"]}
     way = "refused, with a way on"
@@ -96,5 +96,5 @@ def test_outcomes(folder, monkeypatch, capsys):
 
 
 def test_without_files_it_says_so(tmp_path, capsys):
-    assert bulk.main([str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    assert bulk.main(["--folders", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     assert "no files" in capsys.readouterr().out

@@ -1,6 +1,5 @@
 """Free durations: derivatives against differences, known minima of time, costs over time, phases, bad input."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -292,29 +291,6 @@ def test_capabilities_that_go_through():
     cost = trajopt.StateCost(problem.system, problem.x0, 1.0)
     with pytest.raises(ValueError, match="made for"):
         trajopt.Problem(system, system.state(problem.x0), system.horizon, [cost])
-
-
-def pendulum_rate(x, u):
-    return x[1], u[0] - 9.81 * np.sin(x[0])
-
-
-def pendulum_rates(x, u):
-    return np.stack([x[..., 1], u[..., 0] - 9.81 * np.sin(x[..., 0])], axis=-1)
-
-
-@pytest.mark.parametrize("function", [pendulum_rate, pendulum_rates])
-@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "rk4"])
-def test_pickles_over_functions_of_the_users(function, integrator, rng):
-    system = FreeDurationSystem(
-        trajopt.CallableSystem(
-            xdot=function, nx=2, nu=1, dt=0.05, integrator=integrator, vectorized=function is pendulum_rates
-        ),
-        10,
-    )
-    again = pickle.loads(pickle.dumps(system))
-    xs, us = rng.standard_normal((12, 3)), rng.standard_normal((11, 2))
-    for a, b in zip(system.linearize(xs, us), again.linearize(xs, us), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_a_message_of_a_plan_with_free_durations():

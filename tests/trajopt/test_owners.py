@@ -309,6 +309,5 @@ def test_warm_starts_and_files_of_other_sizes(tmp_path):
     wide = replace(p, constraints=[trajopt.StateBounds(Pendulum(), -9.0, 9.0)])
     with pytest.raises(ValueError, match=r"one.npz has constraints of \[1\] numbers, wanted \[2\]"):
         trajopt.Solution.load(path, wide)
-    replace(solution, Vx=solution.Vx[1:]).save(path)
-    with pytest.raises(ValueError, match=r"one.npz has Vx of shape \(40, 2\), wanted \(41, 2\)"):
-        trajopt.Solution.load(path, p)
+    with pytest.raises(ValueError, match=r"Vx: got shape \(40, 2\), expected \(41, 2\)"):
+        replace(solution, Vx=solution.Vx[1:])

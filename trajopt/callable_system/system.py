@@ -17,7 +17,7 @@ from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
 from trajopt.callable_system.integrators import ORDERS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
-from trajopt.callable_system.timed import TimedFunction
+from trajopt.callable_system.timed import timed_function
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
@@ -188,7 +188,7 @@ class CallableSystem(ClosedLoopRollouts):
         return None if self.integrator is None else self._timed
 
     def _timed(self) -> CallableSystem:
-        f = TimedFunction(self._function.function, self.nx, self.nu, self._vectorized, self.semi_implicit)
+        f = timed_function(self._function.function, self.nx, self.nu, self._vectorized, self.semi_implicit)
         example = np.append(self._examples[1][0], self.dt)
         step, xdot, rule = (f, None, None) if self.semi_implicit else (None, f, self.integrator)
         return CallableSystem(
