@@ -86,8 +86,8 @@ def parameter_derivatives(
     """Derivative of inverse, forward or hybrid dynamics along a scalar parameter p that everything may depend on.
 
     With a given it is that of inverse dynamics, with tau that of forward dynamics, with a, tau and `prescribed` that of
-    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but where joints follow others.
-                                                                                              [Kim 2012, tables 5 to 7]
+    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but where joints follow others
+    [Kim 2012, tables 5 to 7].
 
     Parameters
     ----------
