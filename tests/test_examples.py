@@ -264,6 +264,7 @@ def test_a_leg_is_designed(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.peer
+@pytest.mark.filterwarnings("ignore:URDF 'panda'")  # stiffness and friction that this file names in its own way
 def test_a_whole_job(tmp_path, monkeypatch, capsys):
     """With the description that comes with Pinocchio's example robots, in place of the one that the extra fetches."""
     shared = pytest.importorskip("example_robot_data.robots_loader").getModelPath("panda_description/urdf/panda.urdf")

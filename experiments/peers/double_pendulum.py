@@ -16,6 +16,7 @@ from crocoddyl.utils.pendulum import ActuationModelDoublePendulum, CostModelDoub
 import dynamics
 import trajopt
 from experiments.peers.pair import Pair, action, bounds, cost
+from experiments.public_robots.robots import quietly
 
 DT, HORIZON = 1e-2, 100
 X0 = np.array([3.14, 0.0, 0.0, 0.0])
@@ -57,7 +58,7 @@ class UprightResidual:
 
 def problem(limits=None) -> trajopt.Problem:
     """Our statement."""
-    model = dynamics.load_urdf(example_robot_data.load("double_pendulum").urdf)
+    model = quietly(dynamics.load_urdf, example_robot_data.load("double_pendulum").urdf)  # whose speed limits are zero
     upright = UprightResidual(model.nv)
     return trajopt.Problem(
         dynamics.RigidBodySystem(model, DT, actuation=np.array([[1.0], [0.0]]), joint_friction=False),
