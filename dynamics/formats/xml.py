@@ -64,7 +64,7 @@ def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or
     """The <robot> element of a file, or of text, which begins with "<"; `kind` and `argument` are for errors."""
     source: str | bytes
     if isinstance(path_or_text, str) and path_or_text.lstrip("\ufeff \t\r\n").startswith("<"):
-        origin, source = f"{kind} text", path_or_text.lstrip("\ufeff \t\r\n")
+        origin, source = f"{kind} text", path_or_text
     elif isinstance(path_or_text, (str, Path)):
         origin, source = f"{kind} file {str(path_or_text)[:200]!r}", _read_file(path_or_text, kind, argument)
     else:

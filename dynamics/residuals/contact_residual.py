@@ -39,7 +39,7 @@ def contacts_of(system: InContact, frames: Frames) -> np.ndarray:
     """
     if getattr(system, "contact_arrays", None) is None:
         raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts or an Impact")
-    if getattr(system, "pushing", None) is not None:
+    if system.pushing is not None:
         raise ValueError("system: has actuators on frames, which residuals of contact forces do not take")
     contacts = system.contacts
     if len(contacts) == 0:
@@ -76,11 +76,6 @@ def feet_of(system: InContact, frames: Frames) -> np.ndarray:
 def moment_blocks(contacts: ContactSet, contact: np.ndarray) -> np.ndarray:
     """The blocks (S,) of rows that are the moments of these contacts, all of them rigid."""
     return np.array([len(contacts) + contacts.rigid.index(c) for c in contact], dtype=np.int64)
-
-
-def restitution_of(system: InContact) -> float | None:
-    """That of an impact; None for a system whose contacts carry forces."""
-    return getattr(system, "restitution", None)
 
 
 def in_axes_of_frames(system: InContact, own: bool) -> ContactArrays | LoopArrays:
@@ -124,7 +119,7 @@ class ContactResidual(RobotResidual):
         self, system: InContact, contact: np.ndarray, contacts: ContactArrays | LoopArrays, forces: ForceMap
     ) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
-        (B, skip, _), nu, restitution = system.actuation, system.nu, restitution_of(system)
+        (B, skip, _), nu, restitution = system.actuation, system.nu, system.restitution
         if restitution is not None:
             B, skip, nu = np.empty((len(B), 0)), -1, None
         held = system.contacts.contacts

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.residuals.contact_residual import (
-    ContactResidual,
-    Frames,
-    contacts_of,
-    in_axes_of_frames,
-    normal_limits,
-    restitution_of,
-)
+from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of, in_axes_of_frames, normal_limits
 from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
@@ -100,7 +93,7 @@ class FrictionCone(ContactResidual):
         least, most = normal_limits(min_normal_force, max_normal_force)
         if facets is None:
             if smoothing is None:
-                smoothing = SMOOTHING if restitution_of(system) is None else SMOOTHING_OF_IMPULSES
+                smoothing = SMOOTHING if system.restitution is None else SMOOTHING_OF_IMPULSES
             smoothing, A = as_positive("smoothing", smoothing), np.array([mu * normal, normal])
         else:
             smoothing = 0.0

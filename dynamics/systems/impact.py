@@ -53,6 +53,9 @@ class Impact(RobotSystem):
     `dt` is zero.  Methods and conventions are those of `RigidBodySystem`.
     """
 
+    pushing = None
+    """No actuators on frames act while contacts are struck."""
+
     def __init__(
         self,
         model: RigidBodyModel,

@@ -95,6 +95,8 @@ class RigidBodySystem(RobotSystem):
 
     free_duration = False
     """Whether the last control is how long the step takes."""
+    restitution: float | None = None
+    """Its contacts carry forces; those of an `Impact` are struck and have one."""
 
     def __init__(
         self,

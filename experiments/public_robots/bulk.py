@@ -106,22 +106,16 @@ def error_of(file: File, model: dynamics.RigidBodyModel, peer: Any, states: int,
         peer.armature = np.array(of_tree.armature)  # the file's rotors are read by some versions
     elif (peer.nq, peer.nv) != (of_tree.nq, of_tree.nv):
         return None
+    there = Pinocchio(of_tree, peer) if file.kind == "URDF" else None
     worst = 0.0
     for _ in range(states):
         q = dynamics.random_configuration(of_tree, rng)
         v, a = rng.uniform(-1.0, 1.0, (2, of_tree.nv))
         ours = {"ID": dynamics.inverse_dynamics(of_tree, q, v, a), "M": dynamics.mass_matrix(of_tree, q)}
-        theirs = of_mujoco(of_tree, peer, q, v, a) if file.kind == "MJCF" else _of_pinocchio(of_tree, peer, q, v, a)
+        theirs = there.derivatives(q, v, a, None).values if there else of_mujoco(of_tree, peer, q, v, a)
         for name, array in ours.items():
             worst = max(worst, float(np.abs(array - theirs[name]).max() / (np.abs(theirs[name]).max() or 1.0)))
     return worst
-
-
-def _of_pinocchio(model, peer, q, v, a) -> dict[str, np.ndarray]:
-    there = Pinocchio(model, peer)
-    M = there.inverse(q, v, a)[2]
-    tau = np.array(there.pin.rnea(peer, there.data, there.configuration(q), v, a))
-    return {"ID": tau, "M": np.triu(M) + np.triu(M, 1).T}
 
 
 def way_on(error: Exception) -> dict[str, Any]:

@@ -10,9 +10,9 @@ ones f, all derivatives have the same matrix,                                   
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,8 @@ from dynamics.rods.robot.prescribed_motion import PrescribedMotion, prescribed_v
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, routine, span
 from dynamics.validation import as_kind
+
+T = TypeVar("T")
 
 
 class Reactions(NamedTuple):
@@ -118,17 +120,7 @@ def reaction_derivatives(
     n, nu, P = robot.nq, robot.nu, len(held.coordinates)
     parts = [_changes(robot, held, own) for own in _linearized(robot, states)]
     a, multipliers, forces = unbatch(single, *(np.array(part) for part in zip(*parts, strict=True)))
-    places = np.cumsum([0, n, n, nu, P])
-    return ReactionDerivatives(
-        *(
-            Reactions(
-                a[..., first:last],
-                multipliers[..., first:last],
-                {name: forces[..., own, first:last] for name, own in held.links.items()},
-            )
-            for first, last in pairwise(places)
-        )
-    )
+    return ReactionDerivatives(*by_variable(Reactions, (n, n, nu, P), a, multipliers, forces, held))
 
 
 def _solved(robot, q, v, u, prescribed, wrenches):
@@ -181,16 +173,44 @@ def _linearized(robot: SoftRobot, states: np.ndarray) -> list[_Linearized]:
 
 def _changes(robot: SoftRobot, held: PrescribedMotion, x: _Linearized) -> tuple[np.ndarray, ...]:
     """Derivatives of a (n, Z), the multipliers (G, Z) and forces (P, Z) in q, v, u and prescribed accelerations."""
-    n, nu, G = robot.nq, robot.nu, len(x.A)
-    f, p = held.free, held.coordinates
+    nu, G = robot.nu, len(x.A)
+    p = held.coordinates
     dr = np.hstack([x.dq, x.dv, -x.B, x.M[:, p]])
     de = np.hstack([x.A_rate_2, 2.0 * x.A_rate, np.zeros((G, nu)), x.A[:, p]])
-    changes = solve_bordered(x.M[np.ix_(f, f)], x.A[:, f], -dr[f], -de)
-    da = np.zeros((n, dr.shape[1]))
-    da[f] = changes[: len(f)]
-    da[p, 2 * n + nu + np.arange(len(p))] = 1.0
-    forces = dr[p] + x.M[np.ix_(p, f)] @ changes[: len(f)] - x.A[:, p].T @ changes[len(f) :]
-    return da, changes[len(f) :], forces
+    return constrained_changes(held, x.M, x.A, dr, de)
+
+
+# ------------------------------------------------------------------------------------------------ of equilibria, too
+def constrained_changes(
+    held: PrescribedMotion, J: np.ndarray, A: np.ndarray, dr: np.ndarray, de: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Changes of unknowns x (n, Z), multipliers (G, Z) and forces (P, Z) of prescribed joints, where r changes by
+    J dx + dr (n, Z) and the constraints by A dx + de (G, Z); the last P columns are for prescribed unknowns.
+
+    Raises LinAlgError where the matrix is singular."""
+    f, p = held.free, held.coordinates
+    changes = solve_bordered(J[np.ix_(f, f)], A[:, f], -dr[f], -de)
+    dx = np.zeros_like(dr)
+    dx[f] = changes[: len(f)]
+    dx[p, dr.shape[1] - len(p) + np.arange(len(p))] = 1.0
+    forces = dr[p] + J[np.ix_(p, f)] @ changes[: len(f)] - A[:, p].T @ changes[len(f) :]
+    return dx, changes[len(f) :], forces
+
+
+def by_variable(
+    kind: Callable[..., T],
+    sizes: Sequence[int],
+    x: np.ndarray,
+    multipliers: np.ndarray,
+    forces: np.ndarray,
+    held: PrescribedMotion,
+) -> list[T]:
+    """Changes (.., Z) in variables of these sizes, which fill Z, as one `kind` each, forces by name of link."""
+    ends = np.cumsum([0, *sizes])
+    return [
+        kind(x[..., a:b], multipliers[..., a:b], {name: forces[..., own, a:b] for name, own in held.links.items()})
+        for a, b in pairwise(ends)
+    ]
 
 
 def solve_bordered(M: np.ndarray, A: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

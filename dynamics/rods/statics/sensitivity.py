@@ -10,14 +10,13 @@ and what holds prescribed joints changes by  J_pf dq_f + J_pp dq_p - B_p du + r_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.rods.robot.reactions import solve_bordered
+from dynamics.rods.robot.reactions import by_variable, constrained_changes
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import StaticEquilibrium, load_path
 from dynamics.validation import as_kind
@@ -86,34 +85,21 @@ def equilibrium_derivatives(
         raise ValueError(f"rest: got {len(rest.q)} coordinates, expected an equilibrium of this robot, with {n}")
     held_at = {name: rest.q[robot.model.joint_coordinates[name]] for name in rest.prescribed_forces}
     path, _ = load_path(robot, u, wrenches, rest.q, held_at)
-    f, p = path.held.free, path.held.coordinates
+    p = path.held.coordinates
     _, J, _, A = path.newton.linearize(rest.q, path.inputs(1.0), rest.multipliers)
     zero = np.zeros(n)
     B = robot.residual_derivatives(rest.q, zero, zero, path.inputs(1.0)[:nu], path.inputs(1.0)[nu:].reshape(-1, 6)).B
     dr = np.hstack([-B, _along_wrenches(robot, rest.q), J[:, p]])
     de = np.hstack([np.zeros((G, dr.shape[1] - len(p))), A[:, p]])
+    singular = "rest: got an equilibrium with a singular stiffness, expected one that determines its change"
     try:
-        changes = solve_bordered(J[np.ix_(f, f)], A[:, f], -dr[f], -de)
+        changes = constrained_changes(path.held, J, A, dr, de)
     except np.linalg.LinAlgError:
-        changes = np.full((len(f) + G, dr.shape[1]), np.nan)
-    if not np.isfinite(changes).all():
-        raise ValueError("rest: got an equilibrium with a singular stiffness, expected one that determines its change")
-    dq = np.zeros((n, dr.shape[1]))
-    dq[f] = changes[: len(f)]
-    dq[p, dr.shape[1] - len(p) + np.arange(len(p))] = 1.0
-    forces = dr[p] + J[np.ix_(p, f)] @ changes[: len(f)] - A[:, p].T @ changes[len(f) :]
-    multipliers = changes[len(f) :]
-    places = np.cumsum([0, nu, dr.shape[1] - nu - len(p), len(p)])
-    return EquilibriumDerivatives(
-        *(
-            EquilibriumChange(
-                dq[:, first:last],
-                multipliers[:, first:last],
-                {name: forces[own, first:last] for name, own in path.held.links.items()},
-            )
-            for first, last in pairwise(places)
-        )
-    )
+        raise ValueError(singular) from None
+    if not all(np.isfinite(part).all() for part in changes):
+        raise ValueError(singular)
+    sizes = nu, dr.shape[1] - nu - len(p), len(p)
+    return EquilibriumDerivatives(*by_variable(EquilibriumChange, sizes, *changes, path.held))
 
 
 def _along_wrenches(robot: SoftRobot, q: np.ndarray) -> np.ndarray:
