@@ -75,7 +75,8 @@ def test_the_site_shows_every_example():
     """Each script once, included from its file, with its name in the table."""
     folder = ROOT / "docs" / "examples"
     pages = {path: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
-    included = re.findall(r"```{literalinclude} ../../examples/(\w+)\.py\n:language: python\n```", "".join(pages.values()))
+    blocks = r"```{literalinclude} ../../examples/(\w+)\.py\n:language: python\n```"
+    included = re.findall(blocks, "".join(pages.values()))
     assert sorted(included) == sorted(scripts())
     table = pages[folder / "index.md"]
     assert all(f"`{name}`" in table for name in scripts())

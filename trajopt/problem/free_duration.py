@@ -108,6 +108,14 @@ class FreeDurationSystem(ExtendedSystem):
             self.durations[self._flow] = knot_durations(self.system, int(inside.max()) + 1)[inside]
         self._windows: dict[tuple[int, int], FreeDurationSystem] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the steps of any duration, which may be functions made of the user's: these are made again."""
+        return {**self.__dict__, "_timed": None, "_windows": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._timed = self.system.timed()
+
     # -------------------------------------------------------------------------------------------- knots
     def window(self, start: int, stop: int) -> FreeDurationSystem:
         """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
