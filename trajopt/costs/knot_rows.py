@@ -23,7 +23,7 @@ def dimensions(value: Any) -> int:
     """Dimensions of an array-like; 0 for what is no array, which the checks that follow will say."""
     try:
         return np.ndim(value)
-    except ValueError:
+    except (TypeError, ValueError, RecursionError):
         return 0
 
 

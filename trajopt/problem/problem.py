@@ -115,6 +115,8 @@ class Problem(PrintedAsTable):
         _check_system(self.system)
 
         def put(name: str, value: Any):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a copy: a problem never changes
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
         text("name", self.name)

@@ -13,6 +13,7 @@ from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.stretched_cost import StretchedCost
 from trajopt.problem.time_cost import TimeCost
+from trajopt.validation import float_array
 
 
 def with_free_durations(
@@ -49,7 +50,10 @@ def with_free_durations(
     if xs is not None:
         before = np.cumsum(np.append(0, ~system.setting))  # at a knot that sets a duration, the state of the next
         xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
-    costs, time = _running(problem, system, rows, where), TimeCost(system, time_weight)
+    weight = float(float_array("time_weight", time_weight, ()))
+    if weight < 0.0:
+        raise ValueError(f"time_weight: got {weight}, wanted a number that is not negative")
+    costs, time = _running(problem, system, rows, where), TimeCost(system, weight)
     if _listed(problem):
         costs = [[*at, time] if h > 0.0 else at for at, h in zip(costs, system.durations, strict=True)]
     else:

@@ -30,7 +30,7 @@ from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.shapes import check_arrays
 from trajopt.results.stationary import factored, stationary_point
-from trajopt.validation import flag, float_array, whole_number
+from trajopt.validation import flag, float_array, positive_number, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -389,10 +389,9 @@ class Solution(PrintedAsTable, Reported):
         """The Gaussian that p(us) ~ exp(- J(us) / temperature) is about this minimum; see `trajopt.Laplace`.
 
         Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
+        TypeError if it is no number.
         """
-        if not (np.isfinite(temperature) and temperature > 0.0):
-            raise ValueError(f"temperature: got {temperature}, wanted a positive number")
-        return laplace_of(factored(self._point()), float(temperature))
+        return laplace_of(factored(self._point()), positive_number("temperature", temperature))
 
     def _point(self) -> KKTPoint:
         return stationary_point(self._own_problem(), self)
