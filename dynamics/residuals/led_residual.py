@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dynamics.geometry.world_shape import WorldShape
 from dynamics.residuals.robot_residual import NO_BLOCKS, NO_ROWS, NO_TARGET, Blocks, RobotResidual, Rows, knots
 from dynamics.subject import Subject
 
@@ -51,6 +52,11 @@ class LedResidual(RobotResidual):
     def adjusted(self, **values: Any) -> Self:
         """See `RobotResidual`."""
         return type(self)(self._inner.adjusted(**values), self.model, self._made_for)
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """What the tree's is about; nothing if it does not say."""
+        seen = getattr(self._inner, "scenery", None)
+        return () if seen is None else seen(self.model.mimic_map.full_x(knots("xs", x[None], self.nx))[0])
 
     def __getattr__(self, name: str) -> Any:
         inner = self.__dict__.get("_inner")

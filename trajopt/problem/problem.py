@@ -30,7 +30,7 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint, commo
 from trajopt.problem.objective import Objective
 from trajopt.problem.overview import overview
 from trajopt.problem.placement import Placer
-from trajopt.problem.scenery import Shape, check_scenery
+from trajopt.problem.scenery import check_scenery
 from trajopt.problem.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
 
@@ -71,8 +71,9 @@ class Problem(PrintedAsTable):
         Heading of tables and figures.
     xs_init : (N+1, nx) array, optional
         States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
-    scenery : list of Sphere, Cylinder, Lines, Target or other shapes, optional
-        Obstacles, targets and whatever else pictures are to show beside the system; see `trajopt.problem.scenery`.
+    scenery : list of Sphere, Cylinder, Lines, Target, or shapes of `dynamics` in their places, optional
+        Targets and whatever else pictures are to show beside the system, as (dynamics.Box(half_extents), position); see
+        `trajopt.problem.scenery`.  What costs and constraints keep away from is shown without being listed.
 
     Attributes
     ----------
@@ -104,7 +105,7 @@ class Problem(PrintedAsTable):
     us_init: Any = None
     name: str = "problem"
     xs_init: np.ndarray | None = None
-    scenery: Sequence[Shape] = ()
+    scenery: Sequence[Any] = ()  # of shapes, once it is checked
     objective: Objective = field(init=False, compare=False)
     control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
