@@ -7,8 +7,8 @@ of these; microseconds a knot of a call for all knots, beside derivatives of the
 least time from several durations, by iLQR and DDP and, stated once more, by IPOPT; median milliseconds of a solve,
 without compilation.  `expansions`: the orders in which errors of the linear and of the quadratic model of a step
 vanish, on every problem; wanted are two and three.  `users`: milliseconds an iteration of iLQR and of DDP on systems in
-plain Python.  `chains`: seconds until functions of more and more states are traced and differentiated.  coal and CasADi,
-of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
+plain Python.  `chains`: seconds until functions of more and more states are traced and differentiated.  coal and
+CasADi, of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
 """
 
 import sys
