@@ -6,7 +6,9 @@ numbers is one in which everything can be computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -41,10 +43,20 @@ class Graph:
         self.arguments: list[tuple[int, ...]] = []
         self.values: dict[int, float] = {}
         self._known: dict[tuple, int] = {}
+        self._most = LARGEST
+
+    @contextmanager
+    def growing_by(self, count: int) -> Iterator[None]:
+        """At most so many nodes more inside of the block; `Untraceable` where it takes others besides."""
+        self._most = min(len(self.operations) + count, LARGEST)
+        try:
+            yield
+        finally:
+            self._most = LARGEST
 
     def _new(self, operation, arguments):
-        if len(self.operations) >= LARGEST:
-            raise Untraceable(f"it takes more than {LARGEST} operations")
+        if len(self.operations) >= self._most:
+            raise Untraceable(f"it takes more than {self._most} operations")
         self.operations.append(operation)
         self.arguments.append(arguments)
         return len(self.operations) - 1
@@ -92,14 +104,20 @@ class Graph:
                 todo += self.arguments[i]
         return sorted(found)
 
-    def substitute(self, roots: Sequence[int], leaves: dict[int, int]) -> list[int]:
-        """The roots with nodes put in place of leaves."""
+    def substitute(self, roots: Sequence[int], leaves: dict[int, int], into: Graph) -> list[int]:
+        """The roots in a graph, this one or another, whose nodes take the place of all leaves that they depend on."""
         new = dict(leaves)
         for i in self.needed(roots):
-            if i not in new:
-                arguments = self.arguments[i]
-                new[i] = self.node(self.operations[i], *(new[j] for j in arguments)) if arguments else i
+            if i in self.values:
+                new[i] = into.constant(self.values[i])
+            elif i not in new:
+                new[i] = into.node(self.operations[i], *(new[j] for j in self.arguments[i]))
         return [new[i] for i in roots]
+
+    def content(self, roots: Sequence[int]) -> bytes:
+        """A digest of the graph and its roots, which are the same where this is."""
+        text = repr((self.operations, self.arguments, list(self.values.items()), list(roots)))
+        return hashlib.sha256(text.encode()).digest()
 
 
 def _add(graph, a, b, x, y):

@@ -197,6 +197,34 @@ def wrapped(graph: Graph, indices: list[int]) -> np.ndarray:
     return array
 
 
+def numbered(graph: Graph, indices: list[int]) -> np.ndarray:
+    """The same, but constants as numbers: operations with these alone make no symbols."""
+    array = np.empty(len(indices), dtype=object)
+    for k, i in enumerate(indices):
+        array[k] = graph.values[i] if i in graph.values else Symbol(graph, i)
+    return array
+
+
 def indices_of(graph: Graph, array: Any) -> list[int]:
     """The nodes of symbols and numbers of any shape, flattened."""
     return [x.index if isinstance(x, Symbol) else graph.constant(x) for x in np.asarray(array, dtype=object).flat]
+
+
+def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B (K, n, p) of batches of matrices.  Of symbols, K is one, and only what is not zero is multiplied, so that
+    the work goes with the operations that the product has."""
+    if object not in (A.dtype, B.dtype):
+        return A @ B
+    C = np.zeros((1, A.shape[1], B.shape[2]), dtype=object)
+    columns = [_nonzero(row) for row in B[0]]
+    for i, row in enumerate(A[0]):
+        used = _nonzero(row)
+        for j in sorted({j for k in used for j in columns[k]}):
+            terms = [row[k] * B[0, k, j] for k in used if j in columns[k]]
+            C[0, i, j] = sum(terms[1:], terms[0])
+    return C
+
+
+def _nonzero(row: np.ndarray) -> dict[int, None]:
+    """Where it is not the number zero."""
+    return {j: None for j, x in enumerate(row) if isinstance(x, Symbol) or x != 0.0}

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics.simd import num_threads, set_num_threads
-from dynamics.tape import program
+from dynamics.tape import interpreter, program
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Graph, Untraceable
-from dynamics.tape.symbol import symbols
+from dynamics.tape.program import assemble
+from dynamics.tape.symbol import indices_of, product, symbols
 from dynamics.tape.trace import traceable, traced
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
@@ -295,6 +296,33 @@ def test_long_functions_are_refused(monkeypatch):
 
     with pytest.raises(Untraceable, match="instructions"):
         tapes_of(function, 2).program(0)
+
+
+def test_products_of_symbols(rng):
+    """What is zero is left out, and the rest is the product of numbers."""
+    A, B = rng.standard_normal((1, 4, 5)), rng.standard_normal((1, 5, 3))
+    A[0, 1], A[0, :, 2], B[0, :, 1], B[0, 0] = 0.0, 0.0, 0.0, 0.0
+    graph = Graph()
+    leaves = symbols(graph, 35)
+    values = np.concatenate([A.ravel(), B.ravel()])
+    SA, SB = (np.where(M != 0.0, s.reshape(M.shape), 0.0) for M, s in ((A, leaves[:20]), (B, leaves[20:])))
+    assert not graph.operations[35:]
+    C = product(SA, SB)
+    written = assemble(graph, indices_of(graph, C), indices_of(graph, leaves))
+    found = interpreter.evaluate(written, values[None], values[None, :0], values[None, :0]).reshape(1, 4, 3)
+    assert relative_error(found, A @ B) < IDENTITY
+    assert len(graph.operations) == 35 + 3 * 2 * 3 + 3 * 2 * 2 + 1 and not C[0, 1].any() and not C[0, :, 1].any()
+    assert np.array_equal(product(A, B), A @ B)
+
+
+def test_graphs_that_may_grow_by_so_much():
+    graph = Graph()
+    x = symbols(graph, 1)[0]
+    with pytest.raises(Untraceable, match="more than 4 operations"), graph.growing_by(3):
+        for _ in range(4):
+            x = x * x
+    assert len(graph.operations) == 4
+    assert (x * x).index == 4
 
 
 def test_copies(rng):

@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 from numba import njit
 
+import trajopt.callable_system.traced
+from dynamics.tape import expressions
+from dynamics.tape.expressions import programs_of
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.program import assemble
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
 from trajopt.problem.derivative_check import check_derivatives
@@ -199,12 +204,96 @@ def test_long_steps_are_differentiated_stage_by_stage(rng, monkeypatch):
     arguments = points(wanted, rng)
     expected = all_derivatives(wanted, *arguments)
     monkeypatch.setattr(dynamics.tape.program, "LONGEST", 100)
+    programs_of.cache_clear()
     system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
     for got, block in zip(all_derivatives(system, *arguments), expected, strict=True):
         assert relative_error(got, block) < IDENTITY
     assert system.derivative_source == "traced"
     monkeypatch.setattr(dynamics.tape.program, "LONGEST", 5)
+    programs_of.cache_clear()
     assert quiet(xdot=swing, nx=4, nu=1, dt=0.05).derivative_source != "traced"
+    programs_of.cache_clear()
+
+
+def test_steps_of_dense_functions_are_not_written_out(rng, monkeypatch):
+    """Beyond what products of numbers cost; whether they are changes no derivative."""
+
+    def dense(x, u):
+        return np.array([sum(np.sin(a - b) for b in x) + u[0] for a in x])
+
+    options = {"xdot": dense, "nx": 6, "nu": 1, "dt": 0.05}
+    one = quiet(**options)
+    arguments = points(one, rng)
+    expected = all_derivatives(one, *arguments)
+    monkeypatch.setattr(trajopt.callable_system.traced, "STEP_NODES", 0)
+    programs_of.cache_clear()
+    other = quiet(**options)
+    with pytest.raises(Untraceable, match="operations"):
+        other._integrator.tapes.program(1)
+    for got, block in zip(all_derivatives(other, *arguments), expected, strict=True):
+        assert relative_error(got, block, floor=1e-2) < IDENTITY
+    assert other.derivative_source == "traced" and other.compiled
+    programs_of.cache_clear()
+
+
+def chain_of_masses(n, stiffness=1.0):
+    """n masses on nonlinear springs, the last of them pulled."""
+
+    def xdot(x, u):
+        q, v = x[:n], x[n:]
+        f = [stiffness * d + 0.5 * d**3 for d in [q[0], *(q[i] - q[i - 1] for i in range(1, n))]] + [u[0]]
+        return *v, *(f[i + 1] - f[i] - 0.1 * v[i] for i in range(n))
+
+    return xdot
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit_euler"])
+def test_work_grows_with_the_operations_of_the_function(integrator, monkeypatch):
+    """What is written of a step and its derivatives, and all nodes that are asked for on the way."""
+    asked, node = [0], Graph.node
+
+    def counted(*arguments):
+        asked[0] += 1
+        return node(*arguments)
+
+    monkeypatch.setattr(Graph, "node", counted)
+    numbers = []
+    for n in (8, 16, 32):
+        programs_of.cache_clear()
+        asked[0] = 0
+        system = quiet(xdot=chain_of_masses(n), nx=2 * n, nu=1, dt=0.05, integrator=integrator)
+        codes = [len(system._integrator.tapes.program(which)[0].code) for which in range(3)]
+        numbers.append([asked[0], *codes])
+    small, middle, large = np.array(numbers)
+    assert (large - middle <= 2.05 * (middle - small)).all(), numbers
+
+
+def test_programs_are_written_once(rng, monkeypatch):
+    """For functions that do the same; what they close over, the duration and the rule make others."""
+    written = []
+    monkeypatch.setattr(expressions, "assemble", lambda *arguments: written.append(1) or assemble(*arguments))
+    programs_of.cache_clear()
+
+    def derivatives(stiffness=1.0, **options):
+        system = quiet(xdot=chain_of_masses(2, stiffness), nx=4, nu=1, **{"dt": 0.05, **options})
+        return all_derivatives(system, *arguments)
+
+    arguments = points(quiet(xdot=chain_of_masses(2), nx=4, nu=1, dt=0.05), rng)
+    first = derivatives()
+    count = len(written)
+    again = derivatives()
+    assert len(written) == count
+    for got, block in zip(again, first, strict=True):
+        assert np.array_equal(got, block)
+    for options in ({"stiffness": 2.0}, {"dt": 0.1}, {"integrator": "rk2"}, {"integrator": "semi_implicit_euler"}):
+        count = len(written)
+        remembered = derivatives(**options)
+        assert len(written) > count
+        assert not np.allclose(remembered[0], first[0], atol=1e-6)
+        programs_of.cache_clear()  # what else is remembered shows nowhere, not in the last bits
+        for got, block in zip(derivatives(**options), remembered, strict=True):
+            assert np.array_equal(got, block)
+        derivatives()
 
 
 def test_the_order_of_calls_changes_nothing(rng):
