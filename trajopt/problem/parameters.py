@@ -22,6 +22,7 @@ from trajopt.interfaces.residual import ReadsDynamics
 from trajopt.interfaces.system import state_array
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.periodic import starting_at
 from trajopt.problem.problem import Problem
 from trajopt.validation import did_you_mean, number_array
 
@@ -218,8 +219,9 @@ def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None =
 
 def with_x0(problem: Problem, x0: Any) -> Problem:
     """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
-    moved = copy.copy(problem)  # nothing else in it depends on the initial state
+    moved = copy.copy(problem)
     object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
+    object.__setattr__(moved, "constraints", starting_at(problem.constraints, moved.x0))  # nothing else depends on it
     return moved
 
 

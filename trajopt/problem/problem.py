@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import CheckedStart, DifferenceExpansion, KnotByKnot, QuasiStatic, capability
+from trajopt.capabilities import (
+    AccelerationControlled,
+    CheckedStart,
+    DifferenceExpansion,
+    KnotByKnot,
+    QuasiStatic,
+    capability,
+)
 from trajopt.costs import Cost
 from trajopt.interfaces.owners import check_subject, is_served
 from trajopt.interfaces.system import (
@@ -20,15 +27,19 @@ from trajopt.interfaces.system import (
     as_manifold,
     check_states,
     check_system,
+    control_names,
     knot_durations,
     knot_times,
     state_array,
     window,
 )
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.components import components_of
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits, with_own_names
+from trajopt.problem.initial_state import free_initial_state
 from trajopt.problem.objective import Objective
 from trajopt.problem.overview import overview
+from trajopt.problem.periodic import starting_at
 from trajopt.problem.placement import Placer
 from trajopt.problem.scenery import check_scenery
 from trajopt.problem.term import Term, runs
@@ -74,6 +85,16 @@ class Problem(PrintedAsTable):
     scenery : list of Sphere, Cylinder, Lines, Target, or shapes of `dynamics` in their places, optional
         Targets and whatever else pictures are to show beside the system, as (dynamics.Box(half_extents), position); see
         `trajopt.problem.scenery`.  What costs and constraints keep away from is shown without being listed.
+    free_initial_state : optional
+        What of the initial state is found together with the motion, x0 being where the search begins: True for all of
+        it; names, integers or a mask (ndx,) of components of the tangent; limits (lower, upper), numbers or (ndx,)
+        arrays or mappings of names to numbers, counted from the neutral state as those of `StateBounds`, where
+        components with two equal limits stay what they are; or a mapping of names to such pairs or None.  Other
+        components stay those of x0.  Constraints on the state then hold at knot 0 too.
+    parameters : names or integers, optional
+        Controls that have one value over the whole horizon, which is found together with the motion: what dynamics,
+        costs and constraints read of them is a parameter, such as the stiffness of a spring.  The search begins at
+        ``us_init[0]``, their `ControlBounds` limit them, and `Solution.parameters` has what was found.
 
     Attributes
     ----------
@@ -106,6 +127,8 @@ class Problem(PrintedAsTable):
     name: str = "problem"
     xs_init: np.ndarray | None = None
     scenery: Sequence[Any] = ()  # of shapes, once it is checked
+    free_initial_state: Any = None
+    parameters: Any = ()
     objective: Objective = field(init=False, compare=False)
     control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
@@ -126,6 +149,9 @@ class Problem(PrintedAsTable):
         put("x0", state_array(self.system, "x0", self.x0))
         if (checked := capability(self.system, CheckedStart)) is not None:
             checked.check_start(self.x0)
+        put("free_initial_state", free_initial_state(self.free_initial_state, self.system, self.x0))
+        put("parameters", _parameters(self.parameters, self.system))
+        _check_transcribed(self.system, self.free_initial_state is not None or bool(self.parameters))
         put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
         placer = Placer(self.system, self.times, knot_durations(self.system, self.horizon))
@@ -135,7 +161,7 @@ class Problem(PrintedAsTable):
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", _checked_constraints(self.constraints, self.times))
+        put("constraints", starting_at(_checked_constraints(self.constraints, self.times), self.x0))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -200,6 +226,21 @@ def _check_horizon(system, horizon):
     varying = capability(system, KnotByKnot)
     if varying is not None and horizon != varying.horizon:
         raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
+
+
+def _parameters(value: Any, system: System) -> tuple[int, ...]:
+    """Numbers of the controls that have one value over the horizon."""
+    if value is None or (isinstance(value, (list, tuple)) and not value):
+        return ()
+    return tuple(components_of("parameters", value, control_names(system), system.nu).tolist())
+
+
+def _check_transcribed(system: System, free: bool) -> None:
+    if free and capability(system, AccelerationControlled) is not None:
+        raise ValueError(
+            f"system: got a {type(system).__name__} that takes accelerations for controls, expected one with "
+            'formulation="forward" for a free initial state or parameters'
+        )
 
 
 def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:

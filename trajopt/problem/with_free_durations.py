@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.free_duration import FreeDurationSystem
+from trajopt.problem.periodic import Periodic
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.stretched_cost import StretchedCost
 from trajopt.problem.time_cost import TimeCost
@@ -41,6 +42,11 @@ def with_free_durations(
     TypeError, ValueError : what is no problem, and what `FreeDurationSystem` and `TimeCost` raise.
     """
     check_problem(problem)
+    if problem.free_initial_state is not None or problem.parameters or _periodic(problem):
+        raise ValueError(
+            "problem: got one with a free initial state, parameters or a Periodic, expected these in a Problem of a "
+            "FreeDurationSystem"
+        )
     system = FreeDurationSystem(problem.system, problem.horizon, phases, bounds)
     rows = np.flatnonzero(~system.setting)
     where = np.append(rows, system.horizon)  # of the knots 0 ... N of the problem
@@ -64,6 +70,10 @@ def with_free_durations(
         [system.duration_bounds(), *(_constraint(each, problem, system, where) for each in problem.constraints)],
         us, problem.name, xs, problem.scenery,
     )  # fmt: skip
+
+
+def _periodic(problem: Problem) -> bool:
+    return any(isinstance(constraint, Periodic) for constraint in problem.constraints)
 
 
 def _listed(problem: Problem) -> bool:

@@ -25,6 +25,7 @@ from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
+from trajopt.problem.transcription import transcription_of
 from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
@@ -32,6 +33,7 @@ from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.records import HELD, WARM, ConstraintReport
 from trajopt.results.status import Status
+from trajopt.results.transcribed import solution_inside
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -158,8 +160,10 @@ def _lagrangian_expansion(solution: Solution) -> Expansion:
 def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.ndarray:
     """Gradient (N, nu) of the Lagrangian in the controls, with the multipliers of the solution; closed_loop: in what is
     added to them while the gains of the solution feed back."""
-    expansion = _lagrangian_expansion(solution)
-    return adjoint(expansion, np.ascontiguousarray(solution.K) if closed_loop else None)[1]
+    by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
+    expansion = _lagrangian_expansion(inside)
+    gradient = adjoint(expansion, np.ascontiguousarray(inside.K) if closed_loop else None)[1]
+    return gradient if by is None else by.gradient_outside(gradient)
 
 
 def _gradient(solution: Solution) -> Iterator[str]:

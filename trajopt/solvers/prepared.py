@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
 from trajopt.problem.parameters import Key, Place, places, with_values, with_x0
+from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
@@ -107,7 +109,7 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        if self._posed is None:
+        if self._posed is None and transcription_of(problem) is None:
             self._posed = pose(problem, solver)
         return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
 
@@ -151,6 +153,11 @@ class PreparedSolver:
         TypeError, ValueError
             Naming the argument.
         """
+        if transcription_of(self.problem) is not None or depends_on_x0(self.problem):
+            raise ValueError(
+                "prepare_step: got a problem with a free initial state, parameters or a Periodic, expected one that a "
+                "measured state is all that is unknown of"
+            )
         parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
         if p is not None:
             parameters = parameters_of(self._numbers(p))
