@@ -184,6 +184,18 @@ def test_with_free_durations(trajectory):
     np.testing.assert_allclose(found, missed(xs)[[3, N]], rtol=0, atol=1e-14)
 
 
+def test_with_a_free_initial_state():
+    """The tool is on the path at the knots where it is held there, the first one too."""
+    held = ResidualConstraint(tool(), at=[0, 5, -1])
+    costs = [ResidualCost(tool(), 10.0), StateCost(SYSTEM, SYSTEM.state(START), 0.1), ControlCost(1e-3)]
+    x0 = SYSTEM.state(START + 0.1)
+    problem = Problem(SYSTEM, x0, N, costs, costs[:2], [held], us_init="quasi_static", free_initial_state=True)
+    solution = DDP().solve(problem)
+    assert solution.converged
+    np.testing.assert_allclose(missed(solution.xs)[[0, 5, N]], 0.0, atol=1e-6)
+    assert solution.cost == pytest.approx(total_cost(problem, solution.xs, solution.us), rel=1e-10)
+
+
 # ------------------------------------------------------------------------------------------------ updates
 def whole(target, pose):
     """The same target in costs and a constraint, a residual in two places, and one of poses."""

@@ -123,7 +123,7 @@ class LiftedResidual:
         return self._with(at_knots(self.residual, knots))
 
     def _with(self, residual: Residual) -> "LiftedResidual":
-        return self if residual is self.residual else LiftedResidual(self.system, residual)
+        return self if residual is self.residual else type(self)(self.system, residual)
 
     def _widened(self, block: np.ndarray) -> np.ndarray:
         """The block with columns of zeros for p."""

@@ -82,8 +82,8 @@ class PreparedSolver:
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several of one name are numbered, "StateCost 2".  Which can change is said by
         `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  Targets and references with a row
-        for each knot, or that were functions of time, also take a function of the knot's time in the problem.  The
-        problem that was passed, and those of solutions, stay as they are; so does the scenery.
+        for each knot, as those that were functions of time have, also take a function of a knot's time in the
+        problem.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
 
         Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
         name that no term has, or several that differ.
