@@ -94,6 +94,10 @@ class Collisions(Distance):
         Distance.__init__(self, model, chosen, smoothing, margin)
         self._set(all_pairs=pairs, closest=closest)
 
+    @property
+    def _seen(self) -> tuple[tuple[Geometry, Geometry], ...]:
+        return self.all_pairs
+
     def missed(self, xs: ArrayLike) -> tuple[tuple[str, str, float], ...]:
         """Pairs that come closer than the margin along states xs (K, nx), though they have no rows.
 

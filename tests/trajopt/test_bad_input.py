@@ -128,6 +128,8 @@ TABLE = [
           lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
     *rows("ResidualConstraint", trajopt.ResidualConstraint, {"residual": Angles()}, residual=RESIDUALS,
           lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
+    *rows("Periodic", trajopt.Periodic, {"system": SYSTEM}, system=KINDS, components=("text", THING, 3, [1.0], [2], []),
+          shift=NOT_NUMBERS[:7], map=arrays(2, 2)[1:], reference=arrays(2)[1:], name=TEXTS),
     *rows("AccelerationResidual", trajopt.AccelerationResidual, {"system": SYSTEM}, system=KINDS,
           components=("text", THING, 3, [1.0], [2], [True], [])),
     *rows("AccelerationBounds", trajopt.AccelerationBounds, {"system": SYSTEM, "lower": -1.0, "upper": 1.0},
@@ -157,7 +159,8 @@ TABLE = [
     *rows("SmoothAbs", trajopt.SmoothAbs, scale=NOT_NUMBERS),
     *rows("WeightedQuadratic", trajopt.WeightedQuadratic, matrix=(*NOT_NUMBERS, None, np.ones((2, 3)), -np.eye(2))),
     *rows("Problem", make_problem, system=KINDS, x0=arrays(2), us_init=arrays(5, 1)[1:], xs_init=arrays(6, 2)[1:],
-          name=TEXTS),
+          name=TEXTS, free_initial_state=("text", THING, 3, 1.0, [2], [1.0], {}, (1.0, -1.0), np.zeros((3, 2))),
+          parameters=("text", THING, [1], [0.5])),
     *rows(
         "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),
         us=arrays(5, 1)[1:], xs=arrays(6, 2)[1:], callback=KINDS[1:], warm_start=KINDS[1:],
