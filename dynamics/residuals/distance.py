@@ -29,14 +29,17 @@ Nothing is divided by lambda there, nor where they meet.  Degrees of freedom tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.frames import last_dof
-from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
+from dynamics.algorithms.kinematics import BODY, DOF, POSITION, ROTATION, place_bodies
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import HalfSpace
 from dynamics.geometry.world_shape import WorldShape, world_shape
@@ -47,19 +50,28 @@ from dynamics.residuals.distance_rows import checked_rows, ends_of, pair_arrays
 from dynamics.residuals.distance_segments import along_segments, segments_apart
 from dynamics.residuals.distance_solids import along_solid, solids_apart
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.moving_target import Targets, as_places, places_at
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.simd.sizes import Size
-from dynamics.spatial import dot3, load3
-from dynamics.validation import as_items, as_not_negative
+from dynamics.spatial import dot3, load3, load9, store3, store9
+from dynamics.validation import as_items, as_kind, as_not_negative
 
 pair_count = Size("pair_count", "pairs.radius.size")
+moving_count = Size("moving_count", "pairs.moving.size")
+PLACE = 12
+"""Numbers of the place of an obstacle that moves: R, row-major, and p."""
 
 
 @kernel
-def _value(m, pairs, x, body, dof, near, r):
+def _value(m, pairs, target, x, body, dof, near, r):
+    """target: the places of obstacles that move, which count as bodies behind those of the robot."""
     align_stack(body)
     place_bodies(m, x, body, dof)
+    for k in range(pairs.moving.size):
+        b = pairs.moving[k] * BODY
+        store9(body, b + ROTATION, load9(target, k * PLACE))
+        store3(body, b + POSITION, load3(target, k * PLACE + 9))
     for p in range(pairs.radius.size):
         if pairs.kind[p] == ROUND:
             segments_apart(pairs, p, body, near, r)
@@ -75,7 +87,7 @@ def _jacobian(m, pairs, dof, near, J):
     for p in range(pairs.radius.size):
         delta, scale = load3(near, p * NEAR), pairs.scale[p]
         for side in range(2):
-            k = last_dof(m, pairs.second[p] if side else pairs.first[p])
+            k = last_dof(m, pairs.movers[p, side])
             point = load3(near, p * NEAR + 3 + 3 * side)
             while k > pairs.common[p]:
                 store(J, p * n + k, scale * dot3(delta, column(k, 1.0 - 2.0 * side, point, dof)))
@@ -87,7 +99,7 @@ def _add_pair(m, pairs, p, terms, weight, along, H):
     """H += weight times that of a pair, below the diagonal; terms is a constant, for loops that are unrolled."""
     n, last = m.dof_body.size, pairs.common[p]
     for side in range(2):
-        x = last_dof(m, pairs.second[p] if side else pairs.first[p])
+        x = last_dof(m, pairs.movers[p, side])
         while x > last:
             y = x
             while y > last:
@@ -98,9 +110,9 @@ def _add_pair(m, pairs, p, terms, weight, along, H):
                 store(H, x * n + y, fma(weight, e, load(H, x * n + y)))
                 y = m.dof_parent[y]
             x = m.dof_parent[x]
-    x = last_dof(m, pairs.first[p])
+    x = last_dof(m, pairs.movers[p, 0])
     while x > last:
-        y = last_dof(m, pairs.second[p])
+        y = last_dof(m, pairs.movers[p, 1])
         while y > last:
             i = max(x, y) * n + min(x, y)
             store(H, i, fma(weight, product(along, terms, x, y), load(H, i)))
@@ -139,12 +151,16 @@ class Distance(KernelResidual):
     smoothing : eps, m^2, at least zero: rows of spheres and capsules have one derivative everywhere, and are too small
         by at most eps/(4 R) for each capsule
     margin : m, at least zero, by which every pair has to stay apart
+    places : mapping of names of shapes of the world to where they are, in place of their own placements, for obstacles
+        that move: positions (N+1, 3), one for each knot of a problem, or (R, p), either or both of them (N+1, ...), or
+        a function of time, t (s) to (3,) or (R, p), which a problem evaluates at its knots; or one place (3,) or
+        (R, p), which `trajopt.PreparedSolver.update` may move
 
     Raises
     ------
     ValueError : no pairs, shapes of other kinds, two boxes or half-spaces, two of one body, radii and margin that are
-        all zero, a negative smoothing or margin.
-    TypeError : what is no Geometry.
+        all zero, a negative smoothing or margin, places of what is no shape of the world in a pair.
+    TypeError : what is no Geometry, places that are no mapping.
 
     Notes
     -----
@@ -156,7 +172,8 @@ class Distance(KernelResidual):
 
     kernels = residual_kernels(
         _value, _jacobian, _hessian, pair_count, nv,
-        {"body": nb * BODY, "dof": nv * DOF, "near": pair_count * NEAR, "along": nv * ALONG},
+        {"body": (nb + moving_count) * BODY, "dof": nv * DOF, "near": pair_count * NEAR, "along": nv * ALONG},
+        target=moving_count * PLACE,
     )  # fmt: skip
     pairs: tuple[tuple[Geometry, Geometry], ...]
     component_names: tuple[str, ...]
@@ -164,7 +181,10 @@ class Distance(KernelResidual):
     upper: np.ndarray
     smoothing: float
     margin: float
+    places: Mapping[str, Any]
+    _found: dict[str, Targets]
     of_states = ("distances",)
+    _moving = "places"
 
     def __init__(
         self,
@@ -172,27 +192,74 @@ class Distance(KernelResidual):
         pairs: Iterable[tuple[Geometry, Geometry]],
         smoothing: float = 1e-4,
         margin: float = 0.0,
+        places: Mapping[str, Any] | None = None,
     ) -> None:
         eps, margin = as_not_negative("smoothing", smoothing), as_not_negative("margin", margin)
         chosen = tuple(tuple(pair) for pair in as_items("pairs", pairs, "pairs of Geometry"))
         if not chosen:
             raise ValueError("pairs: got none, expected at least one")
         super().__init__(model, "distance")
-        rows = [row for p, pair in enumerate(chosen) for row in checked_rows(p, pair, margin)]
-        arrays = pair_arrays(model, rows, eps, margin)
+        found = _found_places(places, chosen)
+        own = [tuple(_in_own_axes(each, found) for each in pair) for pair in chosen]
+        rows = [row for p, pair in enumerate(own) for row in checked_rows(p, pair, margin)]
+        arrays = pair_arrays(model, rows, eps, margin, tuple(found))
         names = tuple(f"{a.name} - {b.name}" for a, b, _ in rows)
         self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, component_names=names)
         self._set(lower=np.zeros(len(rows)), upper=np.full(len(rows), np.inf))
-        moved = [*arrays.first.tolist(), *arrays.second.tolist()]
-        path = sorted({int(k) for body in moved for k in path_dofs(model, body)})
+        path = sorted({int(k) for body in arrays.movers.ravel().tolist() for k in path_dofs(model, body)})
         self._finish(np.array(path, dtype=np.int64), pairs=arrays)
+        self._set_places(found)
+
+    # -------------------------------------------------------------------------------------------- obstacles that move
+    def _set_places(self, found: Mapping[str, Targets], at: np.ndarray | None = None) -> None:
+        rows = [of_one for _, of_one in found.values() if of_one is not None]
+        counts = {len(of_one) for of_one in rows} - {1}
+        if len(counts) > 1:
+            each = ", ".join(f"{len(of_one)} of {name!r}" for name, (_, of_one) in found.items() if of_one is not None)
+            raise ValueError(f"places: got {each}, expected as many of each, one per knot, or one")
+        whole = None
+        if len(rows) == len(found):
+            K = max(counts, default=1)
+            whole = np.hstack([np.empty((K, 0)), *(np.broadcast_to(of_one, (K, PLACE)) for of_one in rows)])
+        self._set(places={name: place for name, (place, _) in found.items()}, _found=dict(found))
+        self._set_target(None, whole, at)
+
+    @property
+    def adjustable(self) -> tuple[str, ...]:
+        """The places of obstacles that move, where there are some."""
+        return ("places",) if self.places else ()
+
+    def adjusted(self, **values: Any) -> Self:
+        """With other places of some of the obstacles that move; raises what the constructor does."""
+        places = as_kind("places", values["places"], Mapping, "a mapping of names to places")
+        if unknown := [name for name in places if name not in self.places]:
+            known = ", ".join(map(repr, self.places))
+            raise ValueError(f"places: got {unknown[0]!r}, which does not move, expected some of {known}")
+        new = copy.copy(self)
+        others = {name: as_places(f"places[{name!r}]", place) for name, place in places.items()}
+        new._set_places({**self._found, **others}, self._knots)
+        return new
+
+    def at_times(self, times: np.ndarray) -> Self:
+        """See `RobotResidual`."""
+        new = self
+        if any(map(callable, self.places.values())):
+            new, found = copy.copy(self), dict(self._found)
+            for name, place in self.places.items():
+                if callable(place):
+                    found[name] = places_at(f"places[{name!r}]", place, self._times_of_all(times))
+            new._set_places(found, self._knots)
+        return super(Distance, new).at_times(times)
 
     def distances(self, xs: ArrayLike) -> np.ndarray:
         """Signed distances (K, nr), m, of the surfaces at states xs (K, nx), without smoothing or margin.
 
         Segments whose cores cross are at minus the sum of their radii, however deep.
         """
-        rows = self if self.smoothing == 0.0 else Distance(self.model, self.pairs, 0.0, self.margin)
+        rows = self
+        if self.smoothing != 0.0:
+            rows = Distance(self.model, self.pairs, 0.0, self.margin, self.places)
+            rows = rows if self._knots is None else rows.at_knots(self._knots)
         values, arrays = rows.evaluate(xs), rows._data[0]
         R = arrays.radius
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
@@ -200,16 +267,39 @@ class Distance(KernelResidual):
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
         """The shapes of the world that the robot keeps away from, but those that its own model shows, as pictures draw
-        them; see `trajopt.interfaces.residual.SeenResidual`."""
+        them, of those that move the last place and the path; see `trajopt.interfaces.residual.SeenResidual`."""
         shown = {geometry.name for geometry in self.model.geometries if not isinstance(geometry.shape, HalfSpace)}
         seen = {geometry.name: geometry for pair in self._seen for geometry in pair}
         (R,), (p,) = body_placements(self.model, x[None, : self.model.nq])
         moving = [each for each in seen.values() if each.body >= 0]
         around = np.concatenate([p, *(np.array(ends_of(each)) @ R[each.body].T + p[each.body] for each in moving)])
-        still = [each for each in seen.values() if each.body < 0 and each.name not in shown]
-        return tuple(world_shape(each.shape, each.R, each.p, around) for each in still)
+        still = [each for each in seen.values() if each.body < 0 and each.name not in {*shown, *self.places}]
+        shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
+        for name, (R, p) in self.places.items():
+            path = np.atleast_2d(p)
+            shapes.append(world_shape(seen[name].shape, R.reshape(-1, 3, 3)[-1], path[-1], around))
+            if len(path) > 1:
+                shapes.append(WorldShape(np.stack([path[:-1], path[1:]], axis=1)))
+        return tuple(shapes)
 
     @property
     def _seen(self) -> tuple[tuple[Geometry, Geometry], ...]:
         """Pairs whose shapes pictures show."""
         return self.pairs
+
+
+def _found_places(places: Mapping[str, Any] | None, pairs: tuple[tuple[Geometry, ...], ...]) -> dict[str, Targets]:
+    """The argument `places`, checked, for pairs that are not."""
+    given = {} if places is None else as_kind("places", places, Mapping, "a mapping of names to places")
+    world = {each.name for pair in pairs for each in pair if isinstance(each, Geometry) and each.body < 0}
+    for name in given:
+        if name not in world:
+            known = ", ".join(map(repr, sorted(world))) or "none"
+            raise ValueError(f"places: got {name!r}, expected names of shapes of the world in pairs: {known}")
+    return {name: as_places(f"places[{name!r}]", place) for name, place in given.items()}
+
+
+def _in_own_axes(geometry: Any, places: Mapping[str, Any]) -> Any:
+    """A shape of the world without its placement, if it has another place."""
+    moves = isinstance(geometry, Geometry) and geometry.body < 0 and geometry.name in places
+    return replace(geometry, placement=None) if moves else geometry
