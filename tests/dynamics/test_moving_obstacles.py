@@ -185,6 +185,17 @@ def test_updates():
     np.testing.assert_array_equal(prepared.solve().us, DDP(max_iterations=30).solve(problem(path)).us)
 
 
+def test_feedback_by_the_clock_of_the_ball():
+    """What is prepared knows how the first control depends on when the ball comes."""
+    exact, given, h = DDP(tolerance=1e-13), problem(thrown), 1e-3
+    plan = exact.solve(given)
+    clock = exact.prepare(given, lambda t: {"clear": {"places": {"ball": lambda s: thrown(t + s)}}})
+    feedback = clock.prepare_step(given.x0, 0.0, plan)
+    slope = (feedback(given.x0, h) - feedback(given.x0, -h)) / (2.0 * h)
+    ends = [exact.solve(problem(lambda s, e=e: thrown(s + e)), warm_start=plan).us[0] for e in (h, -h)]
+    assert relative_error(slope, (ends[0] - ends[1]) / (2.0 * h)) < 1e-3
+
+
 @pytest.mark.parametrize(
     ("places", "error", "match"),
     [
