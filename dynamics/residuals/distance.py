@@ -29,17 +29,15 @@ Nothing is divided by lambda there, nor where they meet.  Degrees of freedom tha
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.frames import last_dof
-from dynamics.algorithms.kinematics import BODY, DOF, POSITION, ROTATION, place_bodies
+from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import HalfSpace
 from dynamics.geometry.world_shape import WorldShape, world_shape
@@ -49,29 +47,29 @@ from dynamics.residuals.distance_parts import ALONG, NEAR, ROUND, ROUND_TERMS, S
 from dynamics.residuals.distance_rows import checked_rows, ends_of, pair_arrays
 from dynamics.residuals.distance_segments import along_segments, segments_apart
 from dynamics.residuals.distance_solids import along_solid, solids_apart
-from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.moving_target import Targets, as_places, places_at
+from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.moving_obstacles import (
+    PLACE,
+    MovingObstacles,
+    found_places,
+    in_own_axes,
+    moving_count,
+    place_obstacles,
+)
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.simd.sizes import Size
-from dynamics.spatial import dot3, load3, load9, store3, store9
-from dynamics.validation import as_items, as_kind, as_not_negative
+from dynamics.spatial import dot3, load3
+from dynamics.validation import as_items, as_not_negative
 
 pair_count = Size("pair_count", "pairs.radius.size")
-moving_count = Size("moving_count", "pairs.moving.size")
-PLACE = 12
-"""Numbers of the place of an obstacle that moves: R, row-major, and p."""
 
 
 @kernel
 def _value(m, pairs, target, x, body, dof, near, r):
-    """target: the places of obstacles that move, which count as bodies behind those of the robot."""
     align_stack(body)
     place_bodies(m, x, body, dof)
-    for k in range(pairs.moving.size):
-        b = pairs.moving[k] * BODY
-        store9(body, b + ROTATION, load9(target, k * PLACE))
-        store3(body, b + POSITION, load3(target, k * PLACE + 9))
+    place_obstacles(pairs, target, body)
     for p in range(pairs.radius.size):
         if pairs.kind[p] == ROUND:
             segments_apart(pairs, p, body, near, r)
@@ -140,7 +138,7 @@ def _hessian(m, pairs, mu, dof, near, along, H):
             store(H, y * n + x, load(H, x * n + y))
 
 
-class Distance(KernelResidual):
+class Distance(MovingObstacles):
     """Distances between spheres, capsules, boxes and half-spaces of a robot and the world, m; see the module.
 
     Parameters
@@ -181,10 +179,7 @@ class Distance(KernelResidual):
     upper: np.ndarray
     smoothing: float
     margin: float
-    places: Mapping[str, Any]
-    _found: dict[str, Targets]
     of_states = ("distances",)
-    _moving = "places"
 
     def __init__(
         self,
@@ -199,57 +194,16 @@ class Distance(KernelResidual):
         if not chosen:
             raise ValueError("pairs: got none, expected at least one")
         super().__init__(model, "distance")
-        found = _found_places(places, chosen)
-        own = [tuple(_in_own_axes(each, found) for each in pair) for pair in chosen]
+        found = found_places(places, (each for pair in chosen for each in pair))
+        own = [tuple(in_own_axes(each, found) for each in pair) for pair in chosen]
         rows = [row for p, pair in enumerate(own) for row in checked_rows(p, pair, margin)]
-        arrays = pair_arrays(model, rows, eps, margin, tuple(found))
+        arrays = pair_arrays(model, rows, eps, margin, tuple(found), model.nb)
         names = tuple(f"{a.name} - {b.name}" for a, b, _ in rows)
         self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, component_names=names)
         self._set(lower=np.zeros(len(rows)), upper=np.full(len(rows), np.inf))
         path = sorted({int(k) for body in arrays.movers.ravel().tolist() for k in path_dofs(model, body)})
         self._finish(np.array(path, dtype=np.int64), pairs=arrays)
         self._set_places(found)
-
-    # -------------------------------------------------------------------------------------------- obstacles that move
-    def _set_places(self, found: Mapping[str, Targets], at: np.ndarray | None = None) -> None:
-        rows = [of_one for _, of_one in found.values() if of_one is not None]
-        counts = {len(of_one) for of_one in rows} - {1}
-        if len(counts) > 1:
-            each = ", ".join(f"{len(of_one)} of {name!r}" for name, (_, of_one) in found.items() if of_one is not None)
-            raise ValueError(f"places: got {each}, expected as many of each, one per knot, or one")
-        whole = None
-        if len(rows) == len(found):
-            K = max(counts, default=1)
-            whole = np.hstack([np.empty((K, 0)), *(np.broadcast_to(of_one, (K, PLACE)) for of_one in rows)])
-        self._set(places={name: place for name, (place, _) in found.items()}, _found=dict(found))
-        self._set_target(None, whole, at)
-
-    @property
-    def adjustable(self) -> tuple[str, ...]:
-        """The places of obstacles that move, where there are some."""
-        return ("places",) if self.places else ()
-
-    def adjusted(self, **values: Any) -> Self:
-        """With other places of some of the obstacles that move; raises what the constructor does."""
-        places = as_kind("places", values["places"], Mapping, "a mapping of names to places")
-        if unknown := [name for name in places if name not in self.places]:
-            known = ", ".join(map(repr, self.places))
-            raise ValueError(f"places: got {unknown[0]!r}, which does not move, expected some of {known}")
-        new = copy.copy(self)
-        others = {name: as_places(f"places[{name!r}]", place) for name, place in places.items()}
-        new._set_places({**self._found, **others}, self._knots)
-        return new
-
-    def at_times(self, times: np.ndarray) -> Self:
-        """See `RobotResidual`."""
-        new = self
-        if any(map(callable, self.places.values())):
-            new, found = copy.copy(self), dict(self._found)
-            for name, place in self.places.items():
-                if callable(place):
-                    found[name] = places_at(f"places[{name!r}]", place, self._times_of_all(times))
-            new._set_places(found, self._knots)
-        return super(Distance, new).at_times(times)
 
     def distances(self, xs: ArrayLike) -> np.ndarray:
         """Signed distances (K, nr), m, of the surfaces at states xs (K, nx), without smoothing or margin.
@@ -275,31 +229,9 @@ class Distance(KernelResidual):
         around = np.concatenate([p, *(np.array(ends_of(each)) @ R[each.body].T + p[each.body] for each in moving)])
         still = [each for each in seen.values() if each.body < 0 and each.name not in {*shown, *self.places}]
         shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
-        for name, (R, p) in self.places.items():
-            path = np.atleast_2d(p)
-            shapes.append(world_shape(seen[name].shape, R.reshape(-1, 3, 3)[-1], path[-1], around))
-            if len(path) > 1:
-                shapes.append(WorldShape(np.stack([path[:-1], path[1:]], axis=1)))
-        return tuple(shapes)
+        return (*shapes, *self._moving_scenery(seen, around))
 
     @property
     def _seen(self) -> tuple[tuple[Geometry, Geometry], ...]:
         """Pairs whose shapes pictures show."""
         return self.pairs
-
-
-def _found_places(places: Mapping[str, Any] | None, pairs: tuple[tuple[Geometry, ...], ...]) -> dict[str, Targets]:
-    """The argument `places`, checked, for pairs that are not."""
-    given = {} if places is None else as_kind("places", places, Mapping, "a mapping of names to places")
-    world = {each.name for pair in pairs for each in pair if isinstance(each, Geometry) and each.body < 0}
-    for name in given:
-        if name not in world:
-            known = ", ".join(map(repr, sorted(world))) or "none"
-            raise ValueError(f"places: got {name!r}, expected names of shapes of the world in pairs: {known}")
-    return {name: as_places(f"places[{name!r}]", place) for name, place in given.items()}
-
-
-def _in_own_axes(geometry: Any, places: Mapping[str, Any]) -> Any:
-    """A shape of the world without its placement, if it has another place."""
-    moves = isinstance(geometry, Geometry) and geometry.body < 0 and geometry.name in places
-    return replace(geometry, placement=None) if moves else geometry

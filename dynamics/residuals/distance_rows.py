@@ -81,23 +81,23 @@ def _radius(geometry: Geometry) -> float:
 
 
 def pair_arrays(
-    model: RigidBodyModel, rows: list[Row], eps: float, margin: float, moving: Sequence[str] = ()
+    model: RigidBodyModel, rows: list[Row], eps: float, margin: float, moving: Sequence[str] = (), count: int = 0
 ) -> Pairs:
     """Pairs of shapes, with the ends of the first of each, as arrays for kernels; moving: names of obstacles that
-    move, whose shapes are in axes of their own."""
-    P, first_obstacle = len(rows), model.nb if moving else 0
+    move, whose shapes are in axes of their own, and which are bodies behind so many others."""
+    P = len(rows)
     movers = np.array([[a.body, b.body] for a, b, _ in rows])
     bodies = movers.copy()
     for p, pair in enumerate(rows):
         for side, geometry in enumerate(pair[:2]):
             if geometry.body < 0 and geometry.name in moving:
-                bodies[p, side] = first_obstacle + moving.index(geometry.name)
+                bodies[p, side] = count + moving.index(geometry.name)
     kinds = [{HalfSpace: FLAT, Box: BOXED}.get(type(b.shape), ROUND) for _, b, _ in rows]
     arrays = Pairs(
         bodies[:, 0].copy(), bodies[:, 1].copy(), np.array(kinds),
         np.zeros((P, 12)), np.zeros((P, 9)), np.zeros((P, 3)),
         np.array([_radius(a) + _radius(b) + margin for a, b, _ in rows]), np.ones(P), np.zeros(P),
-        np.full(P, -1, np.int64), eps, movers, first_obstacle + np.arange(len(moving)),
+        np.full(P, -1, np.int64), eps, movers, count + np.arange(len(moving)),
     )  # fmt: skip
     for p, (a, b, ends) in enumerate(rows):
         arrays.ends[p, :6] = np.concatenate([ends[0], ends[-1]])

@@ -9,10 +9,11 @@ from scipy.spatial.transform import Rotation
 
 import dynamics
 import problems
-from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Sphere
+from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Sphere, rods
 from dynamics.collisions.collision_geometry import collision_geometry
 from dynamics.simd import LANES
 from tests.dynamics.test_mimics import hand_builder
+from tests.reference.rod_robots import manipulator
 from tests.tolerances import relative_error
 from trajopt import DDP, ILQR, ControlCost, Problem, ResidualConstraint, ResidualCost, StateCost, check_derivatives
 
@@ -142,6 +143,28 @@ def test_joints_that_follow(rng):
     assert moving.adjustable == ("places",) and moving.at_knots(np.array([2])).evaluate(xs).shape == (4, 1)
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_rods_keep_away(name, rng):
+    """Each knot of a soft robot's distances is that from an obstacle that stands."""
+    model, times = manipulator().model, TIMES[:5]
+    other = Geometry("pole", "world", -1, Capsule(0.02, (0.3, 0.0, 0.0), (0.3, 0.0, 1.0)))
+    given, xs = [other, obstacle(name)], 0.3 * rng.standard_normal((5, 2 * model.nq))
+    moving = rods.RodDistance(model, given, margin=0.01, places={name: rows(name, times)})
+    by_time = rods.RodDistance(model, given, margin=0.01, places={name: lambda t: place(name, t)}).at_times(times)
+    mu, found = rng.standard_normal((5, moving.nr)), moving.evaluate_with_jacobians(xs)
+    H = moving.hessian_products(xs, None, mu)[0]
+    np.testing.assert_array_equal(by_time.evaluate(xs), found[0])
+    for t, time in enumerate(times):
+        standing = rods.RodDistance(model, [other, obstacle(name, place(name, time))], margin=0.01)
+        r, rx, _ = standing.evaluate_with_jacobians(xs)
+        assert relative_error(found[0][t], r[t]) < IDENTITY and relative_error(found[1][t], rx[t]) < IDENTITY
+        assert relative_error(H[t], standing.hessian_products(xs, None, mu)[0][t]) < IDENTITY
+        assert relative_error(moving.distances(xs)[t], standing.distances(xs)[t]) < IDENTITY
+    assert len(moving.scenery(xs[0])) == 3, "what stands, what moves, and its path"
+    with pytest.raises(ValueError, match="places: got 'bell', expected names of shapes of the world, here 'ba"):
+        rods.RodDistance(model, [obstacle("ball")], places={"bell": np.zeros(3)})
+
+
 # ------------------------------------------------------------------------------------------------ in problems
 START, N = np.array([0.0, -1.2, 1.6, -1.9, -1.6, 0.0]), 20
 TOOL = dynamics.frame_placement(MODEL, START, "tool").p
@@ -215,7 +238,7 @@ def test_bad_updates(places, error, match):
 @pytest.mark.parametrize(
     ("places", "error", "match"),
     [
-        ({"bell": np.zeros(3)}, ValueError, "got 'bell', expected names of shapes of the world in pairs: 'ball'"),
+        ({"bell": np.zeros(3)}, ValueError, "got 'bell', expected names of shapes of the world, here 'ball'"),
         ({"ball": np.zeros((4, 2))}, ValueError, r"places\['ball'\]: got shape \(4, 2\)"),
         ({"ball": (2.0 * np.eye(3), np.zeros(3))}, ValueError, r"places\['ball'\]: the rotation matrix is not orth"),
         ({"ball": np.zeros((4, 3)), "bar": np.zeros((5, 3))}, ValueError, "places: got 4 of 'ball', 5 of 'bar', ex"),
