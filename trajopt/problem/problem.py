@@ -22,6 +22,7 @@ from trajopt.capabilities import (
 )
 from trajopt.costs import Cost
 from trajopt.interfaces.owners import check_subject, is_served
+from trajopt.interfaces.residual import at_times
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -37,11 +38,12 @@ from trajopt.printed import PrintedAsTable
 from trajopt.problem.components import components_of
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits, with_own_names
 from trajopt.problem.initial_state import free_initial_state
+from trajopt.problem.inner_residuals import WithResiduals
 from trajopt.problem.objective import Objective
 from trajopt.problem.overview import overview
 from trajopt.problem.periodic import starting_at
 from trajopt.problem.placement import Placer
-from trajopt.problem.scenery import Shape, check_scenery
+from trajopt.problem.scenery import check_scenery
 from trajopt.problem.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
 
@@ -82,8 +84,9 @@ class Problem(PrintedAsTable):
         Heading of tables and figures.
     xs_init : (N+1, nx) array, optional
         States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
-    scenery : list of Sphere, Cylinder, Lines, Target or other shapes, optional
-        Obstacles, targets and whatever else pictures are to show beside the system; see `trajopt.problem.scenery`.
+    scenery : list of Sphere, Cylinder, Lines, Target, or shapes of `dynamics` in their places, optional
+        Targets and whatever else pictures are to show beside the system, as (dynamics.Box(half_extents), position); see
+        `trajopt.problem.scenery`.  What costs and constraints keep away from is shown without being listed.
     free_initial_state : optional
         What of the initial state is found together with the motion, x0 being where the search begins: True for all of
         it; names, integers or a mask (ndx,) of components of the tangent; limits (lower, upper), numbers or (ndx,)
@@ -125,7 +128,7 @@ class Problem(PrintedAsTable):
     us_init: Any = None
     name: str = "problem"
     xs_init: np.ndarray | None = None
-    scenery: Sequence[Shape] = ()
+    scenery: Sequence[Any] = ()  # of shapes, once it is checked
     free_initial_state: Any = None
     parameters: Any = ()
     objective: Objective = field(init=False, compare=False)
@@ -138,6 +141,8 @@ class Problem(PrintedAsTable):
         _check_system(self.system)
 
         def put(name: str, value: Any):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a copy: a problem never changes
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
         text("name", self.name)
@@ -149,16 +154,19 @@ class Problem(PrintedAsTable):
         put("free_initial_state", free_initial_state(self.free_initial_state, self.system, self.x0))
         put("parameters", _parameters(self.parameters, self.system))
         _check_transcribed(self.system, self.free_initial_state is not None or bool(self.parameters))
-        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
-        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
-        placer = Placer(self.system, self.times, knot_durations(self.system, self.horizon))
+        times = self.times
+        along = WithResiduals(lambda residual: at_times(residual, times))
+        put("running_costs", _mapped(along, _running_costs(self.running_costs, self.system, self.horizon)))
+        terminal = _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True)
+        put("terminal_costs", _mapped(along, terminal))
+        placer = Placer(self.system, times, knot_durations(self.system, self.horizon))
         running, terminal, terms = placer.place(self.running_costs, self.terminal_costs)
         put("running_costs", running)
         put("terminal_costs", terminal)
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", starting_at(_checked_constraints(self.constraints, self.times), self.x0))
+        put("constraints", starting_at(_checked_constraints(self.constraints, times, along), self.x0))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -289,7 +297,14 @@ def _check_subject(where: str, thing: object, system: System, knots: np.ndarray)
         check_subject(where, thing, system)
 
 
-def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBounds | ResidualConstraint, ...]:
+def _mapped(along: WithResiduals, costs: Any) -> Any:
+    """Costs, or lists of them, mapped one by one."""
+    return tuple(_mapped(along, cost) if isinstance(cost, tuple) else along(cost) for cost in costs)
+
+
+def _checked_constraints(
+    constraints: Any, times: np.ndarray, along: WithResiduals
+) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
     constraints = tuple(constraints)
@@ -299,7 +314,7 @@ def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBo
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    placed = (each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (along(each).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
     return with_own_names(tuple(placed))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from trajopt.interfaces.adjustable import summed_to
 from trajopt.interfaces.knots import knots_at
+from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold, neutral_state
 from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
@@ -134,7 +135,8 @@ class Transcription:
         if isinstance(given, Periodic):
             residual = StartAndEnd(self.system, given.residual)
             return ResidualConstraint(residual, given.lower, given.upper, "terminal", given.name)
-        residual = self.system.lift(given.residual)
+        in_front = np.zeros(self.front, dtype=np.intp)
+        residual = self.system.lift(at_knots(given.residual, np.append(in_front, np.arange(self.given.horizon + 1))))
         if given.at == "terminal":
             return ResidualConstraint(residual, given.lower, given.upper, "terminal", given.name)
         knots, at_start = self._knots(given)
@@ -148,13 +150,14 @@ class Transcription:
         there, None of one that reads controls."""
         problem, free = self.given, self._free.components
         N, system, x0 = problem.horizon, problem.system, problem.x0[None]
-        _, ru = constraint.residual.jacobians(x0, problem.us_init[:1])
+        first = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
+        _, ru = first.jacobians(x0, problem.us_init[:1])
         if ru is not None:
             return constraint.knots(N, False), None
         away = np.zeros((1, system.ndx))
         away[:, free] = AWAY
         points = np.concatenate([x0, system.integrate(x0, away)])
-        moves = constraint.residual.jacobians(points, np.repeat(problem.us_init[:1], 2, axis=0))[0][:, :, free]
+        moves = first.jacobians(points, np.repeat(problem.us_init[:1], 2, axis=0))[0][:, :, free]
         asked = knots_at(constraint.at, np.arange(N + 1.0), constraint.name)
         moving = np.asarray(moves.any(axis=(0, 2)))
         return (asked if moving.any() else asked[asked > 0]), moving

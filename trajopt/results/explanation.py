@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
+from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.extended_system import innermost
@@ -150,7 +151,8 @@ def _lagrangian_expansion(solution: Solution) -> Expansion:
             rows = (report.knots == N) == terminal
             if rows.any():
                 t, lam = report.knots[rows], report.multipliers[rows]
-                rx, ru = constraint.residual.jacobians(xs[t], None if terminal else us[t])
+                residual = at_knots(constraint.residual, t)
+                rx, ru = residual.jacobians(xs[t], None if terminal else us[t])
                 lx[t] += np.einsum("ki,kij->kj", lam, rx)
                 if ru is not None and not terminal:
                     lu[t] += np.einsum("ki,kij->kj", lam, ru)
@@ -220,7 +222,7 @@ def controls_without_effect(solution: Solution) -> np.ndarray:
         for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
             knots = report.knots[report.knots < len(us)]
             if isinstance(constraint, ResidualConstraint) and len(knots):
-                rx, ru = constraint.residual.jacobians(xs[knots], us[knots])
+                rx, ru = at_knots(constraint.residual, knots).jacobians(xs[knots], us[knots])
                 if ru is not None:
                     acts |= (ru.any(axis=0) & rx[:, :, :n].any(axis=(0, 2))[:, None]).any(axis=0)
     return np.flatnonzero(~acts)

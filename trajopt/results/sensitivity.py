@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.capabilities import capability
+from trajopt.costs.knot_rows import dimensions
 from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
@@ -338,7 +339,7 @@ def sensitivity_at(
     """`sensitivity` at the KKT point of the solution, where that is known already."""
     parameters = parameters_of(p, wrt)
     given = default_steps(parameters) if steps is None else steps
-    if np.ndim(given) == 0:
+    if dimensions(given) == 0:
         given = np.full(parameters.vector.shape, given)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():

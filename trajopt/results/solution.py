@@ -34,7 +34,7 @@ from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, p
 from trajopt.results.shapes import check_arrays
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.results.transcribed import solution_inside
-from trajopt.validation import flag, float_array, whole_number
+from trajopt.validation import flag, float_array, positive_number, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -417,12 +417,12 @@ class Solution(PrintedAsTable, Reported):
         """The Gaussian that p(us) ~ exp(- J(us) / temperature) is about this minimum; see `trajopt.Laplace`.
 
         Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
+        TypeError if it is no number.
         """
-        if not (np.isfinite(temperature) and temperature > 0.0):
-            raise ValueError(f"temperature: got {temperature}, wanted a positive number")
+        temperature = positive_number("temperature", temperature)
         if transcription_of(self._own_problem()) is not None:
             raise ValueError("solution: got one of a free initial state or parameters, expected given ones")
-        return laplace_of(factored(self._point()), float(temperature))
+        return laplace_of(factored(self._point()), temperature)
 
     def _point(self) -> KKTPoint:
         """The KKT point, of what was solved in the place of the problem where its initial state is free."""

@@ -75,13 +75,15 @@ class PreparedSolver:
         """Move targets, references, weights and limits for the solves to come.
 
             prepared.update(target=p)                            of all terms that have a target
+            prepared.update(target=lambda s: path(t + s))        at each knot, s seconds from the first
             prepared.update({"StateCost": x})                    of one term, its target, else its reference
             prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several of one name are numbered, "StateCost 2".  Which can change is said by
-        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  The problem that was passed, and
-        those of solutions, stay as they are; so does the scenery.
+        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  Targets and references with a row
+        for each knot, as those that were functions of time have, also take a function of a knot's time in the
+        problem.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
 
         Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
         name that no term has, or several that differ.
