@@ -123,8 +123,9 @@ class Problem(PrintedAsTable):
         put("x0", state_array(self.system, "x0", self.x0))
         if (checked := capability(self.system, CheckedStart)) is not None:
             checked.check_start(self.x0)
-        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
-        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
+        bind = Binding(self.system, self.x0)
+        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon, bind))
+        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, True, bind))
         placer = Placer(self.system, self.times, knot_durations(self.system, self.horizon))
         running, terminal, terms = placer.place(self.running_costs, self.terminal_costs)
         put("running_costs", running)
@@ -132,7 +133,7 @@ class Problem(PrintedAsTable):
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", _checked_constraints(self.constraints, self.times))
+        put("constraints", _checked_constraints(self.constraints, self.times, bind))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -199,7 +200,22 @@ def _check_horizon(system, horizon):
         raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
 
 
-def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
+class Binding:
+    """Costs and constraints for the system of a problem, where they have functions; one that is listed twice is one."""
+
+    def __init__(self, system: System, x0: np.ndarray) -> None:
+        self.system, self.x0 = system, x0
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, term: Any) -> Any:
+        """The term, or what it is for the system; TypeError or ValueError for a function that is no residual of it."""
+        if id(term) not in self._known:
+            of_system = getattr(term, "for_system", None)
+            self._known[id(term)] = term, term if of_system is None else of_system(self.system, self.x0)
+        return self._known[id(term)][1]
+
+
+def _running_costs(costs: Any, system: System, horizon: int, bind: Binding) -> tuple[Any, ...]:
     """A tuple of checked costs, or N tuples of them."""
     if isinstance(costs, Iterable):
         costs = tuple(costs)
@@ -210,8 +226,8 @@ def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
                     f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, wanted a list of "
                     f"costs, or one list for each of the {horizon} knots"
                 )
-            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False) for t, c in enumerate(costs))
-    return _checked_costs("running_costs", costs, system, terminal=False)
+            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False, bind) for t, c in enumerate(costs))
+    return _checked_costs("running_costs", costs, system, False, bind)
 
 
 def _check_knots(term: Term, horizon: int) -> None:
@@ -248,7 +264,9 @@ def _check_subject(where: str, thing: object, system: System, knots: np.ndarray)
         check_subject(where, thing, system)
 
 
-def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBounds | ResidualConstraint, ...]:
+def _checked_constraints(
+    constraints: Any, times: np.ndarray, bind: Binding
+) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
     constraints = tuple(constraints)
@@ -258,14 +276,14 @@ def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBo
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    placed = (each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (bind(each).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
     return with_own_names(tuple(placed))
 
 
-def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:
+def _checked_costs(name: str, costs: Any, system: System, terminal: bool, bind: Binding) -> tuple[Cost, ...]:
     if not isinstance(costs, Iterable):
         raise TypeError(f"{name}: got {type(costs).__name__}, wanted a list of costs")
-    costs = tuple(costs)
+    costs = tuple(map(bind, costs))
     for i, cost in enumerate(costs):
         if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
             raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, wanted a cost")
