@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.geometry.shapes import Box, Cylinder, HalfSpace, Shape
+from dynamics.geometry.shapes import Box, Cylinder, HalfSpace, Mesh, Shape
 from dynamics.geometry.triangles import Triangles, surface
 
 TURN, ROWS, MERIDIANS = 24, 6, 8
@@ -15,6 +15,8 @@ CELLS = 8
 """Of the grid that stands for a plane, on each side."""
 REACH = 1.2
 """How much larger than the robot that is."""
+EDGES, BENT = 1000, 0.02
+"""Most edges that are drawn of a mesh, those that are bent most, and the least angle of such, rad."""
 
 
 class WorldShape(NamedTuple):
@@ -35,11 +37,14 @@ class WorldShape(NamedTuple):
 
 def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, hollow: bool = False) -> WorldShape:
     """A shape whose axes are at (R, p) in the world; a half-space as a square as large as, and next to, points around
-    which it is (P, 3).  What is hollow, with the robot inside, has lines alone."""
+    which it is (P, 3).  What is hollow, with the robot inside, has lines alone.
+
+    Raises `MeshError` for a mesh that cannot be read.
+    """
     if isinstance(shape, HalfSpace):
         middle = 0.5 * (around.min(axis=0) + around.max(axis=0))
         p = middle - ((middle - p) @ R[:, 2]) * R[:, 2]
-        ends = np.linspace(-1.0, 1.0, CELLS + 1) * REACH * np.linalg.norm(around - middle, axis=1).max()
+        ends = np.linspace(-1.0, 1.0, CELLS + 1) * REACH * (np.linalg.norm(around - middle, axis=1).max() or 1.0)
         across = np.array([[[x, ends[0], 0.0], [x, ends[-1], 0.0]] for x in ends])
         lines = np.concatenate([across, across[:, :, [1, 0, 2]]])
         corners = np.array([[x, y, 0.0] for x in ends[[0, -1]] for y in ends[[0, -1]]])
@@ -49,13 +54,39 @@ def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, 
         edges = [(a, b) for a in range(8) for b in range(a) if np.abs(signs[a] - signs[b]).sum() == 2.0]
         lines = (signs * shape.half_extents)[np.array(edges)]
         corners, faces, _ = _surface(shape)
+    elif isinstance(shape, Mesh):
+        corners, faces, _ = _surface(shape)
+        lines = corners[_edges(corners, faces)]
     else:
         rings = _surface(shape, TURN, ROWS).vertices.reshape(-1, TURN, 3)  # and the poles
-        along = (rings[1:-1] if isinstance(shape, Cylinder) else rings)[:, :: TURN // MERIDIANS]
-        around = np.stack([rings, np.roll(rings, -1, axis=1)], axis=2)[1:-1].reshape(-1, 2, 3)
+        if isinstance(shape, Cylinder):
+            circles = rings = rings[2:4]  # the rims, which are there twice
+        else:
+            circles = rings[1:-1]
+        along = rings[:, :: TURN // MERIDIANS]
+        around = np.stack([circles, np.roll(circles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
         lines = np.concatenate([around, np.stack([along[:-1], along[1:]], axis=2).reshape(-1, 2, 3)])
         corners, faces, _ = _surface(shape)
     return WorldShape(lines @ R.T + p, None if hollow else (corners @ R.T + p, faces))
+
+
+def _edges(corners: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Edges (E, 2) of triangles that show what a mesh looks like: at its border, and where faces meet at an angle."""
+    _, merged = np.unique(corners, axis=0, return_inverse=True)  # files may have corners once for each of their faces
+    a, b, c = (corners[faces[:, k]] for k in range(3))
+    normals = np.cross(b - a, c - a)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1), np.finfo(float).tiny)[:, None]
+    sides = np.concatenate([faces[:, [k, (k + 1) % 3]] for k in range(3)])
+    owners = np.tile(np.arange(len(faces)), 3)
+    _, edge = np.unique(np.sort(merged.reshape(-1)[sides], axis=1), axis=0, return_inverse=True)
+    order = np.argsort(edge, kind="stable")
+    starts = np.flatnonzero(np.diff(edge[order], prepend=-1))
+    counts = np.diff(starts, append=len(order))
+    first, second = owners[order[starts]], owners[order[starts + counts - 1]]
+    angles = np.arccos(np.clip(np.einsum("ei,ei->e", normals[first], normals[second]), -1.0, 1.0))
+    angles[counts != 2] = np.pi  # a border, or more than two faces
+    sharpest = np.argsort(-angles, kind="stable")[:EDGES]
+    return sides[order[starts]][sharpest[angles[sharpest] > BENT]]
 
 
 def _surface(shape: Shape, *corners: int) -> Triangles:

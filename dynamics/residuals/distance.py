@@ -34,13 +34,16 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.shapes import HalfSpace
+from dynamics.geometry.world_shape import WorldShape, world_shape
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.distance_parts import ALONG, NEAR, ROUND, ROUND_TERMS, SOLID_TERMS, TURNED, column, product
-from dynamics.residuals.distance_rows import checked_rows, pair_arrays
+from dynamics.residuals.distance_rows import checked_rows, ends_of, pair_arrays
 from dynamics.residuals.distance_segments import along_segments, segments_apart
 from dynamics.residuals.distance_solids import along_solid, solids_apart
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
@@ -194,3 +197,19 @@ class Distance(KernelResidual):
         R = arrays.radius
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(arrays.kind == ROUND, cores - R, values) + self.margin
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """The shapes of the world that the robot keeps away from, but those that its own model shows, as pictures draw
+        them; see `trajopt.interfaces.residual.SeenResidual`."""
+        shown = {geometry.name for geometry in self.model.geometries if not isinstance(geometry.shape, HalfSpace)}
+        seen = {geometry.name: geometry for pair in self._seen for geometry in pair}
+        (R,), (p,) = body_placements(self.model, x[None, : self.model.nq])
+        moving = [each for each in seen.values() if each.body >= 0]
+        around = np.concatenate([p, *(np.array(ends_of(each)) @ R[each.body].T + p[each.body] for each in moving)])
+        still = [each for each in seen.values() if each.body < 0 and each.name not in shown]
+        return tuple(world_shape(each.shape, each.R, each.p, around) for each in still)
+
+    @property
+    def _seen(self) -> tuple[tuple[Geometry, Geometry], ...]:
+        """Pairs whose shapes pictures show."""
+        return self.pairs

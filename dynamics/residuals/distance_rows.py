@@ -53,15 +53,15 @@ def checked_rows(p: int, pair: tuple[Geometry, ...], margin: float) -> list[Row]
     if isinstance(a.shape, HalfSpace):
         raise ValueError(f"{both} are two half-spaces, expected one at most")
     if isinstance(b.shape, HalfSpace):  # of a box the corners
-        return [(a, b, (np.array(end),)) for end in dict.fromkeys(tuple(end.tolist()) for end in _ends(a))]
+        return [(a, b, (np.array(end),)) for end in dict.fromkeys(tuple(end.tolist()) for end in ends_of(a))]
     if isinstance(a.shape, Box):
         raise ValueError(f'{both} are two boxes, expected one at most; collision_geometry(model, "capsule") has none')
     if not isinstance(b.shape, Box) and _radius(a) + _radius(b) + margin == 0.0:
         raise ValueError(f"{both} have no radius, expected a positive one, or a margin")
-    return [(a, b, _ends(a))]
+    return [(a, b, ends_of(a))]
 
 
-def _ends(geometry: Geometry) -> tuple[np.ndarray, ...]:
+def ends_of(geometry: Geometry) -> tuple[np.ndarray, ...]:
     """Ends of a segment, or corners of a box, in the axes of its body; a ball's are one point."""
     shape = geometry.shape
     if isinstance(shape, Capsule):
@@ -90,7 +90,7 @@ def pair_arrays(model: RigidBodyModel, rows: list[Row], eps: float, margin: floa
     for p, (a, b, ends) in enumerate(rows):
         arrays.ends[p, :6] = np.concatenate([ends[0], ends[-1]])
         if kinds[p] == ROUND:
-            arrays.ends[p, 6:] = np.concatenate(_ends(b))
+            arrays.ends[p, 6:] = np.concatenate(ends_of(b))
             starts, stops = arrays.ends[p].reshape(2, 2, 3).swapaxes(0, 1)
             lengths = np.count_nonzero((starts != stops).any(axis=1))
             arrays.scale[p] = 1.0 / arrays.radius[p]

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dynamics.geometry.world_shape import WorldShape
 from dynamics.residuals.robot_residual import NO_BLOCKS, NO_ROWS, NO_TARGET, Blocks, RobotResidual, Rows, knots
 from dynamics.subject import Subject
 
@@ -51,6 +52,25 @@ class LedResidual(RobotResidual):
     def adjusted(self, **values: Any) -> Self:
         """See `RobotResidual`."""
         return type(self)(self._inner.adjusted(**values), self.model, self._made_for)
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """What the tree's is about; nothing if it does not say."""
+        seen = getattr(self._inner, "scenery", None)
+        return () if seen is None else seen(self.model.mimic_map.full_x(knots("xs", x[None], self.nx))[0])
+
+    def at_times(self, times: np.ndarray) -> Self:
+        """See `RobotResidual`."""
+        return self._with(self._inner.at_times(times))
+
+    def at_knots(self, knots: np.ndarray) -> Self:
+        """See `RobotResidual`."""
+        return self._with(self._inner.at_knots(knots))
+
+    def _with(self, inner: RobotResidual) -> Self:
+        return self if inner is self._inner else type(self)(inner, self.model, self._made_for)
+
+    def _summed(self, gradients: np.ndarray) -> np.ndarray:
+        return self._inner._summed(gradients)
 
     def __getattr__(self, name: str) -> Any:
         inner = self.__dict__.get("_inner")

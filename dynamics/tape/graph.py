@@ -7,7 +7,7 @@ numbers is one in which everything can be computed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,10 +18,12 @@ FOLDED = {
     "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "arctan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "expm1": np.expm1, "log1p": np.log1p, "absolute": np.absolute, "sign": np.sign, "maximum": np.maximum,
-    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0,
+    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0, "mod": np.mod,
+    "select": lambda a, b, c: b if a > 0.0 else c,
 }  # fmt: skip
 """All operations, and what they make of constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
-is zero."""
+is zero; `mod` has the sign of its second argument; `select` is its second argument where the first is one, else the
+third, whatever the other is."""
 
 COMMUTING = {"add", "mul"}
 LARGEST = 1_000_000
@@ -44,6 +46,8 @@ class Graph:
         self.values: dict[int, float] = {}
         self._known: dict[tuple, int] = {}
         self._most = LARGEST
+        self.decide: Callable[[int], bool] | None = None
+        """Whether a condition holds on the path that is traced (`dynamics.tape.trace`)."""
 
     @contextmanager
     def growing_by(self, count: int) -> Iterator[None]:
@@ -93,6 +97,11 @@ class Graph:
     def negated(self, i: int) -> int | None:
         """What i is minus of, if that is what it is."""
         return self.arguments[i][0] if self.operations[i] == "neg" else None
+
+    def opposite(self, i: int) -> int | None:
+        """The condition that i is one minus of, if that is what it is."""
+        one, *other = self.arguments[i] or (i,)
+        return other[0] if self.operations[i] == "sub" and self.values.get(one) == 1.0 else None
 
     def needed(self, roots: Iterable[int]) -> list[int]:
         """The nodes that the roots depend on, themselves included, in the order of their numbers."""
@@ -159,4 +168,31 @@ def _negate(graph, a, x):
     return graph.negated(a)
 
 
-_SIMPLER = {"add": _add, "sub": _subtract, "mul": _multiply, "neg": _negate}
+def _select(graph, a, b, c, x, *_):
+    if x is not None:
+        return b if x > 0.0 else c
+    if b == c:
+        return b
+    opposite = graph.opposite(a)
+    less, if_less, if_not = (a, b, c) if opposite is None else (opposite, c, b)
+    if graph.operations[less] == "less":
+        x, y = graph.arguments[less]
+        if _is_within(graph, if_less, x, y) and _is_within(graph, if_not, y, x):
+            return graph.node("minimum", b, c)
+        if _is_within(graph, if_less, y, x) and _is_within(graph, if_not, x, y):
+            return graph.node("maximum", b, c)
+    return None
+
+
+def _is_within(graph, i, x, y):
+    """Whether a node is x, or x within a limit that y, a number, keeps."""
+    if i == x:
+        return True
+    number, operation, arguments = graph.values.get(y), graph.operations[i], graph.arguments[i]
+    if number is None or operation not in ("maximum", "minimum") or x not in arguments:
+        return False
+    limits = [graph.values[j] for j in arguments if j in graph.values]
+    return bool(limits) and FOLDED[operation](number, limits[0]) == number
+
+
+_SIMPLER = {"add": _add, "sub": _subtract, "mul": _multiply, "neg": _negate, "select": _select}

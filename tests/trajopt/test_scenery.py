@@ -1,11 +1,14 @@
 """Shapes around a system: their surfaces and lines, what a problem makes of them, and that every picture shows them."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 
+import dynamics
 import problems
+from dynamics.geometry.triangles import surface
 from tests.trajopt.cases import pendulum
 from trajopt import Cylinder, Lines, Problem, Sphere, Target, plot_trajectory
 from trajopt.plotting.scene import scene_of
@@ -68,6 +71,45 @@ def test_what_is_no_shape(make, message):
         make()
 
 
+TURNED = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+
+
+def test_shapes_of_robots_are_scenery_in_their_places():
+    """As obstacles of `dynamics.Collisions` are given: a position, a placement, or a Geometry of the world."""
+    box, place = dynamics.Box((0.1, 0.2, 0.3)), np.array([1.0, 2.0, 3.0])
+    mesh = dynamics.Mesh(vertices=CORNERS, faces=[[0, 1, 2], [1, 3, 2]])
+    capsule = dynamics.Capsule(0.1, (0.0, 0.0, 0.0), (0.5, 0.0, 0.0))
+    post = dynamics.Geometry("post", "world", -1, dynamics.Cylinder(0.1, 1.0), (TURNED, place))
+    listed = [(box, (TURNED, place)), (mesh, place), (capsule, [0.0, 1.0, 0.0]), post, (dynamics.HalfSpace(), place)]
+    crate, sheet, rod, pillar, floor = with_scenery(listed).scenery
+    edges = (crate.lines() - place) @ TURNED
+    assert len(edges) == 12 and np.allclose(np.abs(edges), [0.1, 0.2, 0.3]) and not crate.target
+    assert len(sheet.lines()) == 4, "the diagonal of what is flat is no edge"
+    np.testing.assert_allclose(np.ptp(sheet.lines(), axis=(0, 1)), [1.0, 1.0, 0.0])
+    np.testing.assert_allclose(sheet.surface()[0] - place, CORNERS)
+    for points in (rod.lines().reshape(-1, 3), rod.surface()[0]):
+        away = points - [0.0, 1.0, 0.0]
+        away[:, 0] -= np.clip(away[:, 0], 0.0, 0.5)
+        np.testing.assert_allclose(np.linalg.norm(away, axis=1), 0.1)
+    np.testing.assert_allclose(np.linalg.norm((pillar.lines() - place)[..., :2], axis=-1), 0.1)
+    np.testing.assert_allclose(floor.lines()[..., 2], 3.0)
+    again = pickle.loads(pickle.dumps(with_scenery(listed)))
+    np.testing.assert_array_equal(again.scenery[0].lines(), crate.lines())
+
+
+def test_lines_of_meshes_are_where_they_bend():
+    """Of a box of triangles its edges, though corners are there once for each face; of a fine ball a thousand."""
+    sides = surface(dynamics.Box((0.1, 0.2, 0.3)))
+    mesh = dynamics.Mesh(vertices=sides.vertices, faces=sides.faces)
+    (box,) = with_scenery([(mesh, (0, 0, 0))]).scenery
+    assert len(box.lines()) == 12 and np.allclose(np.abs(box.lines()), [0.1, 0.2, 0.3])
+    fine = surface(dynamics.Sphere(1.0), 64, 32)
+    (ball,) = with_scenery([(dynamics.Mesh(vertices=fine.vertices, faces=fine.faces), (0, 0, 0))]).scenery
+    assert 500 < len(ball.lines()) <= 1000
+    np.testing.assert_allclose(np.linalg.norm(ball.lines(), axis=-1), 1.0)
+
+
 def with_scenery(scenery):
     swing = pendulum()
     parts = swing.running_costs, swing.terminal_costs
@@ -79,6 +121,14 @@ def test_a_problem_refuses_what_is_no_shape():
         with_scenery(Sphere((0, 0, 0), 1.0))
     with pytest.raises(TypeError, match=r"scenery\[1\]: got ndarray, wanted a shape"):
         with_scenery([Target((0, 0, 0)), np.zeros((1, 2, 3))])
+    with pytest.raises(ValueError, match=r"scenery\[0\]: position: got shape \(2,\), expected \(3,\)"):
+        with_scenery([(dynamics.Sphere(0.1), (0, 0))])
+    with pytest.raises(ValueError, match=r"scenery\[0\]: placement: the rotation matrix is not orthonormal"):
+        with_scenery([(dynamics.Sphere(0.1), (2.0 * np.eye(3), (0, 0, 0)))])
+    with pytest.raises(TypeError, match=r"scenery\[0\]: shape: got float, expected a shape"):
+        with_scenery([(1.0, (0, 0, 0))])
+    with pytest.raises(ValueError, match=r"scenery\[0\]: got 'tool' on the body 'hand', wanted a shape of the world"):
+        with_scenery([dynamics.Geometry("tool", "hand", 3, dynamics.Sphere(0.1))])
 
 
 def test_all_pictures_show_the_scenery(swing, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from dynamics.tape.expressions import programs_of
 from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.program import assemble
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from trajopt import DDP, ControlBounds, ControlCost, Problem, StateCost
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
 from trajopt.problem.derivative_check import check_derivatives
 
@@ -100,13 +101,13 @@ def test_all_forms_of_functions(rng):
 
 
 def test_functions_that_cannot_be_traced_say_so(rng):
-    def branching(x, u):
-        return (x[0] * x[0] if x[0] > 0.0 else -u[0] * x[0],)
+    def table(x, u):
+        return (np.interp(x[0], [-9.0, 0.0, 9.0], [9.0, 0.0, 1.0]) - u[0] * x[0],)
 
-    system = quiet(branching, nx=1, nu=1, dt=0.1)
-    assert system.derivative_source == "finite_differences"
-    with pytest.raises(ValueError, match="derivatives: got 'traced' for a function that cannot be: it branches"):
-        quiet(branching, nx=1, nu=1, dt=0.1, derivatives="traced")
+    with pytest.warns(SlowDynamicsWarning, match=r"slow \(it is not traced: it wants the values of its arg"):
+        assert CallableSystem(table, nx=1, nu=1, dt=0.1).derivative_source == "finite_differences"
+    with pytest.raises(ValueError, match="derivatives: got 'traced' for a function that cannot be: it wants the value"):
+        quiet(table, nx=1, nu=1, dt=0.1, derivatives="traced")
 
     def hidden(x, u):
         return np.array([x[0] * (2.0 if x.dtype == float else 3.0) + u[0]])
@@ -167,13 +168,72 @@ def test_rollouts_notice_too(rng):
     assert not np.isfinite(wild[:, -1]).any()
 
 
+def test_functions_that_branch(rng):
+    """A leg that only pushes, a motor within its limits, an angle: exact on every side, in all forms."""
+
+    def hopper(x, u):
+        push = -100.0 * x[0] ** 3 if x[0] < 0.0 else 0.0
+        return x[1], push + min(max(u[0], -2.0), 2.0) - 9.81 + np.sin((x[0] + np.pi) % (2.0 * np.pi) - np.pi)
+
+    def batch(x, u):
+        push = np.where(x[:, 0] < 0.0, -100.0 * x[:, 0] ** 3, 0.0)
+        a = push + np.clip(u[:, 0], -2.0, 2.0) - 9.81 + np.sin(x[:, 0])
+        return np.stack([x[:, 1], a], axis=1)
+
+    systems = [
+        CallableSystem(xdot=f, nx=2, nu=1, dt=0.1, vectorized=f is batch) for f in (hopper, njit(hopper), batch)
+    ]
+    arguments = points(systems[0], rng)
+    first = all_derivatives(systems[0], *arguments)
+    for system in systems:
+        assert system.derivative_source == "traced" and check_derivatives(system).ok
+        for got, expected in zip(all_derivatives(system, *arguments), first, strict=True):
+            assert relative_error(got, expected) < IDENTITY
+    _, fu = systems[0].linearize(np.array([[1.0, 0.0]]), [[2.0]])
+    assert fu[0, 1, 0] == pytest.approx(0.1, rel=1e-2)  # at the limit as inside
+
+
+@pytest.mark.parametrize("clip", [lambda u: np.clip(u, -2.0, 2.0), lambda u: max(min(u, 2.0), -2.0)])
+@pytest.mark.parametrize("start", [2.0, -2.0])
+def test_clips_to_control_bounds_change_no_solution(clip, start):
+    """Also from controls that are all at their limits, where the derivatives of clips are those of one side."""
+
+    def solved(limited):
+        def step(x, u):
+            w = x[1] + (5.0 * np.sin(x[0]) + 3.0 * limited(u[0])) * 0.05
+            return x[0] + w * 0.05, w
+
+        system = CallableSystem(step, nx=2, nu=1, dt=0.05)
+        costs = [StateCost(system, [0.0, 0.0], [1.0, 0.1]), ControlCost(0.002)]
+        us = np.full((40, 1), start)
+        problem = Problem(system, [1.0, 0.0], 40, costs, [], [ControlBounds(-2.0, 2.0)], us_init=us)
+        return DDP().solve(problem)
+
+    wanted, got = solved(lambda u: u), solved(clip)
+    assert wanted.converged and got.converged and got.cost == pytest.approx(wanted.cost, rel=1e-12)
+
+
+def test_jumps_that_rounding_decides_are_no_change():
+    """At multiples of a length that is no binary fraction, functions of numpy and their traces may see either side."""
+
+    def step(x, u):
+        return (x[0] * 0.1 + u[0] * 0.3 + 5.0 * np.floor(x[0] * 0.1 + u[0] * 0.3),)
+
+    system = CallableSystem(step, nx=1, nu=1, dt=0.1)
+    for i in range(-50, 50):
+        for u in (0.0, 1.0, -1 / 3, 7.0, i / 0.3):
+            system.step(np.array([float(i)]), np.array([u]))
+            system.step(np.array([10.0 * i - 3.0 * u]), np.array([u]))
+    assert system.derivative_source == "traced"
+
+
 def test_a_function_that_begins_to_branch(rng):
-    """It is differentiated from values then, and the system says so."""
+    """By a table it is differentiated from values then, and the system says so."""
     modes = {"branch": False}
 
     def xdot(x, u):
         if modes["branch"] and x[0] > 0.0:
-            return (2.0 * x[0] * x[0] + u[0],)
+            return (2.0 * np.interp(x[0], [0.0, 1.0], [0.0, 1.0]) ** 2 + u[0],)
         return (x[0] * u[0],)
 
     system = quiet(xdot=xdot, nx=1, nu=1, dt=0.1)

@@ -2,7 +2,9 @@
 
 A problem lists it, `Problem(..., scenery=[Sphere((0.4, 0.0, 0.3), 0.1), Target((0.5, 0.2, 0.1))])`.  It is for pictures
 alone: costs and constraints know nothing of it.  Figures and moving pictures draw the lines of a shape, the page in the
-browser its surface where it has one.  A shape is any object with the members of `Shape`.
+browser its surface where it has one.  A shape is any object with the members of `Shape`; those of `dynamics`, as boxes,
+capsules and meshes, are listed with their places as the obstacles of `dynamics.Collisions` are, (shape, position),
+(shape, (R, p)) or a `dynamics.Geometry` of the world.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.geometry import shapes
+from dynamics.geometry.geometry import Geometry, shape_in_place
+from dynamics.geometry.triangles import axes_along
+from dynamics.geometry.world_shape import WorldShape, world_shape
+from dynamics.validation import as_placement
 from trajopt.validation import float_array
 
 MEMBERS = ("target", "lines", "surface")
-TURN = 48
-"""Corners of a circle."""
 
 
 class Shape(Protocol):
@@ -37,8 +42,26 @@ class Shape(Protocol):
         ...
 
 
+class _Solid:
+    """A shape of `dynamics` in its place."""
+
+    @property
+    def _placed(self) -> WorldShape:
+        raise NotImplementedError
+
+    def lines(self) -> np.ndarray:
+        """Segments (S, 2, 3) on its surface: circles, and lines across these."""
+        return self._placed.segments
+
+    def surface(self) -> tuple[np.ndarray, np.ndarray]:
+        """Triangles, as `Shape.surface`; edges are there twice, so that they stay sharp where light is smoothed."""
+        triangles = self._placed.triangles
+        assert triangles is not None
+        return triangles
+
+
 @dataclass(frozen=True, eq=False)
-class Sphere:
+class Sphere(_Solid):
     """A ball with its centre (3,) and radius, m."""
 
     center: ArrayLike
@@ -48,22 +71,13 @@ class Sphere:
     def __post_init__(self):
         _put(self, center=float_array("center", self.center, (3,)), radius=_positive("radius", self.radius))
 
-    def lines(self) -> np.ndarray:
-        """Parallels and meridians every 45 degrees."""
-        grid = self._grid(8, 24)
-        return np.concatenate([_around(grid[2:-1:2]), _along(grid[:, ::3])])
-
-    def surface(self) -> tuple[np.ndarray, np.ndarray]:
-        """Triangles, as `Shape.surface`."""
-        return _triangles(self._grid(24, TURN))
-
-    def _grid(self, rows: int, corners: int) -> np.ndarray:
-        angles = np.linspace(0.0, np.pi, rows + 1)
-        return _revolved(self.center, np.eye(3), self.radius * np.sin(angles), -self.radius * np.cos(angles), corners)
+    @property
+    def _placed(self) -> WorldShape:
+        return _in_place(shapes.Sphere(self.radius), np.eye(3), np.asarray(self.center))
 
 
 @dataclass(frozen=True, eq=False)
-class Cylinder:
+class Cylinder(_Solid):
     """A pillar about its centre (3,), with a radius and a height, m, along an axis (3,); a disc if it has no height."""
 
     center: ArrayLike
@@ -80,23 +94,10 @@ class Cylinder:
             raise ValueError(f"height: got {self.height!r}, wanted a number >= 0")
         _put(self, center=float_array("center", self.center, (3,)), radius=_positive("radius", self.radius), axis=axis)
 
-    def lines(self) -> np.ndarray:
-        """The circles at the ends, and four lines from one to the other."""
-        rims = self._grid([self.radius] * 2, [-0.5 * self.height, 0.5 * self.height])
-        return np.concatenate([_around(rims), _along(rims[:, :: TURN // 4])]) if self.height else _around(rims[:1])
-
-    def surface(self) -> tuple[np.ndarray, np.ndarray]:
-        """Triangles, as `Shape.surface`; the rims are there twice, so that they stay sharp where light is smoothed."""
-        if not self.height:
-            return _triangles(self._grid([self.radius, 0.0], [0.0, 0.0]))
-        radii, ends = self.radius * np.array([0, 1, 1, 1, 1, 0]), 0.5 * self.height * np.array([-1, -1, -1, 1, 1, 1])
-        return _triangles(self._grid(radii, ends))
-
-    def _grid(self, radii: Any, heights: Any) -> np.ndarray:
-        z = np.asarray(self.axis) / np.linalg.norm(self.axis)
-        x = np.cross(np.eye(3)[np.abs(z).argmin()], z)
-        x /= np.linalg.norm(x)
-        return _revolved(self.center, np.stack([x, np.cross(z, x), z]), np.array(radii), np.array(heights), TURN)
+    @property
+    def _placed(self) -> WorldShape:
+        axes = axes_along(np.asarray(self.axis)).T
+        return _in_place(shapes.Cylinder(self.radius, self.height), axes, np.asarray(self.center))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +141,32 @@ class Target:
 
 
 def check_scenery(value: Any) -> tuple[Shape, ...]:
-    """The shapes as a tuple; TypeError for anything else."""
+    """The shapes as a tuple, those of `dynamics` in their places; TypeError or ValueError for anything else."""
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"scenery: got {type(value).__name__}, wanted a list of shapes, as trajopt.Sphere")
-    for i, shape in enumerate(value):
-        if not all(hasattr(shape, member) for member in MEMBERS):
-            raise TypeError(f"scenery[{i}]: got {type(shape).__name__}, wanted a shape, as trajopt.Sphere")
-    return tuple(value)
+    return tuple(_checked_shape(f"scenery[{i}]", shape) for i, shape in enumerate(value))
 
 
-# ------------------------------------------------------------------------------------------------ checks and grids
+def _checked_shape(label: str, item: Any) -> Shape:
+    if all(hasattr(item, member) for member in MEMBERS):
+        return item
+    if isinstance(item, Geometry):
+        if item.body != -1:
+            raise ValueError(f"{label}: got {item.name!r} on the body {item.link!r}, wanted a shape of the world")
+        return _in_place(item.shape, item.R, item.p)
+    if not isinstance(item, tuple):
+        wanted = "a shape, as trajopt.Sphere, or (shape, position) with one of dynamics"
+        raise TypeError(f"{label}: got {type(item).__name__}, wanted {wanted}")
+    shape, place = shape_in_place(label, item)
+    return _in_place(shape, *as_placement(f"{label}: placement", place))
+
+
+def _in_place(shape: shapes.Shape, R: np.ndarray, p: np.ndarray) -> WorldShape:
+    """What pictures draw of a shape of `dynamics`; of a half-space a square about p."""
+    return world_shape(shape, R, p, p[None])
+
+
+# ------------------------------------------------------------------------------------------------ checks
 def _put(shape: Any, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(shape, name, value)  # the class is frozen; its fields are normalised once
@@ -159,29 +176,3 @@ def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < np.inf:
         raise ValueError(f"{name}: got {value!r}, wanted a positive number")
     return float(value)
-
-
-def _revolved(center: Any, axes: np.ndarray, radii: np.ndarray, heights: np.ndarray, corners: int) -> np.ndarray:
-    """Points (P, corners, 3) of circles about the last of the axes (3, 3), its rows."""
-    angles = np.linspace(0.0, 2.0 * np.pi, corners, endpoint=False)
-    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ axes[:2]
-    return center + radii[:, None, None] * circle + heights[:, None, None] * axes[2]
-
-
-def _around(grid: np.ndarray) -> np.ndarray:
-    """Segments along the closed rows of points (P, C, 3)."""
-    return np.stack([grid, np.roll(grid, -1, axis=1)], axis=2).reshape(-1, 2, 3)
-
-
-def _along(grid: np.ndarray) -> np.ndarray:
-    """Segments along the columns."""
-    return np.stack([grid[:-1], grid[1:]], axis=2).reshape(-1, 2, 3)
-
-
-def _triangles(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (P C, 3), and two triangles for each square of the grid; rows grow along the axis."""
-    rows, corners = grid.shape[:2]
-    here = np.arange(rows * corners).reshape(rows, corners)
-    ahead = np.roll(here, -1, axis=1)
-    squares = np.stack([here[:-1], ahead[:-1], ahead[1:], here[1:]], axis=-1).reshape(-1, 4)
-    return grid.reshape(-1, 3), np.concatenate([squares[:, [0, 1, 2]], squares[:, [0, 2, 3]]])
