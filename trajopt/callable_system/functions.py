@@ -46,6 +46,10 @@ class Function:
         y = self.evaluate(x[None], u[None])[0]
         return y if np.isfinite(y).all() else None
 
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        return "float64"
+
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
         """g (K, m, ny) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
         (K, n), m = X.shape, len(D)
@@ -86,10 +90,25 @@ def returning(function: Callable, width: int) -> Callable:
     return call
 
 
+def of_one_point(name: str, function: Callable, vectorized: bool, library: str) -> Callable:
+    """The form function(x, u) of one point for a library that maps over points, of a function of batches if it is
+    vectorized; TypeError for one that writes in place."""
+    if wants_output(function):
+        raise TypeError(f"{name}: writes to its argument out, wanted a function that returns its value for {library}")
+    return (lambda x, u: function(x[None], u[None])[0]) if vectorized else function
+
+
 class _PythonFunction(Function):
     def __init__(self, name: str, function: Callable, nx: int, nu: int, ny: int | None = None) -> None:
         super().__init__(name, function, nx, nu, ny)
         self._call = returning(function, self.ny)
+
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        try:
+            return np.asarray(self._call(x, u)).dtype.name
+        except ARITHMETIC:
+            return "float64"
 
 
 class PointFunction(_PythonFunction):
@@ -118,6 +137,10 @@ class PointFunction(_PythonFunction):
 
 class BatchFunction(_PythonFunction):
     """A Python function of many points, (K, nx) and (K, nu)."""
+
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        return super().returned_kind(x[None], u[None])
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny) in one call, or one point at a time if that call fails."""
