@@ -13,7 +13,7 @@ from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
 from trajopt.callable_system.checks import check_values, sample_points
-from trajopt.callable_system.functions import CompiledFunction, Function, PointFunction, plain
+from trajopt.callable_system.functions import CompiledFunction, Function, PointFunction, in_order, plain
 from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
 from trajopt.capabilities import PlainTangent, capability
@@ -65,6 +65,7 @@ def residual(
     one_of("derivatives", derivatives, DERIVATIVES)
     if not callable(function):
         raise TypeError(f"function: got {type(function).__name__}, wanted a function")
+    function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
     wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)

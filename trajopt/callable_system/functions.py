@@ -7,9 +7,12 @@ of NaN: a line search that tries a wild step must be able to go on.  All other e
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numba.extending import is_jitted
 
 from trajopt.callable_system.compiled_functions import contracted_loop, displaced_loop
 from trajopt.callable_system.threads import over_threads
@@ -22,6 +25,11 @@ BLOCK = 1 << 13
 
 FEW = 4
 """Points at which a compiled function is called from Python."""
+
+
+TIMES = {"t", "time"}
+STATES = (["x"], ["y"], ["z"], ["q"], ["s"], ["state"])
+"""Names of a first argument that is time, where another one follows that is the state."""
 
 
 class SlowDynamicsWarning(UserWarning):
@@ -88,6 +96,46 @@ def returning(function: Callable, width: int) -> Callable:
         return out
 
     return call
+
+
+def in_order(name: str, function: Any) -> Any:
+    """The form function(x, u), or function(x), of a function that takes them by keywords, or as (u, x) by these names;
+    TypeError for a list of functions and for a function of time."""
+    if isinstance(function, (list, tuple)):
+        raise TypeError(
+            f"{name}: got {len(function)} functions, wanted one: for phases count knots in one more state, and select "
+            "by np.where(x[-1] < ..., ...) in one function (page 'Use your own function: dynamics')"
+        )
+    try:
+        parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    except (TypeError, ValueError):  # a builtin without signature, or nothing to call
+        return function
+    wanted = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = [p.name for p in wanted]
+    if (len(names) > 2 and not TIMES.isdisjoint(names)) or (names[:1] and names[0] in TIMES and names[1:] in STATES):
+        raise TypeError(
+            f"{name}: got a function of time, ({', '.join(names)}), wanted one of x and u: make time the last state, "
+            "whose rate is 1 and which begins at 0, and read x[-1] (page 'Use your own function: dynamics')"
+        )
+    keywords = [p.name for p in wanted if p.kind is p.KEYWORD_ONLY]
+    if names == ["u", "x"]:
+        if is_jitted(function):
+            return njit(lambda x, u: function(u, x))
+        return partial(_with_keywords, function, 0, ("x", "u"))
+    if not keywords or len(names) > 2:
+        return function
+    places = keywords if sorted(keywords) != ["u", "x"] else ["x", "u"]
+    call = _with_keyword if len(names) == 1 else _with_keywords
+    return partial(call, function, len(names) - len(keywords), tuple(places))
+
+
+def _with_keyword(function, positional, keywords, x):
+    return function(**{keywords[0]: x})
+
+
+def _with_keywords(function, positional, keywords, x, u):
+    values = (x, u)
+    return function(*values[:positional], **dict(zip(keywords, values[positional:], strict=True)))
 
 
 def of_one_point(name: str, function: Callable, vectorized: bool, library: str) -> Callable:

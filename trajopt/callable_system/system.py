@@ -14,7 +14,7 @@ from trajopt.callable_system.arguments import closed_loop_arrays, integrator_nam
 from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
 from trajopt.callable_system.compiled_rollouts import closed_loops, steps
 from trajopt.callable_system.compiled_steps import CompiledPlant
-from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
+from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, in_order, plain
 from trajopt.callable_system.integrators import ORDERS, make_integrator
 from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
 from trajopt.callable_system.timed import timed_function
@@ -43,8 +43,8 @@ class CallableSystem(ClosedLoopRollouts):
     xdot : xdot(x, u) -> dx/dt, integrated over dt with the control held.  One of the two.
         A function that can be traced (see `derivatives`) is not called any more but for comparison.  Of others, those
         decorated with `numba.njit` are compiled into the loops over knots; plain Python works, slowly, and says so with
-        a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only.  The value is an array (nx,), or a tuple, or
-        written in place by f(x, u, out).
+        a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only; they may be keywords, and (u, x) if these are their
+        names.  The value is an array (nx,), or a tuple, or written in place by f(x, u, out).
     nx, nu : numbers in a state and in a control
     dt : time step [s], positive
     integrator : "rk4" (default), "rk2", "explicit_euler", "semi_implicit_euler" or "implicit_midpoint"; only with xdot
@@ -127,6 +127,7 @@ class CallableSystem(ClosedLoopRollouts):
         self._describe(skeleton, scenery, state_names, control_names)
         self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
+        function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
         scale = positive_sizes("scale", scale, self.nx + self.nu)
         wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
