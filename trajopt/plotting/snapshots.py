@@ -23,6 +23,8 @@ CLEAR, LAST = 0.4, 0.5
 """Opacity of what bends, and of that at the end, where what pulls it is seen inside."""
 SHADES = 1.0, 0.8
 """Of lines and of surfaces at the end, in the colour map from light to dark."""
+TICKS = 4
+"""Along the longest side of the box in space."""
 FLATTEST = 0.3
 """The box in space is at no side thinner than this share of its longest."""
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
@@ -69,7 +71,7 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str
         faces, colors = bodies.triangles(frame)
         _add_faces(axes, faces, colors * [1.0, 1.0, 1.0, opacity], None, 2.5)
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
-    below = (0.5, 0.02 if plane is None else -0.1)
+    below = (0.5, -0.05 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
     axes.set_title("snapshots" + (f" ({literal(name)})" if name else ""), fontsize=11)
 
@@ -145,7 +147,8 @@ def _frame(
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         axes.set_box_aspect(half, zoom=0.65 * (np.linalg.norm(half) / half.max()) ** 0.5)
         axes.set(xlabel=labels[0], ylabel=labels[1], zlabel=labels[2])
-        share_ticks(axes, half)
+        axes.tick_params(labelsize=8)
+        share_ticks(axes, half, TICKS)
         return low, high
     i, j = plane
     axes.set(xlim=(low[i], high[i]), ylim=(low[j], high[j]))

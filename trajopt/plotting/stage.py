@@ -228,15 +228,15 @@ def _fit(axes: Any, box: Box) -> None:
     axes.set_position((x + shift[0], y + shift[1], width, height))
 
 
-def share_ticks(axes: Any, spans: np.ndarray) -> None:
-    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of cubes,
-    for matplotlib moves them along the other two axes in proportion to these."""
+def share_ticks(axes: Any, spans: np.ndarray, most: int = TICKS) -> None:
+    """Ticks on each axis that has some, `most` at most, fewer where the box (3,) is shorter; numbers and labels as far
+    off as of cubes, for matplotlib moves them along the other two axes in proportion to these."""
     for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)
         axis.set_tick_params(pad=NUMBERS[0] * nearer - NUMBERS[1])
         axis.labelpad = LABELS[0] * nearer - LABELS[1]
         if not isinstance(axis.get_major_locator(), NullLocator):
-            ticks = max(2, round(TICKS * float(spans[k] / spans.max())))
+            ticks = max(2, round(most * float(spans[k] / spans.max())))
             axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
 
 
