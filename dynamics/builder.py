@@ -36,7 +36,7 @@ from dynamics.links import (
 from dynamics.mimic import led_by
 from dynamics.model import Frame, RigidBodyModel, check_model
 from dynamics.model_arrays import model_arrays
-from dynamics.validation import as_array, as_flag, as_inertia, as_name, as_placement, unknown_name
+from dynamics.validation import as_array, as_flag, as_floats, as_inertia, as_name, as_placement, unknown_name
 
 Placement = tuple[ArrayLike, ArrayLike]
 
@@ -255,7 +255,7 @@ class ModelBuilder(Parts):
         lower, upper = link.per_position["lower"], link.per_position["upper"]
         if q is None:
             q = link.resting()
-        q = np.atleast_1d(as_array(label, q, () if nq == 1 and np.ndim(q) == 0 else (nq,)))
+        q = np.atleast_1d(as_array(label, q, () if nq == 1 and as_floats(label, q).ndim == 0 else (nq,)))
         if (q < lower).any() or (q > upper).any():
             raise ValueError(f"{label}: got {q.tolist()}, expected between {lower.tolist()} and {upper.tolist()}")
         self._links[number], self._fixed[name] = link.fixed_at(q), q

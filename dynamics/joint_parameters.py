@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.joints import Continuous, Joint
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_floats
 
 
 def position_limits(
@@ -19,7 +19,7 @@ def position_limits(
             continue
         if joint.nq == 0 or isinstance(joint, Continuous):
             raise ValueError(f"{label}{argument}: got {value!r}, but a {joint.type_name} joint has no position limits")
-        if np.ndim(value) == 0 and joint.nq == joint.nv:
+        if joint.nq == joint.nv and as_floats(label + argument, value).ndim == 0:
             value = np.full(joint.nq, as_array(label + argument, value, (), allow_infinite=True))
         limits[argument] = as_array(label + argument, value, (joint.nq,), allow_infinite=True).copy()
     crossed = np.flatnonzero(limits["lower"] > limits["upper"])
@@ -36,7 +36,7 @@ def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict
         is_limit = argument in ("velocity", "effort")
         if value is None:
             value = np.inf
-        if np.ndim(value) == 0:
+        if as_floats(label + argument, value).ndim == 0:
             given = as_array(label + argument, value, (), allow_infinite=is_limit)
             if joint.nv == 0 and given != (np.inf if is_limit else 0.0):
                 raise ValueError(f"{label}{argument}: got {value!r}, but a {joint.type_name} joint does not move")

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
     from trajopt.problem.limits import AccelerationBounds, ControlRateBounds, TorqueSpeedBounds
     from trajopt.problem.parametric import ParametricProblem
+    from trajopt.problem.periodic import Periodic
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.problem.time_cost import TimeCost
@@ -105,6 +106,7 @@ _HOME = {
     "problem.time_cost": ("TimeCost",),
     "problem.with_free_durations": ("with_free_durations",),
     "problem.parametric": ("ParametricProblem",),
+    "problem.periodic": ("Periodic",),
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "problem.waypoints": ("waypoints",),

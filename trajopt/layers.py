@@ -35,10 +35,12 @@ from trajopt.batch.work import start_worker
 from trajopt.interfaces.system import numbers_along
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.problem import Problem
+from trajopt.problem.transcription import Transcribed, transcribed, transcribed_by
 from trajopt.results.records import WarmStart
 from trajopt.results.sensitivity import Sensitivity, sensitivity_at
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import SHORT, polished_solution, stationary_point
+from trajopt.results.transcribed import solution_inside
 from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError
@@ -86,14 +88,19 @@ class Point:
         without a solution, and where it is none of that problem."""
         if self.solution is None:
             raise ValueError(self.reason)
-        return stationary_point(self.make_problem(self.p), self.solution)
+        problem = self.make_problem(self.p)
+        return stationary_point(transcribed(problem), solution_inside(problem, self.solution))
 
     @cached_property
     def derivatives(self) -> Sensitivity:
         """Of the solution; ValueError without one."""
         if self.solution is None:
             raise ValueError(self.reason)
-        return sensitivity_at(self.stationary, self.make_problem, self.p, self.solution)
+        point, make_problem, solution = self.stationary, self.make_problem, self.solution
+        by = transcribed_by(point.problem)
+        if by is not None:
+            make_problem, solution = Transcribed(make_problem), solution_inside(by.given, solution)
+        return sensitivity_at(point, make_problem, self.p, solution)
 
     def still_solves(self) -> bool:
         """Whether the solution is one of the problem that make_problem makes now; True where there is none."""
@@ -134,7 +141,12 @@ class Point:
                 raise ValueError("a direction that is not finite")
             found = self.derivatives
             point = found.point
-            xs = numbers_along(point.problem.system, point.xs, found.xs @ dp)
+            by = transcribed_by(point.problem)
+            system, states = (
+                (point.problem.system, point.xs) if by is None
+                else (by.given.system, by.outside(point.xs, point.us)[0])
+            )  # fmt: skip
+            xs = numbers_along(system, states, found.xs @ dp)
             return (xs, found.us @ dp, float(found.cost @ dp)), self._kinks
         except NO_SOLUTION as error:
             return None, f"no derivative at p = {self.p}: {error}"

@@ -33,7 +33,8 @@ SUBJECTS = (
         "Terms of the objective, residuals and activations.",
     ),
     Subject(
-        "constraints", "Constraints", ("trajopt.problem.constraints", "trajopt.problem.limits", "trajopt.problem.jerk"),
+        "constraints", "Constraints", ("trajopt.problem.constraints", "trajopt.problem.limits", "trajopt.problem.jerk",
+        "trajopt.problem.periodic"),
         "Limits of controls, states and any residual.",
     ),
     Subject("solvers", "Solvers", ("trajopt.solvers", "trajopt.backward"), "iLQR, DDP and their options."),

@@ -88,7 +88,7 @@ def shape_in_place(label: str, item: Any) -> tuple[Shape, Any]:
         raise TypeError(f"{label}: got {type(item).__name__}, expected {wanted}")
     shape, place = item
     as_kind(f"{label}: shape", shape, Shape, "a shape such as Sphere(0.1)")
-    if not isinstance(place, tuple) or len(place) != 2 or np.ndim(place[0]) == 0:
+    if not isinstance(place, tuple) or len(place) != 2 or not isinstance(place[0], (np.ndarray, list, tuple)):
         place = np.eye(3), as_array(f"{label}: position", place, (3,))
     return shape, place
 

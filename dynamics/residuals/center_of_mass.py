@@ -7,6 +7,8 @@ As for a frame's position, an upper degree of freedom u turns all that a lower o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,9 +20,8 @@ from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
 from dynamics.residuals.target_gradient import VECTOR
-from dynamics.simd import align_stack, kernel, load, splat, store
+from dynamics.simd import align_stack, kernel, load, store
 from dynamics.spatial import load3
-from dynamics.validation import as_array
 
 
 @kernel
@@ -30,7 +31,7 @@ def _value(m, target, order, x, body, dof, r, J):
     place_bodies(m, x, body, dof)
     center_of_mass_kernel(m, order != VALUE, body, dof, r, J)
     for k in range(3):
-        store(r, k, load(r, k) - splat(r, target[k]))
+        store(r, k, load(r, k) - load(target, k))
 
 
 @kernel
@@ -48,7 +49,8 @@ class CenterOfMass(KernelResidual):
     Parameters
     ----------
     model : RigidBodyModel
-    target : (3,), m
+    target : (3,), m, or (N+1, 3) with one for each knot of a problem, or a function of time, t (s) to (3,), which a
+        problem evaluates at its knots
 
     Raises
     ------
@@ -57,11 +59,9 @@ class CenterOfMass(KernelResidual):
 
     nr, reads_dynamics = 3, True
     target_kind = VECTOR
-    kernels = residual_kernels(_value, None, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
+    kernels = residual_kernels(_value, None, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF}, target=3)
 
-    def __init__(self, model: RigidBodyModel, target: ArrayLike) -> None:
+    def __init__(self, model: RigidBodyModel, target: ArrayLike | Callable[[float], ArrayLike]) -> None:
         require_mass(model)
-        target = as_array("target", target, (3,)).copy()
         super().__init__(model, "centre of mass")
-        self._set(target=target)
-        self._finish(np.arange(model.nv), target=target.copy())
+        self._finish(np.arange(model.nv), targets=self._as_targets(target))

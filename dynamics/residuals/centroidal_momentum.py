@@ -22,6 +22,8 @@ Rotors, of which a model knows the armature, carry no momentum here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -70,7 +72,6 @@ from dynamics.spatial import (
     store6,
 )
 from dynamics.tangent import store_column6
-from dynamics.validation import as_array
 
 BY_VELOCITY, BY_POSITION = PSI2, RATE
 """Where a degree of freedom keeps g and d."""
@@ -121,7 +122,7 @@ def _value(m, target, order, x, body, dof, whole, r):
     store3(r, 0, p)
     store3(r, 3, add_cross(angular(momentum), p, c))
     for k in range(6):
-        store(r, k, load(r, k) - splat(r, target[k]))
+        store(r, k, load(r, k) - load(target, k))
 
 
 @helper
@@ -223,7 +224,8 @@ class CentroidalMomentum(KernelResidual):
     Parameters
     ----------
     model : RigidBodyModel
-    target : (6,), optional, zero unless given
+    target : (6,), optional, zero unless given; or (N+1, 6) with one for each knot of a problem, or a function of time,
+        t (s) to (6,), which a problem evaluates at its knots
 
     Raises
     ------
@@ -233,12 +235,11 @@ class CentroidalMomentum(KernelResidual):
     nr, reads_dynamics = 6, True
     target_kind = VECTOR
     kernels = residual_kernels(
-        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "pair": nv * PAIR, "whole": WHOLE}
-    )
+        _value, _jacobian, _hessian, 6, 2 * nv,
+        {"body": nb * BODY, "dof": nv * DOF, "pair": nv * PAIR, "whole": WHOLE}, target=6,
+    )  # fmt: skip
 
-    def __init__(self, model: RigidBodyModel, target: ArrayLike | None = None) -> None:
+    def __init__(self, model: RigidBodyModel, target: ArrayLike | Callable[[float], ArrayLike] | None = None) -> None:
         require_mass(model)
-        target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, "centroidal momentum")
-        self._set(target=target)
-        self._finish(np.arange(2 * model.nv), target=target.copy())
+        self._finish(np.arange(2 * model.nv), targets=self._as_targets(np.zeros(6) if target is None else target))

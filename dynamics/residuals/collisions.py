@@ -16,8 +16,7 @@ from dynamics.geometry.geometry import Geometry, shape_in_place
 from dynamics.geometry.shapes import Box, Shape
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.distance import Distance
-from dynamics.residuals.robot_residual import knots
-from dynamics.validation import as_flag, as_items, as_whole_number
+from dynamics.validation import as_array, as_flag, as_items, as_whole_number
 
 Obstacle = Geometry | tuple[Shape, Any]
 
@@ -86,9 +85,11 @@ class Collisions(Distance):
             raise ValueError("model: got no shapes that can meet, expected some of them, or obstacles")
         count = len(pairs) if closest is None else as_whole_number("closest", closest, 1)
         chosen = pairs
+        if along is not None:
+            along = as_array("along", along, (None, model.nq + model.nv))
         if count < len(pairs):
             xs = np.concatenate([neutral(model), np.zeros(model.nv)])[None] if along is None else along
-            least = _least(Distance(model, pairs, 0.0), knots("along", xs, model.nq + model.nv))
+            least = _least(Distance(model, pairs, 0.0), xs)
             chosen = tuple(pairs[i] for i in np.sort(np.argsort(least, kind="stable")[:count]))
         Distance.__init__(self, model, chosen, smoothing, margin)
         self._set(all_pairs=pairs, closest=closest)
@@ -102,6 +103,7 @@ class Collisions(Distance):
 
         Names of both and the smallest distance, m.
         """
+        xs = as_array("xs", xs, (None, self.model.nq + self.model.nv))
         rest = tuple(pair for pair in self.all_pairs if pair not in self.pairs)
         least = _least(Distance(self.model, rest, 0.0), xs) if rest else ()
         return tuple((a.name, b.name, float(d)) for (a, b), d in zip(rest, least, strict=True) if d < self.margin)

@@ -9,10 +9,11 @@ K over pairs with u's joint strictly above l's; inside one joint the columns are
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
+from dynamics.algorithms.frames import LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
@@ -21,10 +22,9 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import PLACEMENT
-from dynamics.simd import align_stack, helper, select_less, shared_kernel, store
-from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
+from dynamics.simd import align_stack, helper, load, select_less, shared_kernel, store
+from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, load9, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
-from dynamics.validation import as_placement
 
 
 @helper
@@ -51,20 +51,9 @@ def quaternion_of(R):
 
 
 @helper
-def reference_axes(data):
-    """Rotation of the reference, row-major, in data[FRAME:]."""
-    f = FRAME
-    return (
-        data[f], data[f + 1], data[f + 2], data[f + 3], data[f + 4], data[f + 5], data[f + 6], data[f + 7], data[f + 8],
-    )  # fmt: skip
-
-
-@helper
-def _relative_log(R, p, data):
-    """log6 of (R, p) as seen from the reference in data[FRAME:]: rotation, row-major, and origin."""
-    f = FRAME
-    d = (p[0] - data[f + 9], p[1] - data[f + 10], p[2] - data[f + 11])
-    B = reference_axes(data)
+def _relative_log(R, p, target):
+    """log6 of (R, p) as seen from the target: rotation, row-major, and origin."""
+    B, d = load9(target, 0), (p[0] - load(target, 9), p[1] - load(target, 10), p[2] - load(target, 11))
     return se3.log(rotate_back(B, d), quaternion_of(multiply(so3.transpose(B), R)))
 
 
@@ -91,12 +80,12 @@ def _placement_curvature(m, i, lam, P0, P1, J, H):
 
 
 @shared_kernel
-def _value(m, i, data, x, body, dof, r):
-    """data: the frame (FRAME), then the reference."""
+def _value(m, i, data, target, x, body, dof, r):
+    """data: the frame in its body."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, p = frame_pose(i, data, body)
-    store6(r, 0, _relative_log(R, p, data))
+    store6(r, 0, _relative_log(R, p, target))
 
 
 @shared_kernel
@@ -135,7 +124,8 @@ class FramePlacement(KernelResidual):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`
-    target : (R, p), rotation (3, 3) and origin (3,) in the world
+    target : (R, p), rotation (3, 3) and origin (3,) in the world, either or both of them (N+1, ...) with one for each
+        knot of a problem, or a function of time, t (s) to (R, p), which a problem evaluates at its knots
 
     Raises
     ------
@@ -145,15 +135,16 @@ class FramePlacement(KernelResidual):
     nr = 6
     target_kind = PLACEMENT
     kernels = residual_kernels(
-        _value, _jacobian, _hessian, 6, nv, {"body": nb * BODY, "dof": nv * DOF, "local": 6 * nv}
+        _value, _jacobian, _hessian, 6, nv, {"body": nb * BODY, "dof": nv * DOF, "local": 6 * nv}, target=12
     )
 
-    def __init__(self, model: RigidBodyModel, frame: str, target: tuple[ArrayLike, ArrayLike]) -> None:
+    def __init__(
+        self,
+        model: RigidBodyModel,
+        frame: str,
+        target: tuple[ArrayLike, ArrayLike] | Callable[[float], tuple[ArrayLike, ArrayLike]],
+    ) -> None:
         body, placement = frame_numbers(model, frame)
-        if target is None:
-            raise ValueError("target: got None, expected a pair (R, p) of shapes (3, 3) and (3,)")
-        R, p = as_placement("target", target)
         super().__init__(model, f"placement of {frame}")
-        R.flags.writeable = p.flags.writeable = False
-        self._set(frame=frame, target=(R, p))
-        self._finish(path_dofs(model, body), i=body, data=np.concatenate([placement, R.ravel(), p]))
+        self._set(frame=frame)
+        self._finish(path_dofs(model, body), targets=self._as_targets(target), i=body, data=placement)

@@ -9,7 +9,8 @@ K over pairs with u's joint strictly above l's.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import frame_numbers, frame_pose, last_dof
@@ -18,14 +19,13 @@ from dynamics.groups import so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.frame_placement import quaternion_of, reference_axes
+from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import ROTATION
 from dynamics.simd import align_stack, helper, kernel, store
-from dynamics.spatial import add_scaled3, dot3, load3, multiply, rotate, rotate_back, store3
+from dynamics.spatial import add_scaled3, dot3, load3, load9, multiply, rotate, rotate_back, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_placement
 
 
 @helper
@@ -50,12 +50,12 @@ def _rotation_curvature(m, i, lam, P, dof, H):
 
 
 @kernel
-def _value(m, i, data, x, body, dof, r):
-    """data: the frame (FRAME), then the reference's rotation."""
+def _value(m, i, data, target, x, body, dof, r):
+    """data: the frame in its body."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, _ = frame_pose(i, data, body)
-    store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(reference_axes(data)), R))))
+    store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(load9(target, 0)), R))))
 
 
 @kernel
@@ -93,7 +93,8 @@ class FrameRotation(KernelResidual):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`
-    target : (3, 3), a rotation
+    target : (3, 3), a rotation, or (N+1, 3, 3) with one for each knot of a problem, or a function of time, t (s) to
+        (3, 3), which a problem evaluates at its knots
 
     Raises
     ------
@@ -102,11 +103,10 @@ class FrameRotation(KernelResidual):
 
     nr = 3
     target_kind = ROTATION
-    kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
+    kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF}, target=9)
 
-    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:
+    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike | Callable[[float], ArrayLike]) -> None:
         body, placement = frame_numbers(model, frame)
-        R, _ = as_placement("target", (target, np.zeros(3)))
         super().__init__(model, f"rotation of {frame}")
-        self._set(frame=frame, target=R)
-        self._finish(path_dofs(model, body), i=body, data=np.concatenate([placement, R.ravel()]))
+        self._set(frame=frame)
+        self._finish(path_dofs(model, body), targets=self._as_targets(target), i=body, data=placement)

@@ -7,20 +7,20 @@ With J the world-aligned linear columns and w_u the angular part of a world colu
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
+from dynamics.algorithms.frames import frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import VECTOR
-from dynamics.simd import align_stack, helper, kernel, store
+from dynamics.simd import align_stack, helper, kernel, load, store
 from dynamics.spatial import add_cross, cross, dot3, load3, load6, store3
 from dynamics.tangent import load_column3, store_column3
-from dynamics.validation import as_array
 
 
 @helper
@@ -39,12 +39,12 @@ def position_curvature(m, x, n, J, dof, H):
 
 
 @kernel
-def _value(m, i, data, x, body, dof, r):
-    """data: the frame (FRAME), then the target."""
+def _value(m, i, data, target, x, body, dof, r):
+    """data: the frame in its body."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     _, p = frame_pose(i, data, body)
-    store3(r, 0, (p[0] - data[FRAME], p[1] - data[FRAME + 1], p[2] - data[FRAME + 2]))
+    store3(r, 0, (p[0] - load(target, 0), p[1] - load(target, 1), p[2] - load(target, 2)))
 
 
 @kernel
@@ -76,7 +76,8 @@ class FrameTranslation(KernelResidual):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`
-    target : (3,), m
+    target : (3,), m, or (N+1, 3) with one for each knot of a problem, or a function of time, t (s) to (3,), which a
+        problem evaluates at its knots
 
     Raises
     ------
@@ -92,11 +93,10 @@ class FrameTranslation(KernelResidual):
 
     nr = 3
     target_kind = VECTOR
-    kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
+    kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF}, target=3)
 
-    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:
+    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike | Callable[[float], ArrayLike]) -> None:
         body, placement = frame_numbers(model, frame)
-        target = as_array("target", target, (3,)).copy()
         super().__init__(model, f"translation of {frame}")
-        self._set(frame=frame, target=target)
-        self._finish(path_dofs(model, body), i=body, data=np.concatenate([placement, target]))
+        self._set(frame=frame)
+        self._finish(path_dofs(model, body), targets=self._as_targets(target), i=body, data=placement)

@@ -19,11 +19,12 @@ Inside one joint q counts as the upper one, and c does not apply.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import (
-    FRAME,
     LOCAL,
     LOCAL_WORLD_ALIGNED,
     components,
@@ -42,10 +43,9 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import VECTOR
-from dynamics.simd import align_stack, helper, kernel, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import add_cross, add_dot6, angular, cross, cross_motion, dot6, join, load3, load6, scale6, store6
 from dynamics.tangent import load_column6, store_column6
-from dynamics.validation import as_array
 
 UPPER = 18
 """Numbers per degree of freedom: a, b, c."""
@@ -127,25 +127,22 @@ def velocity_curvature(m, i, upper, J, H):
 
 
 @kernel
-def _value(m, i, data, reference, x, body, dof, r):
-    """data: the frame (FRAME), then the target."""
+def _value(m, i, data, target, reference, x, body, dof, r):
+    """data: the frame in its body."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, p = frame_pose(i, data, body)
     v = x[x.shape[0] - m.dof_body.size :]
     for k, c in enumerate(components(reference, R, p, path_velocity(m, i, v, dof))):
-        store(r, k, c - data[FRAME + k])
+        store(r, k, c - load(target, k))
 
 
 @kernel
-def _jacobian(m, i, data, reference, x, r, body, dof, J):
+def _jacobian(m, i, data, target, reference, x, r, body, dof, J):
     align_stack(body)
     R, p = frame_pose(i, data, body)
-    v, d, f = x[x.shape[0] - m.dof_body.size :], load6(r, 0), FRAME
-    velocity = (
-        d[0] + data[f], d[1] + data[f + 1], d[2] + data[f + 2],
-        d[3] + data[f + 3], d[4] + data[f + 4], d[5] + data[f + 5],
-    )  # fmt: skip
+    v, d, w = x[x.shape[0] - m.dof_body.size :], load6(r, 0), load6(target, 0)
+    velocity = (d[0] + w[0], d[1] + w[1], d[2] + w[2], d[3] + w[3], d[4] + w[4], d[5] + w[5])
     store_psi(m, i, v, dof)
     velocity_first_order(m, i, reference, R, p, velocity, dof, J)
 
@@ -165,7 +162,8 @@ class FrameVelocity(KernelResidual):
     ----------
     model : RigidBodyModel
     frame : one of `model.frame_names`
-    target : (6,), optional, zero unless given; in the same reference
+    target : (6,), optional, zero unless given; in the same reference.  Or (N+1, 6) with one for each knot of a problem,
+        or a function of time, t (s) to (6,), which a problem evaluates at its knots
     reference : "local_world_aligned" (velocity of the frame's origin and angular velocity, world axes) or "local" (the
         same in the frame's own axes)
 
@@ -178,16 +176,21 @@ class FrameVelocity(KernelResidual):
     nr = 6
     target_kind = VECTOR
     kernels = residual_kernels(
-        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER}
+        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER},
+        target=6,
     )
 
     def __init__(
-        self, model: RigidBodyModel, frame: str, target: ArrayLike | None = None, reference: str = "local_world_aligned"
+        self,
+        model: RigidBodyModel,
+        frame: str,
+        target: ArrayLike | Callable[[float], ArrayLike] | None = None,
+        reference: str = "local_world_aligned",
     ) -> None:
         body, placement = frame_numbers(model, frame)
         code = reference_code(reference, ("local_world_aligned", "local"))
-        target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, f"velocity of {frame}")
-        self._set(frame=frame, target=target, reference=reference)
-        path, data = path_dofs(model, body), np.concatenate([placement, target])
-        self._finish(np.concatenate([path, model.nv + path]), i=body, data=data, reference=code)
+        self._set(frame=frame, reference=reference)
+        path, target = path_dofs(model, body), np.zeros(6) if target is None else target
+        path, targets = np.concatenate([path, model.nv + path]), self._as_targets(target)
+        self._finish(path, targets=targets, i=body, data=placement, reference=code)

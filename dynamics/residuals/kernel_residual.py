@@ -10,6 +10,7 @@ names that are declared, and whatever else the residual knows of itself, which g
 
     x (nx)      u (nu), zero at knots without controls      r (rows)      mu (rows)      J (rows columns)
     H (columns columns), symmetric and zero but for the rows and columns that the residual names
+    target (as many numbers as are declared), that of each lane's own knot; a single one is gathered once
 
 The Jacobian is asked for after the value, the Hessian after the Jacobian, with what these have left in the scratch.  A
 parameter `order` tells what will be asked for, VALUE or else.
@@ -17,6 +18,7 @@ parameter `order` tells what will be asked for, VALUE or else.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
@@ -26,6 +28,7 @@ import numpy as np
 
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals import squares
+from dynamics.residuals.moving_target import Targets, as_targets, targets_at
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
@@ -48,7 +51,7 @@ RESIDUALS: list[ResidualKernels] = []
 _DRIVE = """
 @driver
 def drive(
-    first, last, work, block, {data}path, weights, start, stop, order, xs, {us}values, rx, {target}
+    first, last, work, block, {data}path, weights, start, stop, order, xs, {us}{targets}values, rx, {blocks}
 ):
 {carve}
     row, free = carve(free, weights.shape[1])
@@ -86,6 +89,11 @@ _CONTROLS = """\
             add_control_gauss_newton(B, skip, J, mu, gauss_newton_weight, t, controlled, row, lu, lux, luu)"""
 
 
+_TARGET = """\
+        if chunk == first or targets.shape[0] > 1:
+            gather(targets, t, target)"""
+
+
 @kernel
 def gather_controls(us, first, u):
     """Controls of the knots from `first` on, zero at those that have none."""
@@ -100,6 +108,7 @@ def gather_controls(us, first, u):
 
 _OWN_NAMES = {
     "m", "first", "chunk", "t", "count", "order", "path", "row", "rx", "lx", "lu", "lxx", "lux", "luu", "Hxx", "xs",
+    "targets",
 }  # fmt: skip
 """What the driver calls by names of its own."""
 
@@ -117,11 +126,14 @@ class ResidualKernels:
         scratch: dict[str, Size | int],
         nu: Size | None,
         model: Any,
+        target: int | str,
     ) -> None:
         self.kernels, self.model, self.controlled = kernels, model, nu is not None
+        self.target_size, self.targeted = target, target != 0
         self.sizes = {
             "x": "xs.shape[1]", **({"u": nu} if self.controlled else {}), "r": rows, "mu": rows,
-            "gauss_newton_weight": rows, "J": rows * columns, "H": columns * columns, **scratch,
+            "gauss_newton_weight": rows, "J": rows * columns, "H": columns * columns,
+            **({"target": target} if target else {}), **scratch,
         }  # fmt: skip
         self.rows, self.columns = rows, columns
         named = [name for k in kernels.values() if k is not None for name in parameters_of(k)]
@@ -149,14 +161,17 @@ class ResidualKernels:
             functions.append(scatter_block)
             calls["scatter"] = f"scatter_block(J, {self.rows}, {self.columns}, t, rx, 0, 0)"
             calls["products"] = f"scatter_block(H, {self.columns}, {self.columns}, t, Hxx, 0, 0)"
+        gathered = ["        gather_controls(us, t, u)"] * self.controlled
+        gathered += [_TARGET] * self.targeted
         given = [f"    m = by_reference({import_of(self.model)[1]}(block))"]
         given += [f"    {name} = by_reference({name})" for name in self.data]
         drive = _DRIVE.format(
             carve="\n".join([*given, *origins, "    free = work", *carved]),
             data=data,
             us="us, " if self.controlled else "",
-            target="lx, lu, lxx, lux, luu, Hxx" if self.controlled else "lx, lxx, Hxx",
-            gather="        gather_controls(us, t, u)" if self.controlled else "",
+            targets="targets, " if self.targeted else "",
+            blocks="lx, lu, lxx, lux, luu, Hxx" if self.controlled else "lx, lxx, Hxx",
+            gather="\n".join(gathered),
             controls=_CONTROLS if self.controlled else "",
             **calls,
         )
@@ -175,9 +190,10 @@ class ResidualKernels:
     def run(
         self, numbers: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
     ) -> float:
-        """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us."""
-        (xs, us), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
-        given = (xs, us, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, r, rx, lx, lxx)
+        """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us, and
+        the targets of the knots if there are some."""
+        (xs, us, *targets), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
+        given = (xs, us, *targets, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, *targets, r, rx, lx, lxx)
         return run(self.module.drive, span[2] - span[1], numbers, *robot, *span, *given, Hxx)
 
 
@@ -199,6 +215,7 @@ def residual_kernels(
     gauss_newton: Any = squares.add_gauss_newton,
     curvature: Any = squares.add_curvature,
     model: Any = kernel_model,
+    target: int | str = 0,
 ) -> ResidualKernels:
     """The kernels of a residual.
 
@@ -211,40 +228,104 @@ def residual_kernels(
     scatter, gauss_newton, curvature : for a J and H of another layout, what takes J to rx from knot t on, and adds its
         products to lx and lxx and H to Hxx at `count` knots from t on, as `dynamics.residuals.squares` does
     model : what makes m of the robot's block
+    target : how many numbers the target of a knot has, of residuals with one, which may differ from knot to knot
     """
     kernels = {
         "value": value, "jacobian": jacobian, "hessian": hessian, "scatter": scatter, "gauss_newton": gauss_newton,
         "curvature": curvature,
     }  # fmt: skip
-    return ResidualKernels(kernels, rows, columns, dict(scratch), nu, model)
+    return ResidualKernels(kernels, rows, columns, dict(scratch), nu, model, target)
 
 
 class KernelResidual(RobotResidual):
     """Base of residuals of three kernels, which a class has in `kernels`.
 
-    Its constructor ends with `_finish`: which rows and columns of H are not zero, and what the kernels take."""
+    Its constructor ends with `_finish`: which rows and columns of H are not zero, what the kernels take, and the target
+    where they have one: one for all knots, one for each knot of a problem, or a function of time
+    (`dynamics.residuals.moving_target`)."""
 
     kernels: ClassVar[ResidualKernels]
     _data: tuple
     _robot: tuple
     _numbers: dict[int, int]
+    _targets: np.ndarray | None = None
+    """Numbers of the targets, (1, n) or (N+1, n) with those of each knot; None without, and of a function of time."""
+    _knots: np.ndarray | None = None
+    """The knots (K,) whose targets count, None for all of them one by one."""
+    _here: np.ndarray | None = None
+    """Rows of `_targets` for the points of an evaluation, (1, n) for any number of points, or (K, n)."""
 
-    def _finish(self, path: np.ndarray, block: Any = None, **data: Any) -> None:
+    def _finish(self, path: np.ndarray, block: Any = None, targets: Targets | None = None, **data: Any) -> None:
         if set(data) != set(self.kernels.data):
             raise TypeError(f"data: got {', '.join(data)}, expected {', '.join(self.kernels.data)}")
         ordered = tuple(data[name] for name in self.kernels.data)
         block = self.model.block if block is None else block
         self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
+        if targets is not None:
+            self._set_target(*targets)
+
+    def _set_target(self, target: Any, rows: np.ndarray | None, at: np.ndarray | None = None) -> None:
+        moving = rows is not None and len(rows) > 1
+        here = rows if rows is None or at is None or not moving else rows[at]
+        self._set(_targets=rows, _knots=at if moving else None, _here=here)
+        if self.target_kind:
+            self._set(target=target)
 
     def adjusted(self, **values: Any) -> Self:
         """See `RobotResidual`; scratch stays as large."""
+        if self.kernels.targeted and set(values) == {"target"}:
+            new = copy.copy(self)
+            new._set_target(*self._as_targets(values["target"]), self._knots)
+            return new
         new = super().adjusted(**values)
         new._numbers.update(self._numbers)
         return new
+
+    def _as_targets(self, target: Any) -> Targets:
+        return as_targets(self.target_kind, target, int(self.kernels.target_size))
+
+    def at_times(self, times: np.ndarray) -> Self:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        target, new = self.__dict__.get("target"), self
+        if callable(target):
+            new = copy.copy(self)
+            new._set_target(*targets_at(self.target_kind, target, int(self.kernels.target_size), times), self._knots)
+        if new._here is not None and len(new._here) not in (1, len(times)):
+            raise ValueError(f"target: {self.name!r} has {len(new._here)} of them, expected {len(times)}, one per knot")
+        return new
+
+    def at_knots(self, knots: np.ndarray) -> Self:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        if self._targets is None or len(self._targets) == 1:
+            return self
+        new = copy.copy(self)
+        at = knots if self._knots is None else self._knots[knots]
+        new._set_target(self.__dict__.get("target"), self._targets, at)
+        return new
+
+    def _summed(self, gradients: np.ndarray) -> np.ndarray:
+        if self._targets is None or len(self._targets) == 1:
+            return gradients.sum(axis=0)
+        if self._knots is None:
+            return gradients.copy()
+        total = np.zeros((len(self._targets), gradients.shape[1]))
+        np.add.at(total, np.broadcast_to(self._knots, len(gradients)), gradients)
+        return total
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
         numbers = self._numbers.get(weights.shape[1])
         if numbers is None:
             numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self.model, self._data, xs, weights)
-        span = weights, start, stop, order
-        return self.kernels.run(numbers, self._robot, span, (xs, us), rows, target, curvature[2])
+        span, points = (weights, start, stop, order), (xs, us)
+        if self.kernels.targeted:
+            points = xs, us, self._rows_for(len(xs))
+        return self.kernels.run(numbers, self._robot, span, points, rows, target, curvature[2])
+
+    def _rows_for(self, points: int) -> np.ndarray:
+        """The targets of so many points; raises ValueError where they are those of other knots."""
+        if self._here is None:
+            what = "is a function of time, which a trajopt.Problem evaluates, expected the residual that it makes of it"
+            raise ValueError(f"target: that of {self.name!r} {what}")
+        if len(self._here) not in (1, points):
+            raise ValueError(f"target: {self.name!r} has {len(self._here)} of them, one per knot, got {points} points")
+        return self._here

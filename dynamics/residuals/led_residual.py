@@ -58,6 +58,20 @@ class LedResidual(RobotResidual):
         seen = getattr(self._inner, "scenery", None)
         return () if seen is None else seen(self.model.mimic_map.full_x(knots("xs", x[None], self.nx))[0])
 
+    def at_times(self, times: np.ndarray) -> Self:
+        """See `RobotResidual`."""
+        return self._with(self._inner.at_times(times))
+
+    def at_knots(self, knots: np.ndarray) -> Self:
+        """See `RobotResidual`."""
+        return self._with(self._inner.at_knots(knots))
+
+    def _with(self, inner: RobotResidual) -> Self:
+        return self if inner is self._inner else type(self)(inner, self.model, self._made_for)
+
+    def _summed(self, gradients: np.ndarray) -> np.ndarray:
+        return self._inner._summed(gradients)
+
     def __getattr__(self, name: str) -> Any:
         inner = self.__dict__.get("_inner")
         if name not in getattr(type(inner), "of_states", ()):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.target_gradient import VECTOR, target_gradient
+from dynamics.residuals.target_gradient import VECTOR, target_gradients
 from dynamics.simd import LANES, helper, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_floats
@@ -161,19 +161,32 @@ class RobotResidual:
 
         Parameters: name, "target"; at, xs (K, nx), us (K, nu) or None, dx (K, ndx), du (K, nu); value, slope (K, nr).
         Returns: along the target's tangent: an array of its shape, or of a rotation R exp(d) (3,), of a pose
-        [linear; angular] (6,), in its own axes; None where a class does not say what its target is.
+        [linear; angular] (6,), in its own axes, (N+1, .) with one for each knot; None where a class does not say what
+        its target is.
         """
         kind = self._kind_of_target()
         if not kind or name != "target":
             return None
         if kind == VECTOR:
-            return target_gradient(kind, value, slope, value, slope).reshape(np.shape(self.__dict__["target"]))
+            return self._summed(-value).reshape(np.shape(self.__dict__["target"]))
         xs, us, dx, du = at
         r, rx, ru = self.evaluate_with_jacobians(xs, us)
         dr = np.einsum("tij,tj->ti", rx, dx)
         if ru is not None and du is not None:
             dr += np.einsum("tij,tj->ti", ru, du)
-        return target_gradient(kind, r, dr, value, slope)
+        return self._summed(target_gradients(r, dr, value, slope))
+
+    def _summed(self, gradients: np.ndarray) -> np.ndarray:
+        """Derivatives (K, n) by the targets of points as those by the target, (n,), or by targets (N+1, n) of knots."""
+        return gradients.sum(axis=0)
+
+    def at_times(self, times: np.ndarray) -> Self:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`: the residual itself, where all knots are alike."""
+        return self
+
+    def at_knots(self, knots: np.ndarray) -> Self:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`: the residual itself, where all knots are alike."""
+        return self
 
     def _kind_of_target(self) -> str:
         """That of this class, not of one that it derives from with other methods."""

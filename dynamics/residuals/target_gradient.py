@@ -34,15 +34,13 @@ _C = _series()
 _DC = _C[1:] * np.arange(1, len(_C))
 
 
-def target_gradient(kind: str, r: np.ndarray, dr: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """d/d(target) sum_t value_t'r_t + slope_t'dr_t of residuals r that change along dr; all (K, nr), the sum (nr,)."""
-    if kind == VECTOR:
-        return -value.sum(axis=0)
+def target_gradients(r: np.ndarray, dr: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """d/d(target) value_t'r_t + slope_t'dr_t (K, nr) of rotations or poses r that change along dr; all (K, nr)."""
     total, size = _transposed(r, value), float(np.abs(dr).max(initial=0.0))
     if size > 0.0:
         h = STEP / size
         total = total + sum(weight / h * _transposed(r + multiple * h * dr, slope) for multiple, weight in FOURTH_ORDER)
-    return -total.sum(axis=0)
+    return -total
 
 
 def _transposed(r: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def _file(name: str, text: str) -> str:
         folder = root / "written" / hashlib.sha256(text.encode()).hexdigest()[:16]
         path = folder / f"{name.rpartition('.')[2]}.py"
         with suppress(OSError):
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            if not path.is_file() or path.read_bytes() != text.encode():
                 _write(path, text)
             return str(path)
     place = f"<written {name}>"
@@ -55,5 +55,5 @@ def _write(path: Path, text: str) -> None:
     """At once, for processes that read at the same time."""
     make_folder(path.parent)
     new = path.with_name(f"{path.name}.{uuid4().hex}")
-    new.write_text(text, encoding="utf-8")
+    new.write_bytes(text.encode())
     os.replace(new, path)

@@ -22,7 +22,7 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, PRODUCTS, Rows
 from dynamics.residuals.squares import add_entry, add_row
-from dynamics.simd import LANES, fma, gather, kernel, load, splat, store
+from dynamics.simd import LANES, fma, kernel, load, splat, store
 from dynamics.simd.sizes import Size
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
@@ -60,11 +60,9 @@ _drive_difference = knot_driver(_difference_kernel, inputs="x_ref x", scratch={}
 
 # ------------------------------------------------------------------------------------------------ as a residual
 @kernel
-def _value(m, first, chunk, t, x_ref, reference, x, r):
-    """x_ref (1 or K, nx); a single one is gathered once."""
-    if chunk == first or x_ref.shape[0] > 1:
-        gather(x_ref, t, reference)
-    _difference_kernel(m, reference, x, r)
+def _value(m, target, x, r):
+    """target (nx): x_ref."""
+    _difference_kernel(m, target, x, r)
 
 
 @kernel
@@ -141,7 +139,7 @@ class StateDifference(KernelResidual):
     _key: tuple[RigidBodyModel, bytes]
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 2 * nv, nv,
-        {"reference": Size("nx", "x_ref.shape[1]"), "maps": nb * TANGENT_SLOTS},
+        {"maps": nb * TANGENT_SLOTS}, target="xs.shape[1]",
         scatter=_scatter, gauss_newton=_add_gauss_newton, curvature=_add_curvature,
     )  # fmt: skip
 
@@ -153,7 +151,7 @@ class StateDifference(KernelResidual):
         super().__init__(model, "difference of states")
         x_ref = np.array(x_ref, dtype=np.float64).reshape(-1, self.nx)
         self._set(nr=2 * model.nv, _key=(model, x_ref.tobytes()))
-        self._finish(_EVERY_JOINT, block=model.joint_space.block, x_ref=x_ref)
+        self._finish(_EVERY_JOINT, block=model.joint_space.block, targets=(None, x_ref))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StateDifference) and self._key == other._key
@@ -232,7 +230,7 @@ def difference_expansion(
         if len(weights) != K:
             raise ValueError(f"mu has {len(weights)} rows and xs has {K}; expected as many")
         order, H = JACOBIAN | HESSIAN | PRODUCTS, np.zeros(J.shape)
-    kernels, robot = StateDifference.kernels, (model.joint_space.block, x_ref, _EVERY_JOINT)
-    numbers, span = kernels.numbers(model, (x_ref,), xs, weights), (weights, 0, K, order)
-    kernels.run(numbers, robot, span, (xs, NO_ROWS), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
+    kernels, robot = StateDifference.kernels, (model.joint_space.block, _EVERY_JOINT)
+    numbers, span = kernels.numbers(model, (), xs, weights), (weights, 0, K, order)
+    kernels.run(numbers, robot, span, (xs, NO_ROWS, x_ref), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H

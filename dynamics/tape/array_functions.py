@@ -1,7 +1,9 @@
-"""Functions of numpy that do something else with symbols than with floats: new arrays, limits, small matrices."""
+"""Functions of numpy that do something else with symbols than with floats: new arrays, limits, selections, small
+matrices."""
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.tape.graph import Untraceable
-from dynamics.tape.symbol import Symbol
+from dynamics.tape.symbol import Symbol, SymbolArray, condition_of
 
 LARGEST_MATRIX = 3
 """That is inverted; larger ones would need pivots, which depend on numbers."""
@@ -24,7 +26,9 @@ def _holding_symbols(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
         if dtype is not None:
             return make(*args, dtype=dtype, **options)
         array = make(*args, **options)
-        return array.astype(object) if np.issubdtype(array.dtype, np.inexact) else array
+        if np.issubdtype(array.dtype, np.inexact):
+            array = array.astype(object)
+        return array.view(SymbolArray) if array.dtype == object else array
 
     return made
 
@@ -42,6 +46,43 @@ def _elementwise(name: str) -> Callable[..., Any]:
 
 _MAXIMUM, _MINIMUM = _elementwise("maximum"), _elementwise("minimum")
 _SIGN = np.frompyfunc(lambda a: a.sign() if isinstance(a, Symbol) else np.sign(a), 1, 1)
+
+
+_HEAVISIDE = np.frompyfunc(lambda a, b: a.heaviside(b) if isinstance(a, Symbol) else np.heaviside(a, b), 2, 1)
+_SELECT = np.frompyfunc(lambda c, a, b: c.select(a, b) if isinstance(c, Symbol) else (a if c else b), 3, 1)
+
+
+def _holds(*values: Any) -> bool:
+    """Whether there are symbols, or arrays that may hold some, among the values."""
+    return any(isinstance(x, Symbol) or np.asarray(x).dtype == object for x in values)
+
+
+def _where(condition, *sides):
+    return _SELECT(condition, *sides) if _holds(condition, *sides) and sides else np.where(condition, *sides)
+
+
+def _select(conditions, choices, default=0.0):
+    result = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = _where(condition, choice, result)
+    return result
+
+
+def _logical(name: str, join: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function of truth values, which of symbols are conditions."""
+    plain = getattr(np, name)
+
+    def one(*args):
+        return join(*(condition_of(x) if isinstance(x, Symbol) else bool(x) for x in args))
+
+    each = np.frompyfunc(one, count, 1)
+    return lambda *args: each(*args) if _holds(*args) else plain(*args)
+
+
+def ieee_remainder(x: Any, y: Any) -> Any:
+    """`math.remainder`: x less the nearest multiple of y."""
+    n = x / y
+    return x - y * (n.rint() if isinstance(n, Symbol) else round(n)) if _holds(x, y) else math.remainder(x, y)
 
 
 def _clip(x, lower, upper):
@@ -116,7 +157,15 @@ NUMPY = {
         "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "array", "asarray",
         "ascontiguousarray", "eye", "identity",
     )
-} | {"maximum": _MAXIMUM, "minimum": _MINIMUM, "sign": _SIGN, "clip": _clip, "float64": as_float}  # fmt: skip
+} | {
+    "where": _where, "select": _select,
+    "logical_and": _logical("logical_and", lambda a, b: a & b, 2),
+    "logical_or": _logical("logical_or", lambda a, b: a | b, 2),
+    "logical_xor": _logical("logical_xor", lambda a, b: a ^ b, 2),
+    "logical_not": _logical("logical_not", lambda a: ~a if isinstance(a, Symbol) else not a, 1),
+    "maximum": _MAXIMUM, "minimum": _MINIMUM, "sign": _SIGN, "heaviside": _HEAVISIDE, "clip": _clip,
+    "float64": as_float,
+}  # fmt: skip
 LINALG: Any = types.SimpleNamespace(
     norm=np.linalg.norm, det=lambda A: _det(np.asarray(A, dtype=object)), inv=_inv, solve=_solve
 )

@@ -4,6 +4,11 @@ Jacobians by the chain rule forwards, where every node carries its derivatives b
 or backwards, one output at a time, where there are few.  The Hessian of a scalar is the Jacobian, forwards, of its
 gradient, backwards [Griewank & Walther 2008, chapter 5]; zeros vanish on the way.
 
+Where a variable equals the number that it is clipped to, the derivative of the larger or the smaller of them is that
+of the variable: a control that a box holds at its limit is not held by a clip to the same limit, too, and can move
+inwards.  Of two variables that are equal each counts one half.  What is selected by a condition is differentiated on
+the side that the condition selects, and forwards: what the other side is there, perhaps not a number, does not matter.
+
 The root of a sum of squares, and its other powers, have a tip where the sum is zero, as the speed of what is at rest:
 there their derivatives are taken as zero, which leaves drag |v| v, smooth at rest, the derivatives that it has.
 """
@@ -14,6 +19,22 @@ import numpy as np
 
 from dynamics.tape.graph import Graph
 from dynamics.tape.symbol import Symbol, indices_of, wrapped
+
+TIE = 1e-12
+"""Difference between a variable and a number, relative to the number, within which they count as equal: limits are
+rounded where their units are converted."""
+
+
+def _larger(a: Symbol, b: Symbol) -> Symbol:
+    """One where a > b, zero where a < b: the derivative of max(a, b) by a and of min(a, b) by b.  Where they are equal
+    it is one half, but one if either is a number."""
+    c, d = (x.graph.values.get(x.index) for x in (a, b))
+    if d is not None:
+        return 1.0 - a.less(d - TIE * abs(d))
+    if c is not None:
+        return 1.0 - a.like(c + TIE * abs(c)).less(b)
+    return 0.5 + 0.5 * (b.less(a) - a.less(b))
+
 
 PARTIALS = {
     "add": lambda f, a, b: (1.0, 1.0),
@@ -41,8 +62,9 @@ PARTIALS = {
     "expm1": lambda f, a: (f + 1.0,),
     "log1p": lambda f, a: (1.0 / (1.0 + a),),
     "absolute": lambda f, a: (a.sign(),),
-    "maximum": lambda f, a, b: (1.0 - a.less(b), a.less(b)),
-    "minimum": lambda f, a, b: (a.less(b), 1.0 - a.less(b)),
+    "mod": lambda f, a, b: (1.0, (f - a) / b),
+    "maximum": lambda f, a, b: (_larger(a, b), _larger(b, a)),
+    "minimum": lambda f, a, b: (_larger(b, a), _larger(a, b)),
 }
 """Partial derivatives of f by a and b, where they are not zero throughout."""
 
@@ -97,6 +119,9 @@ def forward(graph: Graph, outputs: list[int], leaves: list[int]) -> np.ndarray:
     for i in graph.needed(outputs):
         if i in slopes:
             continue
+        if graph.operations[i] == "select":
+            slopes[i] = _selected(graph, i, slopes)
+            continue
         slope: dict[int, Symbol] = {}
         moving = any(slopes.get(j) for j in graph.arguments[i])
         for j, d in _partials(graph, i) if moving else ():
@@ -110,14 +135,29 @@ def forward(graph: Graph, outputs: list[int], leaves: list[int]) -> np.ndarray:
     return J
 
 
+def _selected(graph: Graph, i: int, slopes: dict[int, dict[int, Symbol]]) -> dict[int, Symbol]:
+    """Derivatives of a selection, by the leaves on which either side depends."""
+    condition, *sides = graph.arguments[i]
+    one, other = (slopes[j] for j in sides)
+    return {k: Symbol(graph, condition).select(one.get(k, 0.0), other.get(k, 0.0)) for k in {**one, **other}}
+
+
 def backward(graph: Graph, seeds: list[tuple[int, Symbol]], leaves: list[int]) -> np.ndarray:
     """Gradient (n,) of sum_i w_i y_i by the leaves, for pairs (y_i, w_i)."""
     slopes: dict[int, Symbol] = {}
     for i, w in seeds:
         slopes[i] = slopes[i] + w if i in slopes else w
     moving = _depending(graph, [i for i, _ in seeds], leaves)
+    selections = [i for i in sorted(moving) if graph.operations[i] == "select"]
+    forwards = dict(zip(selections, forward(graph, selections, leaves), strict=True))
     for i in reversed(graph.needed(slopes)):
         if i not in slopes or i in leaves:
+            continue
+        if i in forwards:
+            for leaf, d in zip(leaves, forwards[i], strict=True):
+                if isinstance(d, Symbol):
+                    x = _times(d, slopes[i])
+                    slopes[leaf] = slopes[leaf] + x if leaf in slopes else x
             continue
         for j, d in _partials(graph, i):
             if j in moving:

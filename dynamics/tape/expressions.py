@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Hashable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,30 @@ import numpy as np
 from dynamics.tape import interpreter
 from dynamics.tape.calculus import hessian, jacobian
 from dynamics.tape.graph import Graph, Untraceable
-from dynamics.tape.program import Program, assemble
-from dynamics.tape.symbol import indices_of, symbols, wrapped
+from dynamics.tape.program import LONGEST, Program, assemble
+from dynamics.tape.symbol import indices_of, numbered, symbols
 
 _lock = threading.RLock()
 """Programs are written when they are first needed, by one thread at a time."""
+
+KEPT = 64
+"""Functions whose programs are remembered, of all that were traced in this process."""
+
+NODES = 3 * LONGEST
+"""Of the graph, which an expression may take: the program of one that takes more is too long, as experience says."""
+
+
+@lru_cache(KEPT)
+def programs_of(key: Hashable) -> dict[int, tuple[Program, tuple[int, ...]] | Untraceable]:
+    """The programs that were written for a key so far, and why others were not; `Tapes` adds to them."""
+    return {}
 
 
 class Expressions:
     """y (m,) of the leaves x (n,) and u (nu,), with multipliers mu (m,); z = [x; u].
 
-    It is a source of derivatives to integrators as others are, but for one point of symbols, (1, n) and (1, nu).
+    It is a source of derivatives to integrators as others are, but for one point of symbols, (1, n) and (1, nu), of
+    this graph or of another.
     """
 
     def __init__(self, nx: int, nu: int, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
@@ -31,6 +44,7 @@ class Expressions:
         self.y = function(self.x, self.u)
         self.mu = symbols(self.graph, len(self.y))
         self._leaves = indices_of(self.graph, np.concatenate([self.x, self.u, self.mu]))
+        self.content = nx, nu, self.graph.content(indices_of(self.graph, self.y))
 
     @cached_property
     def J(self) -> np.ndarray:
@@ -40,15 +54,16 @@ class Expressions:
     @cached_property
     def H(self) -> np.ndarray:
         """Hessian (nz, nz) of mu'y."""
+        _ = self.J  # always made before: how nodes are numbered shows in the last bits
         return hessian(self.y, self.mu, np.concatenate([self.x, self.u]))
 
     def _at(self, expression, *arguments):
         """The expression with other symbols in place of the leaves; first axis of one."""
-        values = indices_of(self.graph, np.concatenate([a[0] for a in arguments]))
-        found = self.graph.substitute(
-            indices_of(self.graph, expression), dict(zip(self._leaves, values, strict=False))
-        )
-        return wrapped(self.graph, found).reshape(1, *expression.shape)
+        into = arguments[0][0, 0].graph
+        values = indices_of(into, np.concatenate([a[0] for a in arguments]))
+        roots = indices_of(self.graph, expression)
+        found = self.graph.substitute(roots, dict(zip(self._leaves, values, strict=False)), into)
+        return numbered(into, found).reshape(1, *expression.shape)
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """y (1, m)."""
@@ -74,7 +89,10 @@ class Tapes:
     ----------
     expressions : what the others are made of
     y, J, H : () -> expressions of shape (1, m), (1, m, nz), (1, nz, nz), called when first needed
+    key : what decides all of that, as the content of what was traced: programs of one key are written once in a
+        process; None: those of these tapes alone
     fuse : whether products may be fused with sums
+    nodes : which each of the expressions may add to the graph; those that take more have no program
     """
 
     def __init__(
@@ -83,34 +101,51 @@ class Tapes:
         y: Callable[[], np.ndarray],
         J: Callable[[], np.ndarray],
         H: Callable[[], np.ndarray],
+        key: Hashable = None,
         fuse: bool = True,
+        nodes: int = NODES,
     ) -> None:
-        self._expressions, self._make, self._fuse = expressions, (y, J, H), fuse
-        self._programs: dict[int, tuple[Program, tuple[int, ...]] | Untraceable] = {}
+        self._expressions, self._make, self._fuse, self._nodes = expressions, (y, J, H), fuse, nodes
+        self._made: dict[int, np.ndarray | Untraceable] = {}
+        self._programs = {} if key is None else programs_of(key)
 
     def program(self, which: int) -> tuple[Program, tuple[int, ...]]:
         """That of y, J or H, and the shape of what it computes; `Untraceable` if it is too long."""
         self._write(which)
         program = self._programs[which]
         if isinstance(program, Untraceable):
-            raise program
+            raise Untraceable(str(program))
         return program
 
     def _write(self, last):
-        """Programs up to that one, always in the same order: how nodes are numbered shows in the last bits."""
+        """Programs up to that one.  Expressions are made in the same order, also those whose programs are remembered:
+        how nodes are numbered shows in the last bits."""
         if last in self._programs:
             return
         with _lock:
             for which in range(last + 1):
+                if which not in self._made:
+                    self._made[which] = self._expression(which)
                 if which not in self._programs:
-                    self._programs[which] = self._written(which)
+                    self._programs[which] = self._written(self._made[which])
 
-    def _written(self, which):
+    def _expression(self, which):
+        before = self._made.get(which - 1)
+        if isinstance(before, Untraceable):  # longer still
+            return before
         try:
-            expression = self._make[which]()[0]
+            with self._expressions.graph.growing_by(self._nodes):
+                return self._make[which]()[0]
+        except Untraceable as error:
+            return Untraceable(str(error))
+
+    def _written(self, expression):
+        if isinstance(expression, Untraceable):
+            return expression
+        try:
             return self._expressions.program(expression, self._fuse), expression.shape
         except Untraceable as error:
-            return error
+            return Untraceable(str(error))
 
     def _run(self, which, X, U, mu):
         program, shape = self.program(which)

@@ -6,7 +6,9 @@ numbers is one in which everything can be computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -16,10 +18,12 @@ FOLDED = {
     "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "arctan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "expm1": np.expm1, "log1p": np.log1p, "absolute": np.absolute, "sign": np.sign, "maximum": np.maximum,
-    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0,
+    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0, "mod": np.mod,
+    "select": lambda a, b, c: b if a > 0.0 else c,
 }  # fmt: skip
 """All operations, and what they make of constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
-is zero."""
+is zero; `mod` has the sign of its second argument; `select` is its second argument where the first is one, else the
+third, whatever the other is."""
 
 COMMUTING = {"add", "mul"}
 LARGEST = 1_000_000
@@ -41,10 +45,22 @@ class Graph:
         self.arguments: list[tuple[int, ...]] = []
         self.values: dict[int, float] = {}
         self._known: dict[tuple, int] = {}
+        self._most = LARGEST
+        self.decide: Callable[[int], bool] | None = None
+        """Whether a condition holds on the path that is traced (`dynamics.tape.trace`)."""
+
+    @contextmanager
+    def growing_by(self, count: int) -> Iterator[None]:
+        """At most so many nodes more inside of the block; `Untraceable` where it takes others besides."""
+        self._most = min(len(self.operations) + count, LARGEST)
+        try:
+            yield
+        finally:
+            self._most = LARGEST
 
     def _new(self, operation, arguments):
-        if len(self.operations) >= LARGEST:
-            raise Untraceable(f"it takes more than {LARGEST} operations")
+        if len(self.operations) >= self._most:
+            raise Untraceable(f"it takes more than {self._most} operations")
         self.operations.append(operation)
         self.arguments.append(arguments)
         return len(self.operations) - 1
@@ -82,6 +98,11 @@ class Graph:
         """What i is minus of, if that is what it is."""
         return self.arguments[i][0] if self.operations[i] == "neg" else None
 
+    def opposite(self, i: int) -> int | None:
+        """The condition that i is one minus of, if that is what it is."""
+        one, *other = self.arguments[i] or (i,)
+        return other[0] if self.operations[i] == "sub" and self.values.get(one) == 1.0 else None
+
     def needed(self, roots: Iterable[int]) -> list[int]:
         """The nodes that the roots depend on, themselves included, in the order of their numbers."""
         found, todo = set(), list(roots)
@@ -92,14 +113,20 @@ class Graph:
                 todo += self.arguments[i]
         return sorted(found)
 
-    def substitute(self, roots: Sequence[int], leaves: dict[int, int]) -> list[int]:
-        """The roots with nodes put in place of leaves."""
+    def substitute(self, roots: Sequence[int], leaves: dict[int, int], into: Graph) -> list[int]:
+        """The roots in a graph, this one or another, whose nodes take the place of all leaves that they depend on."""
         new = dict(leaves)
         for i in self.needed(roots):
-            if i not in new:
-                arguments = self.arguments[i]
-                new[i] = self.node(self.operations[i], *(new[j] for j in arguments)) if arguments else i
+            if i in self.values:
+                new[i] = into.constant(self.values[i])
+            elif i not in new:
+                new[i] = into.node(self.operations[i], *(new[j] for j in self.arguments[i]))
         return [new[i] for i in roots]
+
+    def content(self, roots: Sequence[int]) -> bytes:
+        """A digest of the graph and its roots, which are the same where this is."""
+        text = repr((self.operations, self.arguments, list(self.values.items()), list(roots)))
+        return hashlib.sha256(text.encode()).digest()
 
 
 def _add(graph, a, b, x, y):
@@ -141,4 +168,31 @@ def _negate(graph, a, x):
     return graph.negated(a)
 
 
-_SIMPLER = {"add": _add, "sub": _subtract, "mul": _multiply, "neg": _negate}
+def _select(graph, a, b, c, x, *_):
+    if x is not None:
+        return b if x > 0.0 else c
+    if b == c:
+        return b
+    opposite = graph.opposite(a)
+    less, if_less, if_not = (a, b, c) if opposite is None else (opposite, c, b)
+    if graph.operations[less] == "less":
+        x, y = graph.arguments[less]
+        if _is_within(graph, if_less, x, y) and _is_within(graph, if_not, y, x):
+            return graph.node("minimum", b, c)
+        if _is_within(graph, if_less, y, x) and _is_within(graph, if_not, x, y):
+            return graph.node("maximum", b, c)
+    return None
+
+
+def _is_within(graph, i, x, y):
+    """Whether a node is x, or x within a limit that y, a number, keeps."""
+    if i == x:
+        return True
+    number, operation, arguments = graph.values.get(y), graph.operations[i], graph.arguments[i]
+    if number is None or operation not in ("maximum", "minimum") or x not in arguments:
+        return False
+    limits = [graph.values[j] for j in arguments if j in graph.values]
+    return bool(limits) and FOLDED[operation](number, limits[0]) == number
+
+
+_SIMPLER = {"add": _add, "sub": _subtract, "mul": _multiply, "neg": _negate, "select": _select}

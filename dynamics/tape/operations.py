@@ -17,6 +17,7 @@ from dynamics.simd import (
     kernel,
     lane,
     load,
+    select_less,
     sincos,
     sqrt,
     store,
@@ -31,13 +32,13 @@ WIDTH = 5
 NAMES = (
     "add", "sub", "mul", "fma", "fms", "fnma", "neg", "inverse", "sqrt", "sincos", "exp", "log", "power", "arcsin",
     "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "expm1", "log1p",
-    "absolute", "sign", "maximum", "minimum", "less", "inverse_or_zero",
+    "absolute", "sign", "maximum", "minimum", "less", "inverse_or_zero", "mod", "select",
 )  # fmt: skip
 CODES = {name: k for k, name in enumerate(NAMES)}
 (
     ADD, SUB, MUL, FMA, FMS, FNMA, NEG, INVERSE, SQRT, SINCOS, EXP, LOG, POWER, ARCSIN, ARCCOS, ARCTAN, ARCTAN2, SINH,
     COSH, TANH, ARCSINH, ARCCOSH, ARCTANH, EXPM1, LOG1P, ABSOLUTE, SIGN, MAXIMUM, MINIMUM, LESS,
-    INVERSE_OR_ZERO,
+    INVERSE_OR_ZERO, MOD, SELECT,
 ) = range(len(NAMES))  # fmt: skip
 LARGE_ANGLE = 1e5
 """Beyond which the C library's sine, slower and always exact, takes over."""
@@ -76,6 +77,8 @@ def _of_numbers(operation, x, y):
         return math.log1p(x)
     if operation == INVERSE_OR_ZERO:
         return 0.0 if x == 0.0 else 1.0 / x
+    if operation == MOD:
+        return x % y
     if operation == SIGN:
         y = 0.0
     if x != x or y != y:
@@ -110,6 +113,7 @@ def _overload_by_lane(operation, x, y):
         def of_complex(operation, x, y):
             r = _by_lane(operation, real(x), real(y))
             slope = r if operation == EXP else (-(r * r) if operation == INVERSE_OR_ZERO else np.nan * r)
+            slope = 0.0 * r if operation == LESS or operation == SIGN else slope
             return complex_number(r, slope * imag(x))
 
         return of_complex
@@ -195,6 +199,9 @@ def execute(ws, code, count, registers, banks):
         elif operation == ABSOLUTE:
             for w in range(0, end, registers):
                 store(ws, w + d, absolute(load(ws, w + a)))
+        elif operation == SELECT:
+            for w in range(0, end, registers):
+                store(ws, w + d, select_less(0.0, load(ws, w + a), load(ws, w + b), load(ws, w + c)))
         elif operation == ARCTAN2:
             for w in range(0, end, registers):
                 store(ws, w + d, _angle(load(ws, w + a), load(ws, w + b)))

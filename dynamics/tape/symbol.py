@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,10 @@ from dynamics.tape.graph import Graph, Untraceable
 
 LARGEST_POWER = 32
 """Of exponents that are written as products."""
+
+
+COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+"""Functions of numpy whose values are conditions."""
 
 
 class Symbol:
@@ -39,7 +44,7 @@ class Symbol:
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         if method != "__call__":
             raise Untraceable(f"it calls {ufunc.__name__}.{method}")
-        return ufunc(*map(_boxed, inputs), **options)
+        return arrays_of_symbols(ufunc, method, map(_boxed, inputs), options)
 
     def __add__(self, other):
         return _binary(self, other, "add")
@@ -104,17 +109,179 @@ class Symbol:
         """The root of the sum of squares."""
         return (self * self + self.like(other) * other).sqrt()
 
-    def _ask(self, *_):
-        raise Untraceable("it branches on its arguments, or wants their values")
+    # ------------------------------------------------------------------------------------------ whole numbers
+    def __mod__(self, other):
+        return _binary(self, other, "mod")
 
-    __bool__ = __float__ = __int__ = __complex__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = _ask
-    __ne__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __round__ = __floor__ = __ceil__ = __trunc__ = _ask
+    def __rmod__(self, other):
+        return self.like(other) % self
+
+    def __floordiv__(self, other):
+        if isinstance(other, np.ndarray) and other.ndim:
+            return NotImplemented
+        other = self.like(other)
+        return ((self - self % other) / other + 0.5).__floor__()  # whole numbers but for rounding
+
+    def __rfloordiv__(self, other):
+        return self.like(other) // self
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return divmod(self.like(other), self)
+
+    def __floor__(self):
+        return self - self % 1.0
+
+    def __ceil__(self):
+        return -(-self).__floor__()
+
+    def __trunc__(self):
+        return (self < 0.0).select(self.__ceil__(), self.__floor__())
+
+    def __round__(self, digits=None):
+        if digits:
+            raise Untraceable("it rounds to decimals")
+        return self.rint()
+
+    def round(self, decimals: int = 0, out: None = None) -> Symbol:
+        """The nearest whole number, for `numpy.round`."""
+        return self.__round__(decimals)
+
+    def rint(self) -> Symbol:
+        """The nearest whole number, of two the even one."""
+        below, part = self.__floor__(), self % 1.0
+        return below + (part > 0.5).select(1.0, (part == 0.5).select(below % 2.0, 0.0))
+
+    def fmod(self, other: Any) -> Symbol:
+        """The remainder with the sign of the first argument."""
+        size = abs(self.like(other))
+        return (self < 0.0).select(-((-self) % size), self % size)
+
+    # ------------------------------------------------------------------------------------------ conditions
+    def __lt__(self, other):
+        return _compared(self, other, lambda a, b: a.less(b))
+
+    def __gt__(self, other):
+        return _compared(self, other, lambda a, b: b.less(a))
+
+    def __le__(self, other):
+        return _compared(self, other, lambda a, b: 1.0 - b.less(a))
+
+    def __ge__(self, other):
+        return _compared(self, other, lambda a, b: 1.0 - a.less(b))
+
+    def __eq__(self, other):
+        return _compared(self, other, lambda a, b: 1.0 - a.less(b) - b.less(a))
+
+    def __ne__(self, other):
+        return _compared(self, other, lambda a, b: a.less(b) + b.less(a))
+
+    def __bool__(self) -> bool:
+        condition = condition_of(self)
+        known = self.graph.values.get(condition.index)
+        if known is not None:
+            return known > 0.0
+        if self.graph.decide is None:
+            raise Untraceable("it branches on its arguments")
+        return self.graph.decide(condition.index)
+
+    def clip(self, lower: Any, upper: Any, out: None = None) -> Symbol:
+        """Itself within limits, for `numpy.clip`."""
+        x = self if lower is None else self.maximum(lower)
+        return x if upper is None else x.minimum(upper)
+
+    def select(self, one: Any, other: Any) -> Symbol:
+        """One value where this condition holds, else the other, which need not be defined there."""
+        return condition_of(self).apply("select", one, other)
+
+    def heaviside(self, at_zero: Any) -> Symbol:
+        """Zero, one or what is given, by the sign."""
+        return (self < 0.0).select(0.0, (self > 0.0).select(1.0, at_zero))
+
+    def _ask(self, *_):
+        raise Untraceable("it wants the values of its arguments")
+
+    __float__ = __int__ = __complex__ = __index__ = _ask
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
         raise Untraceable(f"it uses {name}")
+
+
+class SymbolArray(np.ndarray):
+    """An array of symbols, whose comparisons with others are arrays of conditions; as an index these are branches."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        return arrays_of_symbols(ufunc, method, inputs, options)
+
+    def __getitem__(self, index):
+        return super().__getitem__(_index(index))
+
+    def __setitem__(self, index, value):
+        super().__setitem__(_index(index), value)
+
+
+def arrays_of_symbols(ufunc: np.ufunc, method: str, inputs: Iterable[Any], options: dict[str, Any]) -> Any:
+    """What a function of numpy makes of arrays of objects."""
+    if ufunc.__name__ in COMPARISONS and method == "__call__":
+        options["dtype"] = object  # else numpy asks at once what holds
+    if "out" in options:
+        options["out"] = tuple(map(_plain, options["out"]))
+    value = getattr(ufunc, method)(*map(_plain, inputs), **options)
+    return value.view(SymbolArray) if isinstance(value, np.ndarray) and value.dtype == object else value
+
+
+def _plain(x):
+    return x.view(np.ndarray) if isinstance(x, SymbolArray) else x
+
+
+def _index(index):
+    """An index, in which arrays of conditions are arrays of truth values."""
+    if isinstance(index, tuple):
+        return tuple(map(_index, index))
+    return index.astype(bool) if isinstance(index, SymbolArray) else index
+
+
+class Condition(Symbol):
+    """A symbol that is one where something holds, else zero; in a branch of Python's each value is traced in turn."""
+
+    __slots__ = ()
+
+    def __and__(self, other):
+        return _joined(self, other, lambda a, b: a * b)
+
+    def __or__(self, other):
+        return _joined(self, other, lambda a, b: a + b - a * b)
+
+    def __xor__(self, other):
+        return _joined(self, other, lambda a, b: a + b - 2.0 * a * b)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self):
+        return Condition(self.graph, (1.0 - self).index)
+
+
+def condition_of(x: Symbol) -> Condition:
+    """Itself, or that it is not zero."""
+    return x if isinstance(x, Condition) else _compared(x, 0.0, lambda a, b: a.less(b) + b.less(a))
+
+
+def _compared(a, b, compare):
+    if isinstance(b, np.ndarray) and b.ndim:
+        return NotImplemented
+    return Condition(a.graph, compare(a, a.like(b)).index)
+
+
+def _joined(a, b, join):
+    if isinstance(b, np.ndarray) and b.ndim:
+        return NotImplemented
+    b = condition_of(b) if isinstance(b, Symbol) else a.like(bool(b))
+    return Condition(a.graph, join(a, b).index)
 
 
 def _boxed(x):
@@ -197,6 +364,34 @@ def wrapped(graph: Graph, indices: list[int]) -> np.ndarray:
     return array
 
 
+def numbered(graph: Graph, indices: list[int]) -> np.ndarray:
+    """The same, but constants as numbers: operations with these alone make no symbols."""
+    array = np.empty(len(indices), dtype=object)
+    for k, i in enumerate(indices):
+        array[k] = graph.values[i] if i in graph.values else Symbol(graph, i)
+    return array
+
+
 def indices_of(graph: Graph, array: Any) -> list[int]:
     """The nodes of symbols and numbers of any shape, flattened."""
     return [x.index if isinstance(x, Symbol) else graph.constant(x) for x in np.asarray(array, dtype=object).flat]
+
+
+def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B (K, n, p) of batches of matrices.  Of symbols, K is one, and only what is not zero is multiplied, so that
+    the work goes with the operations that the product has."""
+    if object not in (A.dtype, B.dtype):
+        return A @ B
+    C = np.zeros((1, A.shape[1], B.shape[2]), dtype=object)
+    columns = [_nonzero(row) for row in B[0]]
+    for i, row in enumerate(A[0]):
+        used = _nonzero(row)
+        for j in sorted({j for k in used for j in columns[k]}):
+            terms = [row[k] * B[0, k, j] for k in used if j in columns[k]]
+            C[0, i, j] = sum(terms[1:], terms[0])
+    return C
+
+
+def _nonzero(row: np.ndarray) -> dict[int, None]:
+    """Where it is not the number zero."""
+    return {j: None for j, x in enumerate(row) if isinstance(x, Symbol) or x != 0.0}

@@ -4,6 +4,9 @@ Functions of numpy work on arrays of symbols, those of `math` do not, and arrays
 is a copy of the function that is called, with other globals: names of `math` stand for their namesakes in numpy,
 `np.zeros(3)` makes an array that symbols can be written to, and compiled functions stand for their Python source.
 Functions that it calls are copied likewise.
+
+Where it branches on a condition it is called once for each way that it can take, and what it returns on one way or the
+other is selected by the condition.
 """
 
 from __future__ import annotations
@@ -14,21 +17,28 @@ import math
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from dynamics.tape import array_functions
-from dynamics.tape.graph import Untraceable
-from dynamics.tape.symbol import Symbol
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.symbol import Condition, Symbol, SymbolArray
 
 MATH_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "pow": "power", "fabs": "absolute",
 }  # fmt: skip
 """Of functions that numpy calls otherwise."""
+
+MOST_PATHS = 16
+"""Ways through a function that are traced, and conditions asked on one of them; loops that end by a condition have no
+end of them."""
+
+ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
+"""What a function may raise where it is not defined."""
 
 BUILTINS = {"max": array_functions.largest, "min": array_functions.smallest, "float": array_functions.as_float}
 
@@ -80,6 +90,8 @@ def _instead(value: Any, copies: dict[int, Any]) -> Any:
 def _of_math(value: Any) -> Any:
     """numpy's function for one of the module `math`."""
     name = getattr(value, "__name__", "")
+    if value is math.remainder:
+        return array_functions.ieee_remainder
     if getattr(value, "__module__", None) != "math" or value is not getattr(math, name, None):
         return value
     ufunc = getattr(np, MATH_NAMES.get(name, name), None)
@@ -118,16 +130,78 @@ def _copy(function: types.FunctionType, copies: dict[int, Any]) -> Any:
 
 
 def traced(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
-    """What a function returns for arrays of symbols, as an array of symbols and numbers.
+    """What a function returns for arrays of symbols, as an array of symbols and numbers; NaN on ways on which it raises
+    as arithmetic does.
 
     `Untraceable` if it is not possible, whatever the reason: the function was not written for this.
     """
+    graph = next(x.graph for a in arguments for x in a.flat)
+    try:
+        value = _Paths(graph, function, [a.view(SymbolArray) for a in arguments]).value([])
+    finally:
+        graph.decide = None
+    if value is None:
+        raise Untraceable("it is defined nowhere")
+    return value
+
+
+class _Paths:
+    """The ways through a function, by what it is told of the conditions on which it branches."""
+
+    def __init__(self, graph: Graph, function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> None:
+        self.graph, self.function, self.arguments, self.count = graph, function, arguments, 0
+
+    def value(self, told: list[tuple[int, bool]]) -> np.ndarray | None:
+        """What the function returns on all ways that begin with these answers (condition, whether it holds), selected
+        by the conditions behind them; None if it is defined on none."""
+        self.count += 1
+        if self.count > MOST_PATHS:
+            raise Untraceable(f"it branches on its arguments in more than {MOST_PATHS} ways (np.where does not)")
+        answers = list(told)
+        known = dict(told)
+
+        def decide(i: int) -> bool:
+            opposite = self.graph.opposite(i)
+            if opposite is not None:
+                return not decide(opposite)
+            if i not in known:
+                if len(answers) >= MOST_PATHS:
+                    raise Untraceable(f"it asks for more than {MOST_PATHS} conditions on its arguments, as a loop does")
+                known[i] = True
+                answers.append((i, True))
+            return known[i]
+
+        self.graph.decide = decide
+        result = _called(self.function, self.arguments, lambda: bool(answers))
+        for k in range(len(answers) - 1, len(told) - 1, -1):
+            i = answers[k][0]
+            result = self._selected(i, result, self.value([*answers[:k], (i, False)]))
+        return result
+
+    def _selected(self, i, one, other):
+        if one is None or other is None:
+            given = one if other is None else other
+            missing = None if given is None else np.full(given.shape, np.nan, dtype=object)
+            one, other = missing if one is None else one, missing if other is None else other
+        if one is None:
+            return None
+        if one.shape != other.shape:
+            raise Untraceable(f"it returns shapes {one.shape} and {other.shape}")
+        return np.asarray(array_functions.NUMPY["where"](Condition(self.graph, i), one, other), dtype=object)
+
+
+def _called(function: Callable[..., Any], arguments: Sequence[np.ndarray], branched: Callable[[], bool]) -> Any:
+    """What a function returns, checked; None where it raises as arithmetic does after it has branched."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            value = np.asarray(function(*arguments), dtype=object)
+            value = np.array(function(*arguments), dtype=object)
     except Untraceable:
         raise
+    except ARITHMETIC as error:
+        if branched():
+            return None
+        raise Untraceable(f"it does not work on symbols ({type(error).__name__}: {error})") from error
     except RecursionError as error:
         raise Untraceable("it recurs") from error
     except Exception as error:

@@ -1,13 +1,14 @@
 """Measure what tasks are made of: distances, free durations, expansions of all problems, systems of a user's own.
 
-    python -m experiments.tasks [--only distances durations expansions users] [--quick] [--out DIR] [--seed N]
+    python -m experiments.tasks [--only distances durations expansions users chains] [--quick] [--out DIR] [--seed N]
 
 `distances`: distances of shapes on an arm against coal, gradients against complex steps, Hessians against differences
 of these; microseconds a knot of a call for all knots, beside derivatives of the arm's steps.  `durations`: tasks in the
 least time from several durations, by iLQR and DDP and, stated once more, by IPOPT; median milliseconds of a solve,
 without compilation.  `expansions`: the orders in which errors of the linear and of the quadratic model of a step
 vanish, on every problem; wanted are two and three.  `users`: milliseconds an iteration of iLQR and of DDP on systems in
-plain Python.  coal and CasADi, of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
+plain Python.  `chains`: seconds until functions of more and more states are traced and differentiated.  coal and
+CasADi, of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
 """
 
 import sys
@@ -20,6 +21,8 @@ from experiments.harness import NONE, Experiment, Run, cell, option, quick, seed
 from experiments.tasks import distances, durations, expansions, users
 
 STATES, COAL_STATES, TURNS = 20, 200, 21
+CHAINS = (5, 10, 25)
+"""Masses of the chains, of four states each."""
 QUICK_STATES, QUICK_COAL_STATES, QUICK_TURNS = 1, 20, 1
 
 
@@ -54,7 +57,15 @@ def of_users(run: Run, rng: np.random.Generator) -> dict[str, Any]:
     return {name: users.ratio_of(name, turns) for name in run.track(list(users.CASES), "users")}
 
 
-PARTS = {"distances": of_distances, "durations": of_durations, "expansions": of_expansions, "users": of_users}
+def of_chains(run: Run, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Chains from short to long."""
+    return [users.preparation_of(masses) for masses in run.track(CHAINS[: 1 if run.options.quick else None], "chains")]
+
+
+PARTS = {
+    "distances": of_distances, "durations": of_durations, "expansions": of_expansions, "users": of_users,
+    "chains": of_chains,
+}  # fmt: skip
 
 
 def study(run: Run) -> dict[str, Any]:
@@ -131,8 +142,19 @@ def user_tables(found: dict[str, Any]):
     )  # fmt: skip
 
 
+def chain_tables(found: list[dict[str, Any]]):
+    """A chain in a row."""
+    columns = "iLQR [s]", "DDP [s]", "again [s]", "step", "Jacobian", "Hessian"
+    rows = [
+        (str(row["states"]), *(f"{row[key]:.3f}" for key in (*users.SOLVERS, "again")), *row["instructions"])
+        for row in found
+    ]
+    yield table("before the first iteration, and instructions of programs", ("states",), columns, [rows])
+
+
 TABLES = {
     "distances": distance_tables, "durations": duration_tables, "expansions": expansion_tables, "users": user_tables,
+    "chains": chain_tables,
 }  # fmt: skip
 
 

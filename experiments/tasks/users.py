@@ -3,10 +3,14 @@
 A hanging chain of five masses, of which the last is pulled aside past a soft wall, under two integrators, and a planar
 quadrotor that flies past a ball, a constraint that is a function, too.  Both solvers take turns and find the same
 minimum; times are medians of seconds a solve, over its iterations.
+
+And what comes before the first iteration: chains of more and more masses under RK4, traced, differentiated to the first
+and to the second order, and once more for another system of the same function, whose programs are remembered.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from math import cos, exp, sin, sqrt
 from typing import Any
@@ -14,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import trajopt
+from dynamics.tape.expressions import programs_of
 from experiments.harness import in_turns
 
 SOLVERS = {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()}
@@ -27,7 +32,7 @@ BALL = (0.9, 0.6, 0.35)
 
 def chain_rates(x, u):
     """Of places (x, y) of the masses from the top on, then their velocities; u pulls at the last."""
-    n = MASSES
+    n = len(x) // 4
     px, py = [0.0] + [x[2 * i] for i in range(n)], [0.0] + [x[2 * i + 1] for i in range(n)]
     ax, ay = [0.0] * n, [-9.81] * n
     for i in range(n):
@@ -107,3 +112,27 @@ def ratio_of(name: str, turns: int, horizon: int = 100) -> dict[str, Any]:
         **found, "ratio": found["ddp"]["ms"] / found["ilqr"]["ms"],
         "apart": abs(found["ddp"]["cost"] / found["ilqr"]["cost"] - 1.0),
     }  # fmt: skip
+
+
+def preparation_of(masses: int) -> dict[str, Any]:
+    """A chain of so many masses: seconds until its derivatives are there, and instructions of their programs."""
+    x, u = np.zeros((1, 4 * masses)), np.zeros((1, 2))
+    x[0, 1 : 2 * masses : 2] = -0.22 * np.arange(1, masses + 1)
+
+    def seconds(second_order: bool) -> float:
+        begun = time.perf_counter()
+        system = trajopt.CallableSystem(xdot=chain_rates, nx=x.shape[1], nu=2, dt=0.02)
+        system.linearize(x, u)
+        if second_order:
+            system.hessian_products(x, u, x)
+        return time.perf_counter() - begun
+
+    found: dict[str, Any] = {"states": x.shape[1]}
+    seconds(True)  # what the first calls of all load and compile
+    for order, name in enumerate(SOLVERS):
+        programs_of.cache_clear()
+        found[name] = seconds(bool(order))
+    found["again"] = seconds(True)
+    system: Any = trajopt.CallableSystem(xdot=chain_rates, nx=x.shape[1], nu=2, dt=0.02)
+    found["instructions"] = [len(system._integrator.tapes.program(which)[0].code) for which in range(3)]
+    return found

@@ -164,6 +164,15 @@ def test_sources_without_a_folder(monkeypatch):
         written.written_module("tests.dynamics.nowhere", text + "\n")
 
 
+@pytest.mark.parametrize("damaged", [b"", b"x = 2\n", b"\xff\xfe\x00"])
+def test_a_source_that_is_damaged_is_written_again(tmp_path, monkeypatch, damaged):
+    monkeypatch.setattr(written, "cache_root", lambda: tmp_path)
+    path = Path(written._file("tests.dynamics.nothing", "x = 1\n"))
+    path.write_bytes(damaged)
+    assert written._file("tests.dynamics.nothing", "x = 1\n") == str(path)
+    assert path.read_text(encoding="utf-8") == "x = 1\n"
+
+
 # ------------------------------------------------------------------------------------------------ a new residual
 @kernel
 def _height(m, i, data, x, body, dof, r):

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics.simd import num_threads, set_num_threads
-from dynamics.tape import program
+from dynamics.tape import interpreter, program
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Graph, Untraceable
-from dynamics.tape.symbol import symbols
+from dynamics.tape.program import assemble
+from dynamics.tape.symbol import indices_of, product, symbols
 from dynamics.tape.trace import traceable, traced
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
@@ -67,6 +68,8 @@ OPERATIONS = {
     "min": (lambda x: min(x * x, 0.25), lambda x: 2 * x * (x < 0.5), lambda x: 2.0 * (x < 0.5)),
     "clip": (lambda x: np.clip(x, 0.2, 0.5) * x, lambda x: np.where(x > 0.5, 0.5, np.where(x < 0.2, 0.2, 2 * x)),
              lambda x: 2.0 * ((x > 0.2) & (x < 0.5))),
+    "ties": (lambda x: max(x, 0.25) + min(x * x, x), lambda x: 1.0 * (x > 0.25) + 2 * x, lambda x: 2.0 + 0 * x),
+    "mod": (lambda x: (7.0 * x % 1.5) * x, lambda x: 14 * x - 1.5 * np.floor(7 * x / 1.5), lambda x: 14.0 + 0 * x),
     "quotient": (lambda x: (1 - x) / (2 + x), lambda x: -3 / (2 + x) ** 2, lambda x: 6 / (2 + x) ** 3),
 }  # fmt: skip
 
@@ -197,16 +200,22 @@ def test_functions_that_call_each_other():
     assert tapes.evaluate(x, x)[0, 0] == pytest.approx(even(6, 0.4), rel=1e-14)
 
 
+def halved(x):
+    while x > 1e-3:
+        x = 0.5 * x
+    return x
+
+
 BRANCHES = {
-    "branch": lambda x, u: (x[0] if x[0] > 0 else u[0],),
     "int": lambda x, u: (int(x[0]) * u[0],),
-    "floor": lambda x, u: (np.floor(x[0]),),
+    "loop": lambda x, u: (halved(x[0]),),
+    "many branches": lambda x, u: (sum(x[0] if x[0] > i else u[0] for i in range(5)),),
+    "shapes": lambda x, u: x if x[0] > 0.0 else u[:0],
+    "decimals": lambda x, u: (np.round(x[0], 2),),
     "interpolation": lambda x, u: (np.interp(x[0], [0.0, 1.0], [0.0, 1.0]),),
     "large matrix": lambda x, u: np.linalg.inv(x[0] * np.eye(5))[0],
     "text": lambda x, u: ("x",),
     "table": lambda x, u: ([1.0, 2.0][x[0]],),
-    "modulo": lambda x, u: (x[0] % 1.0,),
-    "sort": lambda x, u: np.sort(np.array([x[0], u[0]])),
 }
 
 
@@ -214,6 +223,116 @@ BRANCHES = {
 def test_what_cannot_be_traced(name):
     with pytest.raises(Untraceable):
         tapes_of(BRANCHES[name], 1)
+
+
+def branching(x, u):
+    if x[0] <= 0.0:
+        return 0.0, x[1], x[0] * x[1]
+    if x[0] > 1.0 and not x[1] > 0.0:
+        return np.log(x[0]), x[1] ** 2, u[0] * x[1] ** 3
+    return x[0], np.sqrt(x[0]), x[1] * u[0]
+
+
+def elementwise(x, u):
+    y = np.where(x > 0.0, x**2, np.where(u[0] < x, x[::-1] ** 3, np.sqrt(np.abs(x))))
+    y[x > 1.0] += 2.0 * x[x > 1.0]
+    return y + (x <= 0.5) * x
+
+
+SELECTIONS = {
+    "branches": branching,
+    "elements": elementwise,
+    "sorted": lambda x, u: np.sort(np.array([x[0] * x[1], u[0], x[1]])),
+    "largest": lambda x, u: (np.max(x * x), x[np.argmin(x)], max(x), np.maximum.reduce(x)),
+    "all": lambda x, u: (x[0] ** 3 if (x > 0.0).all() else x[1] ** 2, (x > 0.3).any() * x[0]),
+    "logic": lambda x, u: (
+        np.where((x[0] > 0) & (x[1] < 1.0) | ~(u[0] > 0), x[0] ** 2, x[1]),
+        np.where(np.logical_and(x[0] > 0, np.logical_not(x[1] >= 1.0)) ^ (u[0] != 0.0), x[0] ** 2, x[1]),
+        x[0] ** 3 if 0.0 < x[0] <= 1.0 else x[1],
+    ),
+    "not defined there": lambda x, u: (
+        np.where(x[0] > 0.0, np.sqrt(x[0]) * x[1], x[1] ** 3),
+        np.select([x[0] < -0.5, x[0] < 0.5], [1.0 / x[0], x[0]], x[1]),
+    ),
+    "whole": lambda x, u: (
+        x[0] % 1.3, np.mod(x[0] * x[1], -2.0), x[0] // 0.7 * x[1], np.floor(x[0]) * x[1], np.ceil(x[1]) * x[0],
+        np.rint(3 * x[0]), np.round(3 * x[0]) * x[1], np.fmod(3 * x[0], 1.1), math.fmod(3 * x[0], -1.1),
+        math.floor(3 * x[0]), math.trunc(3 * x[0]), *divmod(3 * x[0], 0.7), 2.0 % x[1],
+        np.heaviside(x[0], 0.5) * x[1] ** 2, np.sign(x[0]) * x[1],
+    ),
+    "angle": lambda x, u: (
+        (5 * x[0] - x[1] + np.pi) % (2 * np.pi) - np.pi, math.remainder(5 * x[0], 2 * np.pi) * x[1],
+        5 * x[0] - 2 * np.pi * np.round(5 * x[0] / (2 * np.pi)), np.where(x[0] > np.float64(0.2), x[0], x[1]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_selections(name, rng):
+    """Values are those of the function on every side, and derivatives differences of it, which no jump is near."""
+    function = SELECTIONS[name]
+    tapes, X, U = tapes_of(function, 2), rng.uniform(-2.0, 2.0, (200, 2)), rng.uniform(-1.0, 1.0, (200, 1))
+    with np.errstate(all="ignore"):
+        wanted = np.array([np.asarray(function(x, u), float) for x, u in zip(X, U, strict=True)])
+        assert relative_error(tapes.evaluate(X, U), wanted) < IDENTITY
+        J, mu, h = tapes.jacobians(X, U), rng.standard_normal(wanted.shape), 1e-6
+        H = tapes.hessian_products(X, U, mu)
+        for j, d in enumerate(h * np.eye(3)):
+            ends = [[np.asarray(function(x + s * d[:2], u + s * d[2:]), float) for x, u in zip(X, U, strict=True)]
+                    for s in (1, -1)]  # fmt: skip
+            assert relative_error(J[:, :, j], (np.array(ends[0]) - ends[1]) / (2 * h), floor=1.0) < 1e-7
+            slopes = [tapes.jacobians(X + s * d[:2], U + s * d[2:]) for s in (1, -1)]
+            curvature = np.einsum("ki,kij->kj", mu, slopes[0] - slopes[1]) / (2 * h)
+            assert relative_error(H[:, :, j], curvature, floor=1.0) < 1e-6
+
+
+def test_ties_are_exact():
+    """Whole numbers and limits, where derivatives are those of one side; conditions of numpy hold alike."""
+    tapes = tapes_of(lambda x, u: (x[0] % 1.0, np.rint(x[0]), x[0] // 0.5, np.where(x[0] >= 0.5, 1.0, 0.0),
+                                   (x[0] == 0.5) * 1.0, x[0] != 0.5), 1)  # fmt: skip
+    X = np.array([-2.5, -2.0, -1.5, -0.5, -1e-20, 0.0, 0.49999999999999994, 0.5, 1.5, 2.5, 1e15 + 0.5])[:, None]
+    wanted = [X % 1.0, np.rint(X), X // 0.5, X >= 0.5, X == 0.5, X != 0.5]
+    assert np.array_equal(tapes.evaluate(X, 0.0 * X), np.hstack(wanted))
+    assert np.array_equal(tapes.jacobians(X, 0.0 * X)[:, :, 0], np.tile([1.0, 0, 0, 0, 0, 0], (11, 1)))
+
+
+LIMITS = {
+    "clip": lambda u: np.clip(u, -2.0, 0.3),
+    "maximum": lambda u: np.minimum(np.maximum(u, -2.0), 0.3),
+    "mirrored": lambda u: -np.clip(-u, -0.3, 2.0),
+    "max": lambda u: max(min(0.3, u), -2.0),
+    "converted": lambda u: np.clip(u * 180 / np.pi, -2.0 * 180 / np.pi, 0.3 * 180 / np.pi) * np.pi / 180,
+    "branch": lambda u: 0.3 if u > 0.3 else (-2.0 if u <= -2.0 else u),
+    "where": lambda u: np.where(u < 0.3, np.where(u > -2.0, u, -2.0), 0.3),
+    "beyond": lambda u: np.clip(u, -2.0 - 1e-9, 0.3 + 1e-9),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_clip_to_the_limits_of_a_box_is_none_inside(name):
+    limited = LIMITS[name]
+    tapes = tapes_of(lambda x, u: (limited(u[0]),), 1)
+    U = np.array([[-2.0], [0.3], [-2.001], [0.301]])
+    assert relative_error(tapes.jacobians(0.0 * U, U)[:, 0, 1], [1.0, 1.0, 0.0, 0.0]) < IDENTITY
+
+
+def test_ties_of_two_variables_are_shared():
+    tapes = tapes_of(lambda x, u: (max(x[0], x[1]), min(x[0], 2.0 * x[1] - x[0]), max(x[0], -x[0])), 2)
+    X = np.array([[0.3, 0.3], [0.0, 0.0]])
+    J = tapes.jacobians(X, np.zeros((2, 1)))
+    assert np.array_equal(J[:, :2, :2], np.tile([[0.5, 0.5], [0.0, 1.0]], (2, 1, 1))) and J[1, 2, 0] == 0.0
+
+
+def test_ways_on_which_a_function_is_not_defined():
+    def function(x, u):
+        if x[0] > 1.0:
+            raise ZeroDivisionError
+        return (x[0],)
+
+    x = np.array([[0.5], [1.5]])
+    assert np.array_equal(tapes_of(function, 1).evaluate(x, x), [[0.5], [np.nan]], equal_nan=True)
+    with pytest.raises(Untraceable, match="KeyError"):
+        tapes_of(lambda x, u: (x[0] if x[0] > 0 else {}["missing"],), 1)
 
 
 def test_graphs_hold_everything_once():
@@ -295,6 +414,33 @@ def test_long_functions_are_refused(monkeypatch):
 
     with pytest.raises(Untraceable, match="instructions"):
         tapes_of(function, 2).program(0)
+
+
+def test_products_of_symbols(rng):
+    """What is zero is left out, and the rest is the product of numbers."""
+    A, B = rng.standard_normal((1, 4, 5)), rng.standard_normal((1, 5, 3))
+    A[0, 1], A[0, :, 2], B[0, :, 1], B[0, 0] = 0.0, 0.0, 0.0, 0.0
+    graph = Graph()
+    leaves = symbols(graph, 35)
+    values = np.concatenate([A.ravel(), B.ravel()])
+    SA, SB = (np.where(M != 0.0, s.reshape(M.shape), 0.0) for M, s in ((A, leaves[:20]), (B, leaves[20:])))
+    assert not graph.operations[35:]
+    C = product(SA, SB)
+    written = assemble(graph, indices_of(graph, C), indices_of(graph, leaves))
+    found = interpreter.evaluate(written, values[None], values[None, :0], values[None, :0]).reshape(1, 4, 3)
+    assert relative_error(found, A @ B) < IDENTITY
+    assert len(graph.operations) == 35 + 3 * 2 * 3 + 3 * 2 * 2 + 1 and not C[0, 1].any() and not C[0, :, 1].any()
+    assert np.array_equal(product(A, B), A @ B)
+
+
+def test_graphs_that_may_grow_by_so_much():
+    graph = Graph()
+    x = symbols(graph, 1)[0]
+    with pytest.raises(Untraceable, match="more than 4 operations"), graph.growing_by(3):
+        for _ in range(4):
+            x = x * x
+    assert len(graph.operations) == 4
+    assert (x * x).index == 4
 
 
 def test_copies(rng):

@@ -129,15 +129,24 @@ def test_chain_rates_are_those_of_an_energy(rng):
     assert np.abs(found[2 * n :] - wanted).max() < 1e-6 * np.abs(wanted).max() and not found[: 2 * n].any()
 
 
+def test_chains_of_more_masses_take_as_many_more_instructions():
+    short, middle, long = (np.array(users.preparation_of(masses)["instructions"]) for masses in (5, 10, 15))
+    assert (long - middle <= 1.05 * (middle - short)).all(), (short, middle, long)
+
+
 # ------------------------------------------------------------------------------------------------ the command
 def test_small_run(tmp_path, capsys):
     assert main(["--quick", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "tasks.json").read_text())
-    assert set(found) >= {"machine", "distances", "durations", "expansions", "users"}
+    assert set(found) >= {"machine", "distances", "durations", "expansions", "users", "chains"}
     assert set(found["distances"]["errors"]) == set(distances.KINDS) and min(found["distances"]["us"].values()) > 0.0
     assert len(found["expansions"]) == 3 and set(found["users"]) == set(users.CASES)
     text = capsys.readouterr().out
-    for title in ("capsule capsule", "us a knot", "minimum time", "orders of the errors", "systems in plain Python"):
+    titles = (
+        "capsule capsule", "us a knot", "minimum time", "orders of the errors", "systems in plain Python",
+        "before the first",
+    )  # fmt: skip
+    for title in titles:
         assert title in text
 
 

@@ -11,14 +11,27 @@ import pytest
 
 import problems
 import trajopt
-from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
+from tests.reference.bad_values import (
+    CHOICES,
+    ENDLESS,
+    FLAGS,
+    KINDS,
+    NUMBERS,
+    THING,
+    WHOLE,
+    arrays,
+    assert_refused,
+    rows,
+)
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
 from trajopt.layers import LayerHost, warm_starts_of
 
 SYSTEM = Pendulum()
 TEXTS = (3, THING, ["a"], b"x")
-NOT_NUMBERS = ("text", THING, "3", ["1", "2"], 1j, 1j * np.ones(2), True, np.ones(2) > 0.0, [], [[1.0], [2.0, 3.0]], {})
+NOT_NUMBERS = (
+    "text", THING, ENDLESS, "3", ["1", "2"], 1j, 1j * np.ones(2), True, np.ones(2) > 0.0, [], [[1.0], [2.0, 3.0]], {},
+)  # fmt: skip
 """In place of a number, or of two."""
 
 
@@ -82,11 +95,20 @@ def feedback():
     return DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(X, 0.0)
 
 
+def doubling_time():
+    return CallableSystem(xdot=lambda x, u: 2.0 * x + u, **PLAIN)
+
+
+def of_time():
+    return make_problem(system=doubling_time(), terminal_costs=[])
+
+
 def of_doubling(method):
     return lambda **given: getattr(doubling(), method)(**given)
 
 
 RETURNED = tuple(lambda x, u, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), [True, False], ["1", "2"], 1.0))
+FREE = trajopt.FreeDurationSystem(doubling_time(), 5)
 X, U, XS, US = np.zeros(2), np.zeros(1), np.zeros((4, 2)), np.zeros((3, 1))
 TABLE = [
     *rows("StateCost", StateCost, {"system": SYSTEM, "reference": X, "weights": 1.0}, system=KINDS,
@@ -106,6 +128,8 @@ TABLE = [
           lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
     *rows("ResidualConstraint", trajopt.ResidualConstraint, {"residual": Angles()}, residual=RESIDUALS,
           lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
+    *rows("Periodic", trajopt.Periodic, {"system": SYSTEM}, system=KINDS, components=("text", THING, 3, [1.0], [2], []),
+          shift=NOT_NUMBERS[:7], map=arrays(2, 2)[1:], reference=arrays(2)[1:], name=TEXTS),
     *rows("AccelerationResidual", trajopt.AccelerationResidual, {"system": SYSTEM}, system=KINDS,
           components=("text", THING, 3, [1.0], [2], [True], [])),
     *rows("AccelerationBounds", trajopt.AccelerationBounds, {"system": SYSTEM, "lower": -1.0, "upper": 1.0},
@@ -135,7 +159,8 @@ TABLE = [
     *rows("SmoothAbs", trajopt.SmoothAbs, scale=NOT_NUMBERS),
     *rows("WeightedQuadratic", trajopt.WeightedQuadratic, matrix=(*NOT_NUMBERS, None, np.ones((2, 3)), -np.eye(2))),
     *rows("Problem", make_problem, system=KINDS, x0=arrays(2), us_init=arrays(5, 1)[1:], xs_init=arrays(6, 2)[1:],
-          name=TEXTS),
+          name=TEXTS, free_initial_state=("text", THING, 3, 1.0, [2], [1.0], {}, (1.0, -1.0), np.zeros((3, 2))),
+          parameters=("text", THING, [1], [0.5])),
     *rows(
         "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),
         us=arrays(5, 1)[1:], xs=arrays(6, 2)[1:], callback=KINDS[1:], warm_start=KINDS[1:],
@@ -203,6 +228,27 @@ TABLE = [
           us=arrays(3, 1, finite=False)),
     *rows("linearize", of_doubling("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2, finite=False)),
     *rows("hessians", of_doubling("hessian_products"), {"xs": XS, "us": US}, lam=arrays(3, 2, finite=False)),
+    *rows("FreeDurationSystem", trajopt.FreeDurationSystem, {"system": doubling_time(), "horizon": 5}, system=KINDS,
+          horizon=WHOLE[1:], phases=(THING, 3, [1.5], [3], ENDLESS),
+          bounds=("text", THING, [2.0, 1.0], [0.0, 1.0], [np.nan, 1.0], ENDLESS, [1.0])),
+    *rows("FreeDurationSystem.state", lambda **given: FREE.state(**{"x": X, **given}), x=arrays(2),
+          duration=(*ONE, 0.0)),
+    *rows("TimeCost", trajopt.TimeCost, {"system": FREE}, system=(*KINDS, SYSTEM), weight=(*ONE, -1.0)),
+    *rows("with_free_durations", trajopt.with_free_durations, {"problem": of_time()}, problem=KINDS,
+          time_weight=(*ONE, -1.0)),
+    *rows("PseudoHuber", trajopt.PseudoHuber, {"delta": 0.1}, delta=(*ONE[:-1], 0.0)),
+    *rows("SmoothNorm", trajopt.SmoothNorm, {"scale": 0.1}, scale=(*ONE, 0.0)),
+    *rows("QuadraticBarrier", trajopt.QuadraticBarrier, {"lower": -1.0, "upper": 1.0},
+          lower=("text", THING, np.nan, 2.0, ENDLESS), upper=("text", THING, np.nan, -2.0, ENDLESS)),
+    *rows("plot_trajectory", trajopt.plot_trajectory, results=KINDS),
+    *rows("animate", trajopt.animate, {"solution": solution(), "path": "x.gif"}, solution=KINDS, fps=(*ONE, 0.0)),
+    *rows("solve_many", trajopt.solve_many, {"make_problem": of_start, "parameters": [0.1], "solver": DDP()},
+          make_problem=KINDS, parameters=(None, 3.0, THING), solver=KINDS),
+    *rows("continuation", trajopt.continuation, {"make_problem": of_start, "path": (0.1, 0.2)}, make_problem=KINDS,
+          path=(None, "text", THING, 3.0, [1.0], (0.1, "a"), ENDLESS)),
+    *rows("covariance", lambda **given: solution().covariance(**given), process_noise=arrays(2, 2)),
+    *rows("laplace", lambda **given: solution().laplace(**given), temperature=(*ONE, 0.0)),
+    *rows("vjp", lambda **given: solution().vjp(**given), xs_bar=arrays(6, 2)[1:], us_bar=arrays(5, 1)[1:]),
 ]  # fmt: skip
 
 

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from numba import njit
 
+import trajopt.callable_system.traced
+from dynamics.tape import expressions
+from dynamics.tape.expressions import programs_of
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.program import assemble
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from trajopt import DDP, ControlBounds, ControlCost, Problem, StateCost
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
 from trajopt.problem.derivative_check import check_derivatives
 
@@ -95,13 +101,13 @@ def test_all_forms_of_functions(rng):
 
 
 def test_functions_that_cannot_be_traced_say_so(rng):
-    def branching(x, u):
-        return (x[0] * x[0] if x[0] > 0.0 else -u[0] * x[0],)
+    def table(x, u):
+        return (np.interp(x[0], [-9.0, 0.0, 9.0], [9.0, 0.0, 1.0]) - u[0] * x[0],)
 
-    system = quiet(branching, nx=1, nu=1, dt=0.1)
-    assert system.derivative_source == "finite_differences"
-    with pytest.raises(ValueError, match="derivatives: got 'traced' for a function that cannot be: it branches"):
-        quiet(branching, nx=1, nu=1, dt=0.1, derivatives="traced")
+    with pytest.warns(SlowDynamicsWarning, match=r"slow \(it is not traced: it wants the values of its arg"):
+        assert CallableSystem(table, nx=1, nu=1, dt=0.1).derivative_source == "finite_differences"
+    with pytest.raises(ValueError, match="derivatives: got 'traced' for a function that cannot be: it wants the value"):
+        quiet(table, nx=1, nu=1, dt=0.1, derivatives="traced")
 
     def hidden(x, u):
         return np.array([x[0] * (2.0 if x.dtype == float else 3.0) + u[0]])
@@ -162,13 +168,72 @@ def test_rollouts_notice_too(rng):
     assert not np.isfinite(wild[:, -1]).any()
 
 
+def test_functions_that_branch(rng):
+    """A leg that only pushes, a motor within its limits, an angle: exact on every side, in all forms."""
+
+    def hopper(x, u):
+        push = -100.0 * x[0] ** 3 if x[0] < 0.0 else 0.0
+        return x[1], push + min(max(u[0], -2.0), 2.0) - 9.81 + np.sin((x[0] + np.pi) % (2.0 * np.pi) - np.pi)
+
+    def batch(x, u):
+        push = np.where(x[:, 0] < 0.0, -100.0 * x[:, 0] ** 3, 0.0)
+        a = push + np.clip(u[:, 0], -2.0, 2.0) - 9.81 + np.sin(x[:, 0])
+        return np.stack([x[:, 1], a], axis=1)
+
+    systems = [
+        CallableSystem(xdot=f, nx=2, nu=1, dt=0.1, vectorized=f is batch) for f in (hopper, njit(hopper), batch)
+    ]
+    arguments = points(systems[0], rng)
+    first = all_derivatives(systems[0], *arguments)
+    for system in systems:
+        assert system.derivative_source == "traced" and check_derivatives(system).ok
+        for got, expected in zip(all_derivatives(system, *arguments), first, strict=True):
+            assert relative_error(got, expected) < IDENTITY
+    _, fu = systems[0].linearize(np.array([[1.0, 0.0]]), [[2.0]])
+    assert fu[0, 1, 0] == pytest.approx(0.1, rel=1e-2)  # at the limit as inside
+
+
+@pytest.mark.parametrize("clip", [lambda u: np.clip(u, -2.0, 2.0), lambda u: max(min(u, 2.0), -2.0)])
+@pytest.mark.parametrize("start", [2.0, -2.0])
+def test_clips_to_control_bounds_change_no_solution(clip, start):
+    """Also from controls that are all at their limits, where the derivatives of clips are those of one side."""
+
+    def solved(limited):
+        def step(x, u):
+            w = x[1] + (5.0 * np.sin(x[0]) + 3.0 * limited(u[0])) * 0.05
+            return x[0] + w * 0.05, w
+
+        system = CallableSystem(step, nx=2, nu=1, dt=0.05)
+        costs = [StateCost(system, [0.0, 0.0], [1.0, 0.1]), ControlCost(0.002)]
+        us = np.full((40, 1), start)
+        problem = Problem(system, [1.0, 0.0], 40, costs, [], [ControlBounds(-2.0, 2.0)], us_init=us)
+        return DDP().solve(problem)
+
+    wanted, got = solved(lambda u: u), solved(clip)
+    assert wanted.converged and got.converged and got.cost == pytest.approx(wanted.cost, rel=1e-12)
+
+
+def test_jumps_that_rounding_decides_are_no_change():
+    """At multiples of a length that is no binary fraction, functions of numpy and their traces may see either side."""
+
+    def step(x, u):
+        return (x[0] * 0.1 + u[0] * 0.3 + 5.0 * np.floor(x[0] * 0.1 + u[0] * 0.3),)
+
+    system = CallableSystem(step, nx=1, nu=1, dt=0.1)
+    for i in range(-50, 50):
+        for u in (0.0, 1.0, -1 / 3, 7.0, i / 0.3):
+            system.step(np.array([float(i)]), np.array([u]))
+            system.step(np.array([10.0 * i - 3.0 * u]), np.array([u]))
+    assert system.derivative_source == "traced"
+
+
 def test_a_function_that_begins_to_branch(rng):
-    """It is differentiated from values then, and the system says so."""
+    """By a table it is differentiated from values then, and the system says so."""
     modes = {"branch": False}
 
     def xdot(x, u):
         if modes["branch"] and x[0] > 0.0:
-            return (2.0 * x[0] * x[0] + u[0],)
+            return (2.0 * np.interp(x[0], [0.0, 1.0], [0.0, 1.0]) ** 2 + u[0],)
         return (x[0] * u[0],)
 
     system = quiet(xdot=xdot, nx=1, nu=1, dt=0.1)
@@ -199,12 +264,96 @@ def test_long_steps_are_differentiated_stage_by_stage(rng, monkeypatch):
     arguments = points(wanted, rng)
     expected = all_derivatives(wanted, *arguments)
     monkeypatch.setattr(dynamics.tape.program, "LONGEST", 100)
+    programs_of.cache_clear()
     system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
     for got, block in zip(all_derivatives(system, *arguments), expected, strict=True):
         assert relative_error(got, block) < IDENTITY
     assert system.derivative_source == "traced"
     monkeypatch.setattr(dynamics.tape.program, "LONGEST", 5)
+    programs_of.cache_clear()
     assert quiet(xdot=swing, nx=4, nu=1, dt=0.05).derivative_source != "traced"
+    programs_of.cache_clear()
+
+
+def test_steps_of_dense_functions_are_not_written_out(rng, monkeypatch):
+    """Beyond what products of numbers cost; whether they are changes no derivative."""
+
+    def dense(x, u):
+        return np.array([sum(np.sin(a - b) for b in x) + u[0] for a in x])
+
+    options = {"xdot": dense, "nx": 6, "nu": 1, "dt": 0.05}
+    one = quiet(**options)
+    arguments = points(one, rng)
+    expected = all_derivatives(one, *arguments)
+    monkeypatch.setattr(trajopt.callable_system.traced, "STEP_NODES", 0)
+    programs_of.cache_clear()
+    other = quiet(**options)
+    with pytest.raises(Untraceable, match="operations"):
+        other._integrator.tapes.program(1)
+    for got, block in zip(all_derivatives(other, *arguments), expected, strict=True):
+        assert relative_error(got, block, floor=1e-2) < IDENTITY
+    assert other.derivative_source == "traced" and other.compiled
+    programs_of.cache_clear()
+
+
+def chain_of_masses(n, stiffness=1.0):
+    """n masses on nonlinear springs, the last of them pulled."""
+
+    def xdot(x, u):
+        q, v = x[:n], x[n:]
+        f = [stiffness * d + 0.5 * d**3 for d in [q[0], *(q[i] - q[i - 1] for i in range(1, n))]] + [u[0]]
+        return *v, *(f[i + 1] - f[i] - 0.1 * v[i] for i in range(n))
+
+    return xdot
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit_euler"])
+def test_work_grows_with_the_operations_of_the_function(integrator, monkeypatch):
+    """What is written of a step and its derivatives, and all nodes that are asked for on the way."""
+    asked, node = [0], Graph.node
+
+    def counted(*arguments):
+        asked[0] += 1
+        return node(*arguments)
+
+    monkeypatch.setattr(Graph, "node", counted)
+    numbers = []
+    for n in (8, 16, 32):
+        programs_of.cache_clear()
+        asked[0] = 0
+        system = quiet(xdot=chain_of_masses(n), nx=2 * n, nu=1, dt=0.05, integrator=integrator)
+        codes = [len(system._integrator.tapes.program(which)[0].code) for which in range(3)]
+        numbers.append([asked[0], *codes])
+    small, middle, large = np.array(numbers)
+    assert (large - middle <= 2.05 * (middle - small)).all(), numbers
+
+
+def test_programs_are_written_once(rng, monkeypatch):
+    """For functions that do the same; what they close over, the duration and the rule make others."""
+    written = []
+    monkeypatch.setattr(expressions, "assemble", lambda *arguments: written.append(1) or assemble(*arguments))
+    programs_of.cache_clear()
+
+    def derivatives(stiffness=1.0, **options):
+        system = quiet(xdot=chain_of_masses(2, stiffness), nx=4, nu=1, **{"dt": 0.05, **options})
+        return all_derivatives(system, *arguments)
+
+    arguments = points(quiet(xdot=chain_of_masses(2), nx=4, nu=1, dt=0.05), rng)
+    first = derivatives()
+    count = len(written)
+    again = derivatives()
+    assert len(written) == count
+    for got, block in zip(again, first, strict=True):
+        assert np.array_equal(got, block)
+    for options in ({"stiffness": 2.0}, {"dt": 0.1}, {"integrator": "rk2"}, {"integrator": "semi_implicit_euler"}):
+        count = len(written)
+        remembered = derivatives(**options)
+        assert len(written) > count
+        assert not np.allclose(remembered[0], first[0], atol=1e-6)
+        programs_of.cache_clear()  # what else is remembered shows nowhere, not in the last bits
+        for got, block in zip(derivatives(**options), remembered, strict=True):
+            assert np.array_equal(got, block)
+        derivatives()
 
 
 def test_the_order_of_calls_changes_nothing(rng):

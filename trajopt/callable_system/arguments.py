@@ -57,11 +57,12 @@ def integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
     return None
 
 
-def slow_words(argument: str, function_compiled: bool) -> str:
+def slow_words(argument: str, function_compiled: bool, why_not_traced: str | None) -> str:
     """What a warning says of a plain function, and what to do."""
     if function_compiled:
         return "jacobians: plain Python, which the implicit rule calls in every step; decorate it with numba.njit"
+    reason = "" if why_not_traced is None else f" (it is not traced: {why_not_traced})"
     return (
-        f"{argument}: plain Python, called once per knot, which makes solvers slow; decorate it with numba.njit, or "
-        "write it for batches and pass vectorized=True"
+        f"{argument}: plain Python, called once per knot, which makes solvers slow{reason}; decorate it with "
+        "numba.njit, or write it for batches and pass vectorized=True"
     )

@@ -107,6 +107,7 @@ class Perturbing:
     name: str
     compiled_jacobians: Any
     noise: np.ndarray | None = None
+    why_not_traced: str | None = None
 
     def __init__(self, function: Function, scale: np.ndarray) -> None:
         self.function, self.scale = function, scale

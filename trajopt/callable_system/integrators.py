@@ -23,6 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dynamics.tape.symbol import product
 from trajopt.callable_system.derivatives import Differentiated
 
 ORDERS: dict[str | None, int] = {
@@ -102,7 +103,7 @@ class ExplicitRungeKutta:
         total = 0.0
         for a, b, point in zip((*self.a, 0.0), self.b, points, strict=True):
             G = g.jacobians(point, U)
-            dk = G @ T if Ts else G
+            dk = product(G, T) if Ts else G
             Gs.append(G)
             Ts.append(T)
             total = total + b * dk
@@ -123,9 +124,9 @@ class ExplicitRungeKutta:
         H, pulled = np.zeros(()), 0.0
         for s in range(len(points) - 1, -1, -1):
             mu = self.h * self.b[s] * lam + pulled
-            H = H + Ts[s].swapaxes(1, 2) @ g.hessian_products(points[s], U, mu) @ Ts[s]
+            H = H + product(product(Ts[s].swapaxes(1, 2), g.hessian_products(points[s], U, mu)), Ts[s])
             if s:
-                pulled = self.h * self.a[s - 1] * (mu[:, None] @ Gs[s][:, :, :n])[:, 0]
+                pulled = self.h * self.a[s - 1] * product(mu[:, None], Gs[s][:, :, :n])[:, 0]
         return H
 
 

@@ -62,6 +62,7 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
         from trajopt.callable_system.jax_functions import JaxDerivatives
 
         return JaxDerivatives(function)
+    reason = None
     if wish.kind in ("auto", "traced"):
         try:
             return TracedDerivatives(function, wish.vectorized, partial(numerical, function, wish, X, U), X, U)
@@ -70,10 +71,13 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
                 raise ValueError(
                     f"derivatives: got 'traced' for a function that cannot be: {error}; wanted 'auto' or another"
                 ) from None
-    return numerical(function, wish, X, U)
+            reason = str(error)
+    source = numerical(function, wish, X, U)
+    source.why_not_traced = reason
+    return source
 
 
-def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> ComplexStep | FiniteDifferences:
     """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
         return _differences(function, wish, X, U)

@@ -52,8 +52,9 @@ class CallableSystem(ClosedLoopRollouts):
     jacobians : jacobians(x, u) -> fx (nx, nx), fu (nx, nu) of the function given (of xdot, not of its integrated step)
     hessian_products : hessian_products(x, u, lam) -> Hxx (nx, nx), Hux (nu, nx), Huu (nu, nu), Hessians of lam'f
     derivatives : "auto" (default), "user", "traced", "complex_step", "finite_differences" or "jax"
-        "auto" takes yours if given, else the trace of the function if it has one: it is called once with symbols, so it
-        may neither branch on its arguments nor call what is not arithmetic, `math` or numpy's functions of numbers.
+        "auto" takes yours if given, else the trace of the function if it has one: it is called with symbols, once
+        for each of at most 16 ways through its branches, so it may call nothing but arithmetic, `math` and numpy's
+        functions of numbers, nor look up tables.
         Else complex steps if the function accepts complex arrays and is analytic there (it is compared with differences
         at sample points), else differences.  `derivative_source` says which; see Notes.
     vectorized : True if the functions take and return batches, x (K, nx), u (K, nu), lam (K, nx)
@@ -72,8 +73,10 @@ class CallableSystem(ClosedLoopRollouts):
 
     Notes
     -----
-    Traces are differentiated exactly, and are tens of times as fast as the rest.  They are compared with the function
-    at one knot of each call, and taken anew where it has changed.  Relative errors of the others, for a function that
+    Traces are differentiated exactly, and are tens of times as fast as the rest.  Where a condition selects,
+    derivatives are those of the side that it selects; a clip counts as none for what is at its limit, where a box may
+    hold it, and of two numbers equal under a maximum each counts one half.  Traces are compared with the function at
+    one knot of each call, and taken anew where it has changed.  Relative errors of the others, for a function that
     varies over lengths of `scale`: complex steps give Jacobians to rounding and Hessians to about 1e-12; differences
     1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax differentiates exactly.  Integrators are
     differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError the next state is
@@ -135,7 +138,8 @@ class CallableSystem(ClosedLoopRollouts):
         self._integrator = self._make_integrator()
         self._plant = self._compiled_plant()
         if not (self.compiled or vectorized or derivatives == "jax"):
-            warn(slow_words(argument, self._function.compiled), SlowDynamicsWarning)
+            reason = getattr(self._source, "why_not_traced", None)
+            warn(slow_words(argument, self._function.compiled, reason), SlowDynamicsWarning)
 
     def __repr__(self) -> str:
         kind = "discrete" if self.integrator is None else f"integrator={self.integrator!r}"

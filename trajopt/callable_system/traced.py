@@ -16,14 +16,19 @@ import numpy as np
 from dynamics.tape.closed_loops import closed_loops
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
-from dynamics.tape.symbol import Symbol
 from dynamics.tape.trace import traceable, traced
 from trajopt.callable_system.derivatives import DerivativeSource, Differentiated
 from trajopt.callable_system.functions import Function, plain, returning
-from trajopt.callable_system.integrators import Integrator, SemiImplicitEuler
+from trajopt.callable_system.integrators import Discrete, Integrator, SemiImplicitEuler
+
+STEP_NODES = 60_000
+"""Of the graph, which a step or a derivative of it may take, and as many more as its stages multiply numbers in
+matrices without zeros, a quarter of them: longer programs take as long as these, and half a second to write."""
 
 AGREEMENT = 1e-12
 """Between trace and function, relative to the value, and to what rounding of the arguments would change in it."""
+BESIDE = 1e-9
+"""Distance, relative to the arguments, of the points that are tried where trace and function differ."""
 
 
 def expressions_of(function: Function, vectorized: bool) -> Expressions:
@@ -49,7 +54,7 @@ class TracedDerivatives:
     ) -> None:
         self.function, self.otherwise, self._vectorized = function, otherwise, vectorized
         e = self.expressions = expressions_of(function, vectorized)
-        self.tapes = Tapes(e, lambda: e.y[None], lambda: e.J[None], lambda: e.H[None])
+        self.tapes = Tapes(e, lambda: e.y[None], lambda: e.J[None], lambda: e.H[None], e.content)
         for which in range(3):  # what steps fall back on is there
             self.tapes.program(which)
         if not self.agrees(X, U):
@@ -59,7 +64,16 @@ class TracedDerivatives:
         """Whether the function still does what it did when it was traced, where it is finite; got, its trace there."""
         X, U = plain(X), plain(U)
         values = self.tapes.evaluate(X, U) if got is None else got
-        return all(self._agrees(X[t], U[t], values[t]) for t in range(len(X)))
+        return all(self._agrees(X[t], U[t], values[t]) or self._agrees_beside(X[t], U[t]) for t in range(len(X)))
+
+    def _agrees_beside(self, x, u):
+        """Whether both agree on either side of a point, where they differ as rounding decides on which side of a jump
+        they see it."""
+        for side in (BESIDE, -BESIDE):
+            near = [z + side * (1.0 + np.abs(z)) * np.linspace(1.0, 1.5, len(z)) for z in (x, u)]
+            if not self._agrees(*near, self.tapes.evaluate(near[0][None], near[1][None])[0]):
+                return False
+        return True
 
     def _agrees(self, x, u, got):
         if not (np.isfinite(x).all() and np.isfinite(u).all()):
@@ -86,7 +100,8 @@ class TracedDerivatives:
     @cached_property
     def linear(self) -> bool:
         """Whether the Hessian is zero for all multipliers and points."""
-        return not any(isinstance(entry, Symbol) for entry in self.expressions.H.flat)
+        program, _ = self.tapes.program(2)
+        return bool((program.outputs < len(program.constants)).all()) and not program.constants.any()
 
     @property
     def compiled_jacobians(self) -> Any:
@@ -128,15 +143,8 @@ class TracedStep:
     """
 
     def __init__(self, integrator: Integrator, source: TracedDerivatives) -> None:
-        self.integrator, e = integrator, source.expressions
-        x, u, mu = e.x[None], e.u[None], e.mu[None]
-        self.tapes = Tapes(
-            e,
-            lambda: integrator.step(e, x, u),
-            lambda: integrator.jacobians(e, x, u),
-            lambda: mirrored(integrator.hessian_products(e, x, u, mu)),
-            fuse=not isinstance(integrator, SemiImplicitEuler),  # whose blocks are equal to the last bit
-        )
+        self.integrator = integrator
+        self.tapes = source.tapes if isinstance(integrator, Discrete) else tapes_of_step(integrator, source.expressions)
         try:
             self.tapes.program(0)
             self.rolls = True
@@ -164,6 +172,22 @@ class TracedStep:
             return self.tapes.hessian_products(plain(X), plain(U), plain(lam))
         except Untraceable:
             return self.integrator.hessian_products(g, X, U, lam)
+
+
+def tapes_of_step(integrator: Integrator, f: Expressions) -> Tapes:
+    """Programs of the step and its derivatives, from expressions f of what is integrated."""
+    e = Expressions(len(f.x), len(f.u), lambda x, u: integrator.step(f, x[None], u[None])[0])
+    x, u, mu = e.x[None], e.u[None], e.mu[None]
+    nx, nz = x.shape[1], x.shape[1] + u.shape[1]
+    return Tapes(
+        e,
+        lambda: e.y[None],
+        lambda: integrator.jacobians(f, x, u),
+        lambda: mirrored(integrator.hessian_products(f, x, u, mu)),
+        (f.content, type(integrator), *vars(integrator).values()),
+        fuse=not isinstance(integrator, SemiImplicitEuler),  # whose blocks are equal to the last bit
+        nodes=STEP_NODES + nx * nx * nz,
+    )
 
 
 def mirrored(H: np.ndarray) -> np.ndarray:

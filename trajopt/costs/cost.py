@@ -26,8 +26,8 @@ class Cost(Protocol):
     Optional: ``accumulate_exact`` does what the last two methods do, in one pass; ``knots`` is how many knots a cost
     was made for, None for any number; ``name`` is what messages call it; ``squares`` says what it is the sum of squares
     of (see `trajopt.problem.squares`); ``at`` says where it counts (see `trajopt.interfaces.knots`), None for all knots
-    of a list; ``placed(system, rows, count, times)`` returns the cost at some (rows) of the `count` knots where it
-    counts, those at these times (s), rows for other knots left out and functions of time evaluated: the cost itself
+    of a list; ``placed(system, knots, rows, times)`` returns the cost at some (rows) of the knots (K,) where it counts,
+    among all at times (N+1,), s: what it has for other knots left out and functions of time evaluated, the cost itself
     where nothing differs.
     """
 

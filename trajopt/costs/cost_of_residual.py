@@ -22,6 +22,7 @@ from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots
 from trajopt.costs.loss import Loss, Model
 from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.validation import same_shape
 
@@ -92,6 +93,8 @@ class CostOfResidual:
     """Whether A_rr is."""
     _shift: np.ndarray | None
     """-reference (1 or K, nr), None for zeros."""
+    _knots: np.ndarray | None = None
+    """The knots (K,) where it counts, of a problem in which its residual differs from knot to knot."""
 
     def _set_loss(self, weights: np.ndarray, activation: Any, reference: np.ndarray | None = None) -> None:
         self._loss = Loss(as_rows(weights, self.nr), activation)
@@ -108,9 +111,13 @@ class CostOfResidual:
         """A to second order at what the residual returns, r (K, nr)."""
         return self._loss.expand(r if self._shift is None else r + self._shift)
 
+    def _there(self) -> Any:
+        """The residual for points at the knots where it counts."""
+        return self.residual if self._knots is None else at_knots(self.residual, self._knots)
+
     def _evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         check_knots(type(self).__name__, self.knots, xs)
-        return evaluated(self.residual, self.nr, xs, us)
+        return evaluated(self._there(), self.nr, xs, us)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
@@ -137,7 +144,7 @@ class CostOfResidual:
         target: Quadratic | None,
         curvature: Quadratic | None,
     ) -> None:
-        residual = self.residual
+        residual = self._there()
         if self._diagonal and getattr(residual, "sums_squares", False):
             mu = self._model(self._evaluate(xs, us)).multipliers(scale)
             residual.weighted_squares(xs, us, mu, 0, len(xs), target, curvature)
@@ -166,7 +173,7 @@ class CostOfResidual:
         if self._differs():
             return None
         check_knots(type(self).__name__, self.knots, at.xs)
-        r, dr = along(self.residual, self.nr, at)
+        r, dr = along(self._there(), self.nr, at)
         r = r if self._shift is None else r + self._shift
         if name == "weights":
             return summed_to(self._loss.by_weights(r, dr, value, slope), self.weights.shape)
@@ -178,7 +185,7 @@ class CostOfResidual:
         """The same of the difference of residual and reference, value and slope (K, nr)."""
         if name == "reference":
             return summed_to(-value, self.reference.shape)
-        return gradient_by(self.residual, name, at, value, slope)
+        return gradient_by(self._there(), name, at, value, slope)
 
     def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
         """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and

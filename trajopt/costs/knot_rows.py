@@ -23,7 +23,7 @@ def dimensions(value: Any) -> int:
     """Dimensions of an array-like; 0 for what is no array, which the checks that follow will say."""
     try:
         return np.ndim(value)
-    except ValueError:
+    except (TypeError, ValueError, RecursionError):
         return 0
 
 
@@ -103,8 +103,9 @@ class PlacedCost:
         """Take these attributes as in the constructor."""
         raise NotImplementedError
 
-    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> Self:
+    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> Self:
         """See `trajopt.costs.Cost`."""
+        count, times = len(knots), times[knots[rows]]
         found: dict[str, Any] = {name: getattr(self, name) for name in self.by_knot}
         differ = False
         for name, value in found.items():

@@ -13,7 +13,7 @@ from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.knot_rows import OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import subject_of
-from trajopt.interfaces.residual import Residual, check_residual
+from trajopt.interfaces.residual import Residual, at_knots, check_residual
 from trajopt.interfaces.system import System
 from trajopt.validation import whole_number
 
@@ -30,8 +30,8 @@ class ResidualCost(PlacedCost, CostOfResidual):
         A(r) instead of the sum of squares: `WeightedQuadratic`, `SmoothAbs`, `SmoothNorm`, `PseudoHuber`,
         `LogBarrier`, `QuadraticBarrier`, or any object with the methods of `Activation`.
     reference : number, (nr,) array, or (K, nr) with values for each of K knots, or a function of time, default 0
-        What the residual is to be: a path of a foot, say, of which a residual itself knows one point.  A function of t
-        (s) returns a number or (nr,); a problem evaluates it at the times of its knots.
+        What the residual is to be, where that is not zero.  A function of t (s) returns a number or (nr,); a problem
+        evaluates it at the times of its knots.  Targets of residuals of robots may be functions of time themselves.
     at : where it counts, by default at all knots of the list that it is in
         Knots, times, a slice or a word (see `trajopt.interfaces.knots`).  Of a running cost, K is the number of knots
         where it counts; at knots and times it counts as it is, over a slice it is integrated.
@@ -74,6 +74,14 @@ class ResidualCost(PlacedCost, CostOfResidual):
         self.reference: Any = reference if callable(reference) else scalars_or_rows("reference", reference, self.nr)
         self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
         self._set_loss(self.weights, self.activation, None if callable(self.reference) else self.reference)
+
+    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> Self:
+        """See `trajopt.costs.Cost`."""
+        new = super().placed(system, knots, rows, times)
+        if at_knots(self.residual, knots) is not self.residual:
+            new = copy.copy(self) if new is self else new
+            new._knots = knots[rows]
+        return new
 
     def adjusted(self, reference: ArrayLike | None = None, weights: ArrayLike | None = None) -> Self:
         """With another reference, or other weights."""

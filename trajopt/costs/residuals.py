@@ -16,7 +16,7 @@ from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
 from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.interfaces.owners import state_space, subject_of
-from trajopt.interfaces.residual import Components, Residual, check_residual
+from trajopt.interfaces.residual import Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -192,6 +192,21 @@ class SquaredNorm:
         self.residual = residual
         self.made_for = subject_of(residual)
         self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"
+
+    def at_times(self, times: np.ndarray) -> SquaredNorm:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        return self._with(at_times(self.residual, times))
+
+    def at_knots(self, knots: np.ndarray) -> SquaredNorm:
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        return self._with(at_knots(self.residual, knots))
+
+    def _with(self, residual: Residual) -> SquaredNorm:
+        if residual is self.residual:
+            return self
+        new = copy.copy(self)
+        new.residual = residual
+        return new
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, 1)."""

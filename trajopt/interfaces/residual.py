@@ -14,10 +14,11 @@ class Residual(Protocol):
     u, and accepts ``us=None`` (the terminal knot has no control).
 
     Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it, and
-    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`); if
-    ``sums_squares`` is true, ``weighted_squares(xs, us, weights, start, stop, target, curvature)`` adds the expansion
-    of a quadratic cost to the arrays of all knots and returns its value (see
-    `dynamics.residuals.robot_residual.RobotResidual`).
+    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`);
+    ``at_times`` and ``at_knots`` are of those that differ from knot to knot (see
+    `trajopt.interfaces.residual.KnotByKnotResidual`); if ``sums_squares`` is true,
+    ``weighted_squares(xs, us, weights, start, stop, target, curvature)`` adds the expansion of a quadratic cost to the
+    arrays of all knots and returns its value (see `dynamics.residuals.robot_residual.RobotResidual`).
     """
 
     @property
@@ -61,6 +62,23 @@ class SeenResidual(Protocol):
         ...
 
 
+class KnotByKnotResidual(Protocol):
+    """Of residuals that differ from knot to knot, as one with a target that moves."""
+
+    def at_times(self, times: np.ndarray) -> Any:
+        """The residual along the knots 0 ... N of a problem at times (N+1,), s: functions of time are evaluated there.
+        It serves the N+1 points of a trajectory, in `evaluate` and the like as in `weighted_squares`.
+
+        Raises ValueError if it was made for other knots.
+        """
+        ...
+
+    def at_knots(self, knots: np.ndarray) -> Any:
+        """The residual for K points at these knots (K,); at a single one, for any number of points there.  Its
+        gradients by attributes are those by the attributes of all knots."""
+        ...
+
+
 class ReadsDynamics(Protocol):
     """Of costs and residuals: may depend on parameters of the dynamics, as masses, besides states and controls."""
 
@@ -85,6 +103,19 @@ class SingleComponents(Protocol):
     def components_read(self) -> Components | None:
         """Which; None if r is something else."""
         ...
+
+
+def at_times(residual: Any, times: np.ndarray) -> Any:
+    """A residual along knots at times (N+1,), s, as `KnotByKnotResidual` says; the residual itself where all its knots
+    are alike."""
+    varying = capability(residual, KnotByKnotResidual)
+    return residual if varying is None else varying.at_times(times)
+
+
+def at_knots(residual: Any, knots: np.ndarray) -> Any:
+    """A residual at knots (K,), as `KnotByKnotResidual` says; the residual itself where all its knots are alike."""
+    varying = capability(residual, KnotByKnotResidual)
+    return residual if varying is None else varying.at_knots(knots)
 
 
 def component_names(residual: object) -> tuple[str, ...]:

@@ -321,7 +321,7 @@ class _Comparison:
 
 def _system_blocks(system, c):
     y0 = system.step(c.X, c.U)
-    size, lam = float(np.abs(y0).max() + np.abs(c.X).max()), c.multipliers(c.ndx)
+    size, lam = float(np.abs(y0).max() + np.abs(c.X).max() + c.step), c.multipliers(c.ndx)
 
     def y(z):
         return system.difference(y0, system.step(*c.moved(z)))
@@ -351,7 +351,7 @@ def _residual_blocks(residual, c):
     if c.U is None:
         notes.append("no u and no system given: derivatives in u are not checked")
     r = np.asarray(residual.evaluate(c.X, c.U))
-    size, mu = float(np.abs(r).max() + np.abs(c.X).max()), c.multipliers(residual.nr)
+    size, mu = float(np.abs(r).max() + np.abs(c.X).max() + c.step), c.multipliers(residual.nr)
 
     def y(z):
         return np.asarray(residual.evaluate(*c.moved(z)))

@@ -13,7 +13,7 @@ that is s l (`trajopt.problem.stretched_cost`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.problem.lifted import LiftedCost
 from trajopt.problem.phase_rollouts import roll_out_phases
 from trajopt.problem.stretched_cost import StretchedCost
-from trajopt.validation import float_array, whole_number
+from trajopt.validation import float_array, number_array, whole_number
 
 SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""
@@ -107,6 +107,14 @@ class FreeDurationSystem(ExtendedSystem):
             inside = knots[self._flow]
             self.durations[self._flow] = knot_durations(self.system, int(inside.max()) + 1)[inside]
         self._windows: dict[tuple[int, int], FreeDurationSystem] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the steps of any duration, which may be functions made of the user's: these are made again."""
+        return {**self.__dict__, "_timed": None, "_windows": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._timed = self.system.timed()
 
     # -------------------------------------------------------------------------------------------- knots
     def window(self, start: int, stop: int) -> FreeDurationSystem:
@@ -387,6 +395,8 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
     else:
         raise ValueError("horizon: got None, wanted the number of knots, or the knots of phases")
     if phases is not None:
+        if not isinstance(phases, Iterable):
+            raise TypeError(f"phases: got {type(phases).__name__}, wanted how many knots each phase has")
         ends = np.cumsum([whole_number("phases", knots, 1) for knots in phases])
         if not len(ends) or ends[-1] != count:
             raise ValueError(f"phases: got {list(phases)}, wanted numbers of knots whose sum is {count}")
@@ -397,7 +407,7 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
 
 
 def _checked_bounds(bounds: ArrayLike, phases: int) -> np.ndarray:
-    limits = np.asarray(bounds, dtype=float)
+    limits = number_array("bounds", bounds)
     if limits.shape not in ((2,), (phases, 2)):
         raise ValueError(f"bounds: got shape {limits.shape}, wanted (2,), or ({phases}, 2), one row for each phase")
     limits = np.broadcast_to(limits, (phases, 2))

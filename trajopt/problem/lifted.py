@@ -7,7 +7,7 @@ import numpy as np
 from trajopt.costs import Cost, Quadratic
 from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.owners import Subject, subject_of
-from trajopt.interfaces.residual import Residual, component_names
+from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
 from trajopt.problem.term import Term
 
@@ -66,10 +66,10 @@ class LiftedCost:
         check_dimensions("lifted cost", self.system, system)
         self.cost.check(self.system.system, terminal)
 
-    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> "LiftedCost":
+    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> "LiftedCost":
         """See `trajopt.costs.Cost`."""
         placed = getattr(self.cost, "placed", None)
-        inside = self.cost if placed is None else placed(self.system.system, rows, count, times)
+        inside = self.cost if placed is None else placed(self.system.system, knots, rows, times)
         return self if inside is self.cost else LiftedCost(self.system, inside)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
@@ -113,6 +113,17 @@ class LiftedResidual:
         self.system, self.residual, self.nr = system, residual, residual.nr
         self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
         self.name = getattr(residual, "name", "") or type(residual).__name__
+
+    def at_times(self, times: np.ndarray) -> "LiftedResidual":
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        return self._with(at_times(self.residual, times))
+
+    def at_knots(self, knots: np.ndarray) -> "LiftedResidual":
+        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
+        return self._with(at_knots(self.residual, knots))
+
+    def _with(self, residual: Residual) -> "LiftedResidual":
+        return self if residual is self.residual else type(self)(self.system, residual)
 
     def _widened(self, block: np.ndarray) -> np.ndarray:
         """The block with columns of zeros for p."""

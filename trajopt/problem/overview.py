@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.printed import new_table
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.term import runs
@@ -34,6 +35,15 @@ def overview(problem: Problem) -> Table:
         table.add_column(name, overflow="fold")
     system = problem.system
     table.add_row("system", type(system).__name__, f"nx {system.nx}, nu {system.nu}")
+    if problem.free_initial_state is not None:
+        free = problem.free_initial_state.components
+        names = tangent_names(system)
+        which = "all" if len(free) == system.ndx else ", ".join(names[i] if names else str(i) for i in free)
+        table.add_row("free initial state", escape(which), "0")
+    if problem.parameters:
+        names = control_names(system)
+        which = ", ".join(names[i] if names else f"control {i}" for i in problem.parameters)
+        table.add_row("parameters", escape(which), _in_words(np.arange(problem.horizon)))
     for part, name, knots in _parts(problem):
         table.add_row(part, escape(name), _in_words(knots))
     return table

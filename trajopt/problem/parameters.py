@@ -15,17 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.capabilities import capability
+from trajopt.costs.knot_rows import rows_of_times
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import SquaredNorm
 from trajopt.interfaces.adjustable import Adjustable
-from trajopt.interfaces.residual import ReadsDynamics
+from trajopt.interfaces.residual import KnotByKnotResidual, ReadsDynamics
 from trajopt.interfaces.system import state_array
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.periodic import starting_at
 from trajopt.problem.problem import Problem
 from trajopt.validation import did_you_mean, number_array
 
 LIMITS = "lower", "upper"
+_NO_KNOTS = np.zeros(0, dtype=np.intp)
 PLAIN = "target", "reference"
 """What a value given to a term without saying of what is, the first of these that it has."""
 INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm: "residual",
@@ -37,11 +40,13 @@ Key = tuple[int, int]
 
 
 class Place(NamedTuple):
-    """A term: what `Solution.explain` calls it, and its attributes that may change, with values of their shapes."""
+    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, and the
+    knots where a cost counts."""
 
     name: str
     term: Any
     values: dict[str, Any]
+    knots: np.ndarray
 
 
 @cache
@@ -90,9 +95,11 @@ def places(problem: Problem) -> dict[Key, Place]:
     for term in problem.objective.terms:
         key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
         if key not in found:
-            found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost))
+            knots = np.arange(problem.horizon) if term.knots is None else term.knots
+            knots = np.array([problem.horizon]) if term.terminal else knots
+            found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
     for constraint in problem.constraints:
-        found[CONSTRAINT, id(constraint)] = Place(constraint.name, constraint, _values(constraint))
+        found[CONSTRAINT, id(constraint)] = Place(constraint.name, constraint, _values(constraint), _NO_KNOTS)
     return _with_own_names({key: place for key, place in found.items() if place.values})
 
 
@@ -118,9 +125,39 @@ def _listed(some: Mapping[Key, Place], name: str = "") -> str:
     return ", ".join(parts) or "no term with numbers that may change"
 
 
+class _AtTimes:
+    """Functions of time as their values at the knots of a problem, which are at times (N+1,), s."""
+
+    def __init__(self, times: np.ndarray) -> None:
+        self._times, self._known = times, {}
+
+    def __call__(self, place: Place, attribute: str, value: Any) -> Any:
+        """Of a function what an attribute has at the knots of a term, once for what several terms have inside; of
+        anything else the value itself."""
+        if not callable(value):
+            return value
+        function: Any = value
+        of, before = owner(place.term, attribute), place.values[attribute]
+        key = id(of), id(value)
+        if key not in self._known:
+            if capability(of, KnotByKnotResidual) is not None:
+                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
+            elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
+                self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
+            else:
+                what = f"update: {attribute} of {place.name!r}: got a function of time"
+                raise ValueError(f"{what}, wanted a value of shape {np.shape(before)}, as it is not one for each knot")
+        return self._known[key]
+
+
 def _check(place: Place, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
+    if isinstance(before, tuple) and capability(owner(place.term, attribute), KnotByKnotResidual) is not None:
+        after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
+        if np.shape(after[0]) != np.shape(before[0]):
+            got, wanted = (f"{np.shape(R)} and {np.shape(p)}" for R, p in (after, before))
+            raise ValueError(f"{what}: got shapes {got}, wanted {wanted}")
     if not isinstance(before, np.ndarray):
         return  # its owner checks it
     array = number_array(what, value)
@@ -153,27 +190,30 @@ def _of_name(found: dict[Key, Place], name: str, value: Any) -> tuple[Key, dict[
 
 
 def wanted_values(
-    found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
+    found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
 ) -> dict[Key, dict[str, Any]]:
-    """The values that each term gets, checked as far as shapes go."""
+    """The values that each term gets, checked as far as shapes go, functions of time at those of the knots, (N+1,)."""
     wanted: dict[Key, dict[str, Any]] = {}
+    at_times = _AtTimes(times)
     for attribute, value in everywhere.items():
         having = {key: place for key, place in found.items() if attribute in place.values}
         if not having:
             raise ValueError(f"update: no term has {attribute!r}; known: {_listed(found)}")
         for key, place in having.items():
             try:
-                _check(place, attribute, value)
+                new = at_times(place, attribute, value)
+                _check(place, attribute, new)
             except ValueError as error:
                 if len(having) == 1:
                     raise
                 more = f"all of {_listed(having, attribute)}; update({{name: value}}) changes one of them"
                 raise ValueError(f"{error}, for {more}") from None
-            wanted.setdefault(key, {})[attribute] = value
+            wanted.setdefault(key, {})[attribute] = new
     for name, value in by_name.items():
         key, values = _of_name(found, name, value)
         for attribute, number in values.items():
-            _check(found[key], attribute, number)
+            values[attribute] = at_times(found[key], attribute, number)
+            _check(found[key], attribute, values[attribute])
         wanted.setdefault(key, {}).update(values)
     return wanted
 
@@ -218,8 +258,9 @@ def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None =
 
 def with_x0(problem: Problem, x0: Any) -> Problem:
     """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
-    moved = copy.copy(problem)  # nothing else in it depends on the initial state
+    moved = copy.copy(problem)
     object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
+    object.__setattr__(moved, "constraints", starting_at(problem.constraints, moved.x0))  # nothing else depends on it
     return moved
 
 
@@ -241,7 +282,7 @@ def with_values(
     """
     new: dict[Key, Any] = {}
     made: dict[Any, Any] = {}
-    for key, values in wanted_values(found, by_name, everywhere).items():
+    for key, values in wanted_values(found, by_name, everywhere, problem.times).items():
         new[key] = adjusted(found[key].term, values, made)
 
     def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
@@ -265,5 +306,5 @@ def with_values(
     problem = copy.copy(problem)
     for name, value in changed.items():
         object.__setattr__(problem, name, value)  # the class is frozen
-    moved = {(key[0], id(term)): Place(found[key].name, term, found[key].values) for key, term in new.items()}
+    moved = {(key[0], id(term)): found[key]._replace(term=term) for key, term in new.items()}
     return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}

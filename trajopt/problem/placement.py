@@ -101,7 +101,7 @@ class Placer:
         rows, part = np.flatnonzero(chosen), cost
         placed = getattr(cost, "placed", None)
         if placed is not None and len(rows):
-            part = placed(self.system, rows, len(knots), self.times[knots[rows]])
+            part = placed(self.system, knots, rows, self.times)
         if not chosen.all():
             part = copy.copy(cost) if part is cost else part
             part.at = tuple(knots[rows].tolist()) if isinstance(at, tuple) else at  # pyright: ignore

@@ -12,23 +12,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import CheckedStart, DifferenceExpansion, KnotByKnot, QuasiStatic, capability
+from trajopt.capabilities import (
+    AccelerationControlled,
+    CheckedStart,
+    DifferenceExpansion,
+    KnotByKnot,
+    QuasiStatic,
+    capability,
+)
 from trajopt.costs import Cost
 from trajopt.interfaces.owners import check_subject, is_served
+from trajopt.interfaces.residual import at_times
 from trajopt.interfaces.system import (
     System,
     as_manifold,
     check_states,
     check_system,
+    control_names,
     knot_durations,
     knot_times,
     state_array,
     window,
 )
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.components import components_of
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits, with_own_names
+from trajopt.problem.initial_state import free_initial_state
+from trajopt.problem.inner_residuals import WithResiduals
 from trajopt.problem.objective import Objective
 from trajopt.problem.overview import overview
+from trajopt.problem.periodic import starting_at
 from trajopt.problem.placement import Placer
 from trajopt.problem.scenery import check_scenery
 from trajopt.problem.term import Term, runs
@@ -74,6 +87,16 @@ class Problem(PrintedAsTable):
     scenery : list of Sphere, Cylinder, Lines, Target, or shapes of `dynamics` in their places, optional
         Targets and whatever else pictures are to show beside the system, as (dynamics.Box(half_extents), position); see
         `trajopt.problem.scenery`.  What costs and constraints keep away from is shown without being listed.
+    free_initial_state : optional
+        What of the initial state is found together with the motion, x0 being where the search begins: True for all of
+        it; names, integers or a mask (ndx,) of components of the tangent; limits (lower, upper), numbers or (ndx,)
+        arrays or mappings of names to numbers, counted from the neutral state as those of `StateBounds`, where
+        components with two equal limits stay what they are; or a mapping of names to such pairs or None.  Other
+        components stay those of x0.  Constraints on the state then hold at knot 0 too.
+    parameters : names or integers, optional
+        Controls that have one value over the whole horizon, which is found together with the motion: what dynamics,
+        costs and constraints read of them is a parameter, such as the stiffness of a spring.  The search begins at
+        ``us_init[0]``, their `ControlBounds` limit them, and `Solution.parameters` has what was found.
 
     Attributes
     ----------
@@ -106,6 +129,8 @@ class Problem(PrintedAsTable):
     name: str = "problem"
     xs_init: np.ndarray | None = None
     scenery: Sequence[Any] = ()  # of shapes, once it is checked
+    free_initial_state: Any = None
+    parameters: Any = ()
     objective: Objective = field(init=False, compare=False)
     control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
@@ -116,6 +141,8 @@ class Problem(PrintedAsTable):
         _check_system(self.system)
 
         def put(name: str, value: Any):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a copy: a problem never changes
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
         text("name", self.name)
@@ -124,16 +151,22 @@ class Problem(PrintedAsTable):
         put("x0", state_array(self.system, "x0", self.x0))
         if (checked := capability(self.system, CheckedStart)) is not None:
             checked.check_start(self.x0)
-        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
-        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
-        placer = Placer(self.system, self.times, knot_durations(self.system, self.horizon))
+        put("free_initial_state", free_initial_state(self.free_initial_state, self.system, self.x0))
+        put("parameters", _parameters(self.parameters, self.system))
+        _check_transcribed(self.system, self.free_initial_state is not None or bool(self.parameters))
+        times = self.times
+        along = WithResiduals(lambda residual: at_times(residual, times))
+        put("running_costs", _mapped(along, _running_costs(self.running_costs, self.system, self.horizon)))
+        terminal = _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True)
+        put("terminal_costs", _mapped(along, terminal))
+        placer = Placer(self.system, times, knot_durations(self.system, self.horizon))
         running, terminal, terms = placer.place(self.running_costs, self.terminal_costs)
         put("running_costs", running)
         put("terminal_costs", terminal)
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", _checked_constraints(self.constraints, self.times))
+        put("constraints", starting_at(_checked_constraints(self.constraints, times, along), self.x0))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -200,6 +233,21 @@ def _check_horizon(system, horizon):
         raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
 
 
+def _parameters(value: Any, system: System) -> tuple[int, ...]:
+    """Numbers of the controls that have one value over the horizon."""
+    if value is None or (isinstance(value, (list, tuple)) and not value):
+        return ()
+    return tuple(components_of("parameters", value, control_names(system), system.nu).tolist())
+
+
+def _check_transcribed(system: System, free: bool) -> None:
+    if free and capability(system, AccelerationControlled) is not None:
+        raise ValueError(
+            f"system: got a {type(system).__name__} that takes accelerations for controls, expected one with "
+            'formulation="forward" for a free initial state or parameters'
+        )
+
+
 def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
     """A tuple of checked costs, or N tuples of them."""
     if isinstance(costs, Iterable):
@@ -249,7 +297,14 @@ def _check_subject(where: str, thing: object, system: System, knots: np.ndarray)
         check_subject(where, thing, system)
 
 
-def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBounds | ResidualConstraint, ...]:
+def _mapped(along: WithResiduals, costs: Any) -> Any:
+    """Costs, or lists of them, mapped one by one."""
+    return tuple(_mapped(along, cost) if isinstance(cost, tuple) else along(cost) for cost in costs)
+
+
+def _checked_constraints(
+    constraints: Any, times: np.ndarray, along: WithResiduals
+) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
     constraints = tuple(constraints)
@@ -259,7 +314,7 @@ def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBo
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    placed = (each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (along(each).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
     return with_own_names(tuple(placed))
 
 

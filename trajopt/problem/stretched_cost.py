@@ -29,9 +29,9 @@ class StretchedCost(LiftedCost):
         super().__init__(system, cost)
         self._integrated = integrated and (self.at is None or is_span(self.at))
 
-    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> LiftedCost:
+    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> LiftedCost:
         """See `trajopt.costs.Cost`."""
-        inside = super().placed(system, rows, count, times)
+        inside = super().placed(system, knots, rows, times)
         return self if inside is self else StretchedCost(self.system, inside.cost, self._integrated)
 
     def _stretch(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:

@@ -7,6 +7,7 @@ know by itself is differenced, that term alone, with the attribute moved number 
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from trajopt.costs import Quadratic
 from trajopt.costs.differences import ONE_SIDED
 from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.residual import at_knots
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import CONSTRAINT, RUNNING, TERMINAL, Key, Place, adjusted
 from trajopt.problem.problem import Problem
@@ -75,8 +77,10 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
     before_last = len(knots) == 0 or knots[-1] < len(of.us)
     us, du = (of.us[knots], of.du[knots]) if before_last else (None, None)
     at = Direction(of.xs[knots], us, of.dx[knots], du)
-    found = gradient_by(term.residual, name, at, value, slope)
-    return _differenced(term, place.values[name], name, at, value, slope) if found is None else found
+    there = copy.copy(term)
+    there.residual = at_knots(term.residual, knots)
+    found = gradient_by(there.residual, name, at, value, slope)
+    return _differenced(there, place.values[name], name, at, value, slope) if found is None else found
 
 
 def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLagrangian) -> np.ndarray:

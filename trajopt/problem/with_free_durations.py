@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.interfaces.residual import at_knots
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.free_duration import FreeDurationSystem
+from trajopt.problem.inner_residuals import WithResiduals
+from trajopt.problem.periodic import Periodic
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.stretched_cost import StretchedCost
 from trajopt.problem.time_cost import TimeCost
+from trajopt.validation import float_array
 
 
 def with_free_durations(
@@ -33,50 +37,64 @@ def with_free_durations(
     -------
     Problem, of a `FreeDurationSystem`: states and controls have one more number, and each phase one more knot in front.
     It starts from the durations given, and what ``problem`` starts from.  Whatever counts at certain knots counts at
-    the same knots of the phases.
+    the same knots of the phases; what was a function of time is what it was at the durations given.
 
     Raises
     ------
     TypeError, ValueError : what is no problem, and what `FreeDurationSystem` and `TimeCost` raise.
     """
     check_problem(problem)
+    if problem.free_initial_state is not None or problem.parameters or _periodic(problem):
+        raise ValueError(
+            "problem: got one with a free initial state, parameters or a Periodic, expected these in a Problem of a "
+            "FreeDurationSystem"
+        )
     system = FreeDurationSystem(problem.system, problem.horizon, phases, bounds)
     rows = np.flatnonzero(~system.setting)
     where = np.append(rows, system.horizon)  # of the knots 0 ... N of the problem
     us = np.zeros((system.horizon, system.nu))
     us[rows, :-1] = problem.us_init
-    xs = problem.xs_init
+    before = np.cumsum(np.append(0, ~system.setting))  # of a knot that sets a duration, the next one of the problem
+    moved, xs = WithResiduals(lambda residual: at_knots(residual, before)), problem.xs_init
     if xs is not None:
-        before = np.cumsum(np.append(0, ~system.setting))  # at a knot that sets a duration, the state of the next
         xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
-    costs, time = _running(problem, system, rows, where), TimeCost(system, time_weight)
+    weight = float(float_array("time_weight", time_weight, ()))
+    if weight < 0.0:
+        raise ValueError(f"time_weight: got {weight}, wanted a number that is not negative")
+    costs, time = _running(problem, system, rows, where, moved), TimeCost(system, weight)
     if _listed(problem):
         costs = [[*at, time] if h > 0.0 else at for at, h in zip(costs, system.durations, strict=True)]
     else:
         costs.append(time)
+    constraints = [_constraint(each, problem, system, where, moved) for each in problem.constraints]
     return Problem(
         system, system.state(problem.x0), system.horizon, costs,
-        [system.lift(cost) for cost in problem.terminal_costs],
-        [system.duration_bounds(), *(_constraint(each, problem, system, where) for each in problem.constraints)],
-        us, problem.name, xs, problem.scenery,
+        [system.lift(moved(cost)) for cost in problem.terminal_costs],
+        [system.duration_bounds(), *constraints], us, problem.name, xs, problem.scenery,
     )  # fmt: skip
+
+
+def _periodic(problem: Problem) -> bool:
+    return any(isinstance(constraint, Periodic) for constraint in problem.constraints)
 
 
 def _listed(problem: Problem) -> bool:
     return any(isinstance(entry, (list, tuple)) for entry in problem.running_costs)
 
 
-def _running(problem: Problem, system: FreeDurationSystem, rows: np.ndarray, where: np.ndarray) -> list[Any]:
+def _running(
+    problem: Problem, system: FreeDurationSystem, rows: np.ndarray, where: np.ndarray, moved: WithResiduals
+) -> list[Any]:
     """The running costs, lifted: once each, for what is listed for several knots to stay one term."""
     made: dict[tuple[int, bool], Any] = {}
 
     def lifted(cost: Any, timed: bool) -> Any:
         if (id(cost), timed) not in made:
-            made[id(cost), timed] = StretchedCost(system, cost, timed)
+            made[id(cost), timed] = StretchedCost(system, moved(cost), timed)
         return made[id(cost), timed]
 
     if not _listed(problem):
-        return [_moved(system.lift(cost), where) for cost in problem.running_costs]
+        return [_moved(system.lift(moved(cost)), where) for cost in problem.running_costs]
     costs: list[Any] = [[] for _ in range(system.horizon)]
     lists: Any = problem.running_costs
     for row, of_knot in zip(rows, lists, strict=True):
@@ -93,14 +111,18 @@ def _moved(cost: Any, where: np.ndarray) -> Any:
     return cost
 
 
-def _constraint(given: Any, problem: Problem, system: FreeDurationSystem, where: np.ndarray) -> Any:
+def _constraint(
+    given: Any, problem: Problem, system: FreeDurationSystem, where: np.ndarray, moved: WithResiduals
+) -> Any:
     if isinstance(given, ControlBounds):
         limits = np.full((2, system.horizon, system.nu), [[[-np.inf]], [[np.inf]]])
         limits[:, where[:-1], :-1] = given.limits(problem.horizon, system.nu - 1)
         return ControlBounds(limits[0], limits[1])
+    residual = system.lift(moved(given.residual))
     if given.at == "terminal":
-        return ResidualConstraint(system.lift(given.residual), given.lower, given.upper, "terminal", given.name)
-    of_states = given.residual.jacobians(problem.x0[None], problem.us_init[:1])[1] is None
+        return ResidualConstraint(residual, given.lower, given.upper, "terminal", given.name)
+    first = at_knots(given.residual, np.zeros(1, dtype=np.intp))
+    of_states = first.jacobians(problem.x0[None], problem.us_init[:1])[1] is None
     knots = given.knots(problem.horizon, of_states)
     lower, upper = given.limits(knots)
-    return ResidualConstraint(system.lift(given.residual), lower, upper, where[knots], given.name)
+    return ResidualConstraint(residual, lower, upper, where[knots], given.name)

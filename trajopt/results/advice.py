@@ -10,7 +10,7 @@ import numpy as np
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import AdvisedStart, TangentUnits, capability
-from trajopt.interfaces.system import as_manifold, control_names, tangent_names
+from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord
 from trajopt.results.status import Status
 
@@ -87,6 +87,7 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
     """What to try next, for this status and these numbers alone."""
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
+    yield from _for_negative_durations(solution)
     match solution.status:
         case Status.CONVERGED:
             worst = largest_violation(solution, solver)
@@ -126,6 +127,15 @@ def _for_a_start_without_states(solution: Solution) -> Iterator[str]:
     turned = _turned_over(solution)
     if turned or not solution.converged or solution.iterations >= MANY_STEPS:
         yield f"start from {known.start_advice}" + (f": {turned}" if turned else "")
+
+
+def _for_negative_durations(solution: Solution) -> Iterator[str]:
+    """Limits of durations, where a plan with free ones goes back in time."""
+    if solution.problem is not None and np.isfinite(solution.xs).all():
+        seconds = knot_durations(solution.problem.system, len(solution.us), solution.xs)
+        if (seconds < 0.0).any():
+            k = int(np.argmin(seconds))
+            yield f"add system.duration_bounds() to the constraints: knot {k} takes {seconds[k]:.3g} s"
 
 
 def _turned_over(solution: Solution) -> str:

@@ -25,6 +25,7 @@ import numpy as np
 from trajopt.capabilities import Refinement, capability
 from trajopt.costs.accelerations import AccelerationResidual
 from trajopt.costs.cost_of_residual import evaluated
+from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import knot_durations
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.extended_system import innermost
@@ -150,7 +151,8 @@ def violation_between_knots(solution: Solution) -> ViolationBetweenKnots:
         steps, of_states = _steps(solution, constraint, report)
         if not len(steps):
             continue
-        if _of_whole_steps(constraint.residual) or _remembers(solution, constraint.residual, steps[0]):
+        first = at_knots(constraint.residual, steps[:1])
+        if _of_whole_steps(first) or _remembers(solution, first, steps[0]):
             left_out.append(report.name)
         else:
             measured.append(_measured(solution, constraint, report, motion, steps, of_states))
@@ -166,9 +168,8 @@ def _steps(solution: Solution, constraint: ResidualConstraint, report: Constrain
     """The steps that take time and at both ends of which a constraint holds, the last end of all being enough for one
     that reads controls; and whether it reads states alone."""
     N = len(solution.us)
-    of_states = (
-        constraint.at == "terminal" or _jacobians(constraint.residual, solution.xs[:1], solution.us[:1])[1] is None
-    )
+    first = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
+    of_states = constraint.at == "terminal" or _jacobians(first, solution.xs[:1], solution.us[:1])[1] is None
     holds = np.zeros(N + 1, dtype=bool)
     holds[constraint.knots(N, state_only=False) if of_states else report.knots] = True
     if not of_states:
@@ -234,28 +235,36 @@ def _measured(
     k, us = motion.shape[1] - 1, None if of_states else solution.us[steps]
     lower, upper = _limits(report, len(solution.us))
 
+    ends = [at_knots(constraint.residual, knots) for knots in (steps, steps + 1)]
+    moving = ends[0] is not constraint.residual
+
     def values(j: int) -> np.ndarray:
+        xs = np.ascontiguousarray(motion[steps, j])
         with np.errstate(all="ignore"):
-            return evaluated(constraint.residual, constraint.nr, np.ascontiguousarray(motion[steps, j]), us)
+            found = evaluated(ends[0], constraint.nr, xs, us)
+            if moving:  # between the values at the targets of both ends
+                found = (1.0 - j / k) * found + j / k * evaluated(ends[1], constraint.nr, xs, us)
+            return found
 
     found = np.stack(
         [_outside(values(j), _between(lower, steps, j / k), _between(upper, steps, j / k)) for j in range(1, k)]
     )
     if steps[0] == 0 and of_states:  # a given state may break what holds from knot 1 on
         found[:, 0, _outside(values(0)[0], lower[0], upper[0]) > SMALL_VIOLATION] = 0.0
-    ends = np.isin(report.knots, np.concatenate([steps, steps + 1]))
-    at_knots = float(report.violations[ends].max(initial=0.0))
+    near = np.isin(report.knots, np.concatenate([steps, steps + 1]))
+    held = float(report.violations[near].max(initial=0.0))
     j, row, i = (int(index) for index in np.unravel_index(np.argmax(found), found.shape))
     violation = float(found[j, row, i])
     if violation == 0.0:
-        return BetweenKnots(report.name, 0.0, at_knots, -1, float("nan"), 0, "", 0.0, 0.0)
+        return BetweenKnots(report.name, 0.0, held, -1, float("nan"), 0, "", 0.0, 0.0)
     t, s = int(steps[row]), (j + 1) / k
     duration = knot_durations(solution.problem.system, len(solution.us), solution.xs)[t]
     name = report.components[i] if report.components else ""
-    sizes = _sizes(solution, constraint.residual, i, motion[t, [0, j + 1, k]], solution.us[[t, t, t]])
+    there = at_knots(constraint.residual, np.array([t]))
+    sizes = _sizes(solution, there, i, motion[t, [0, j + 1, k]], solution.us[[t, t, t]])
     of_step, of_plan = (violation / size if size > 0.0 else float("inf") for size in sizes)
     time = float(solution.times[t] + s * duration)
-    return BetweenKnots(report.name, violation, at_knots, t, time, i, name, of_step, of_plan)
+    return BetweenKnots(report.name, violation, held, t, time, i, name, of_step, of_plan)
 
 
 def _sizes(solution: Solution, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:

@@ -206,12 +206,22 @@ class DenseOutput:
 
 
 def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = HELD) -> DenseOutput:
-    """That of a trajectory, which is copied; control: "held" or "linear"."""
+    """That of a trajectory, which is copied; control: "held" or "linear".
+
+    Raises ValueError for a plan with free durations that are not positive, which is no motion.
+    """
     N, xs, us = len(us), np.array(xs, dtype=np.float64, order="C"), np.array(us, dtype=np.float64, order="C")
     slopes = np.zeros((0, 2, us.shape[1]))
     if control == LINEAR:
         slopes = control_slopes(system, us, knot_durations(system, N, xs))
     times, early = knot_times(system, N, xs), EARLY * float(system.dt)
+    seconds = np.diff(times)
+    if (seconds < 0.0).any() or not seconds.any():
+        k = int(np.argmin(seconds))
+        raise ValueError(
+            f"solution: got a plan whose knot {k} takes {seconds[k]:.3g} s, expected positive durations; "
+            "a constraint duration_bounds() of the trajopt.FreeDurationSystem keeps them so"
+        )
     return DenseOutput(state_space(system), times, xs, us, slopes, early, system=system)
 
 

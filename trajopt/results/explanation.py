@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
+from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
+from trajopt.problem.transcription import transcription_of
 from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
@@ -32,6 +34,7 @@ from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.records import HELD, WARM, ConstraintReport
 from trajopt.results.status import Status
+from trajopt.results.transcribed import solution_inside
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -148,7 +151,8 @@ def _lagrangian_expansion(solution: Solution) -> Expansion:
             rows = (report.knots == N) == terminal
             if rows.any():
                 t, lam = report.knots[rows], report.multipliers[rows]
-                rx, ru = constraint.residual.jacobians(xs[t], None if terminal else us[t])
+                residual = at_knots(constraint.residual, t)
+                rx, ru = residual.jacobians(xs[t], None if terminal else us[t])
                 lx[t] += np.einsum("ki,kij->kj", lam, rx)
                 if ru is not None and not terminal:
                     lu[t] += np.einsum("ki,kij->kj", lam, ru)
@@ -158,8 +162,10 @@ def _lagrangian_expansion(solution: Solution) -> Expansion:
 def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.ndarray:
     """Gradient (N, nu) of the Lagrangian in the controls, with the multipliers of the solution; closed_loop: in what is
     added to them while the gains of the solution feed back."""
-    expansion = _lagrangian_expansion(solution)
-    return adjoint(expansion, np.ascontiguousarray(solution.K) if closed_loop else None)[1]
+    by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
+    expansion = _lagrangian_expansion(inside)
+    gradient = adjoint(expansion, np.ascontiguousarray(inside.K) if closed_loop else None)[1]
+    return gradient if by is None else by.gradient_outside(gradient)
 
 
 def _gradient(solution: Solution) -> Iterator[str]:
@@ -216,7 +222,7 @@ def controls_without_effect(solution: Solution) -> np.ndarray:
         for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
             knots = report.knots[report.knots < len(us)]
             if isinstance(constraint, ResidualConstraint) and len(knots):
-                rx, ru = constraint.residual.jacobians(xs[knots], us[knots])
+                rx, ru = at_knots(constraint.residual, knots).jacobians(xs[knots], us[knots])
                 if ru is not None:
                     acts |= (ru.any(axis=0) & rx[:, :, :n].any(axis=(0, 2))[:, None]).any(axis=0)
     return np.flatnonzero(~acts)

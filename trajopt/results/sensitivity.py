@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.capabilities import capability
+from trajopt.costs.knot_rows import dimensions
 from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
@@ -30,12 +31,15 @@ from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.optimality.reach import reach
 from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
-from trajopt.problem.parametric import DeclaredParameters
+from trajopt.problem.parametric import INITIAL, DeclaredParameters
+from trajopt.problem.periodic import check_initial
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.transcription import Transcribed, transcribed, transcribed_by, transcription_of
 from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
 from trajopt.results.reverse import covector_step, problem_vjp
 from trajopt.results.stationary import factored, polished, stationary_point
+from trajopt.results.transcribed import multipliers_outside, solution_inside, warm_start_outside
 from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
@@ -104,17 +108,27 @@ class Sensitivity:
     @property
     def xs(self) -> np.ndarray:
         """d xs / dp."""
-        return self._step.dx
+        return self._changes[0]
 
     @property
     def us(self) -> np.ndarray:
         """d us / dp."""
-        return self._step.du
+        return self._changes[1]
+
+    @cached_property
+    def _changes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of states and controls of the problem itself."""
+        return self._outside(self._step.dx, self._step.du)
+
+    def _outside(self, dx: np.ndarray, du: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by = transcribed_by(self.point.problem)
+        return (dx, du) if by is None else by.changes_outside(dx, du)
 
     @property
     def costate(self) -> np.ndarray:
         """d lam / dp."""
-        return self._step.dlam
+        dlam, by = self._step.dlam, transcribed_by(self.point.problem)
+        return dlam if by is None else dlam[by.front :, : by.given.system.ndx]
 
     @cached_property
     def residual(self) -> float:
@@ -140,14 +154,18 @@ class Sensitivity:
     @cached_property
     def multipliers(self) -> tuple[np.ndarray, ...]:
         """Those of each constraint by p."""
-        return change_of_multipliers(self.system, self._step, self.change.gu)
+        return self._multipliers_outside(change_of_multipliers(self.system, self._step, self.change.gu))
+
+    def _multipliers_outside(self, parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        by = transcribed_by(self.point.problem)
+        return parts if by is None else multipliers_outside(by, parts)
 
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
         """Where a solve at p + dp can begin: states, controls within their limits, multipliers, to first order in dp,
         which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
         Raises: RuntimeError as `directional`."""
-        point, reports, along = self.point, self.solution.constraints, self.directional(dp)
+        point, reports, along = self.point, self.solution.constraints, self._along(dp)
         us, d, limits = point.us + along.us, self._direction(dp), point.problem.control_limits
         if limits is not None:
             us = np.clip(us, limits[0] + self.change.least @ d, limits[1] + self.change.largest @ d)
@@ -156,7 +174,8 @@ class Sensitivity:
             report._replace(multipliers=report.multipliers + dnu)
             for report, dnu in zip(reports, along.multipliers, strict=True)
         )
-        return WarmStart(us, xs, moved, 0.0, point.costate + along.costate)
+        start, by = WarmStart(us, xs, moved, 0.0, point.costate + along.costate), transcribed_by(point.problem)
+        return start if by is None else warm_start_outside(by, start)
 
     def _direction(self, dp: Any) -> np.ndarray:
         flat = dp if isinstance(dp, np.ndarray) and dp.ndim == 1 else self.parameters.flat(dp)
@@ -181,9 +200,17 @@ class Sensitivity:
         Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
         manifold that has no `trajopt.capabilities.IntegrateJacobian`.
         """
+        problem, xs, us = self.point.problem, self.point.xs, self.point.us
+        by = transcribed_by(problem)
+        if by is not None:
+            problem, (xs, us) = by.given, by.outside(xs, us)
         if flag("ambient", ambient) and xs_bar is not None:
-            xs = self.point.xs
-            xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
+            xs_bar = along_tangents(problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
+        if by is not None:
+            shape = len(xs), problem.system.ndx
+            xs_bar = None if xs_bar is None else float_array("xs_bar", xs_bar, shape)
+            us_bar = None if us_bar is None else float_array("us_bar", us_bar, us.shape)
+            xs_bar, us_bar = by.covectors_inside(xs_bar, us_bar)
         if self._declared is not None:
             return self.parameters.like(self._by_values(xs_bar, us_bar, cost_bar))
         total, cost_bar = np.zeros(len(self.parameters.vector)), float(float_array("cost_bar", cost_bar, ()))
@@ -200,20 +227,26 @@ class Sensitivity:
     @property
     def _declared(self) -> DeclaredParameters | None:
         """What says which values in the problem p are, if something does."""
-        return capability(self.make_problem, DeclaredParameters)
+        made = self.make_problem
+        return capability(made.given if isinstance(made, Transcribed) else made, DeclaredParameters)
 
     def _by_values(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
         """d phi / dp (P,) without a problem made."""
         declared = self._declared
         assert declared is not None
+        by = transcribed_by(self.point.problem)
+        if INITIAL in declared.wanted:
+            check_initial(self.point.problem if by is None else by.given)
         gradients = problem_vjp(self.system, xs_bar, us_bar, cost_bar, declared.wanted)
+        gradients = gradients if by is None else by.gradients_outside(gradients)
         return self.parameters.flat(declared.chained(self.parameters.given, gradients))
 
     # -------------------------------------------------------------------------------------------- where limits change
     @cached_property
     def weak(self) -> tuple[WeakLimit, ...]:
         """Weak limits, by name."""
-        return weak_limits(self.point)
+        found, by = weak_limits(self.point), transcribed_by(self.point.problem)
+        return found if by is None else tuple(one._replace(knot=by.knot_outside(one.knot)) for one in found)
 
     def directional(self, dp: Any) -> Directional:
         """The derivative along dp, from this side: weak limits hold where the solution would cross them, and let go
@@ -221,10 +254,20 @@ class Sensitivity:
 
         Raises: RuntimeError where no set of them is found.
         """
+        xs, us, costate, multipliers = self._along(dp)
+        by = transcribed_by(self.point.problem)
+        if by is not None:
+            xs, us = by.changes_outside(xs, us)
+            costate = costate[by.front :, : by.given.system.ndx]
+        return Directional(xs, us, costate, self._multipliers_outside(multipliers))
+
+    def _along(self, dp: Any) -> Directional:
+        """The same at the KKT point."""
         d, point = self._direction(dp), self.point
         if not (point.weak.rows.any() or point.weak.controls.any()):
-            multipliers = tuple(part @ d for part in self.multipliers)
-            return Directional(self.xs @ d, self.us @ d, self.costate @ d, multipliers)
+            step = self._step
+            multipliers = tuple(part @ d for part in change_of_multipliers(self.system, step, self.change.gu))
+            return Directional(step.dx @ d, step.du @ d, step.dlam @ d, multipliers)
         change = FirstOrder(*((part @ d)[..., None] for part in self.change))
         system, step = one_sided(point, change)
         parts = change_of_multipliers(system, step, change.gu)
@@ -277,7 +320,9 @@ def sensitivity(
     parameters_of(p, wrt)  # says what is wrong with them before a problem is made
     problem = make_problem(p)
     check_problem(problem)
-    point = stationary_point(problem, solution)
+    if transcription_of(problem) is not None:
+        make_problem, solution = Transcribed(make_problem), solution_inside(problem, solution)
+    point = stationary_point(transcribed(problem), solution)
     if polish:
         point = polished(point, factored(point), solution.constraints)
     return sensitivity_at(point, make_problem, p, solution, wrt, steps)
@@ -294,7 +339,7 @@ def sensitivity_at(
     """`sensitivity` at the KKT point of the solution, where that is known already."""
     parameters = parameters_of(p, wrt)
     given = default_steps(parameters) if steps is None else steps
-    if np.ndim(given) == 0:
+    if dimensions(given) == 0:
         given = np.full(parameters.vector.shape, given)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():

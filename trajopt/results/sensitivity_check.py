@@ -21,8 +21,10 @@ from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.derivative_check import ROUNDING, DerivativeReport, compared
 from trajopt.problem.problem import Problem
+from trajopt.problem.transcription import Transcribed, transcription_of
 from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.stationary import polished_point, polished_solution
+from trajopt.results.transcribed import solution_inside
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -96,6 +98,8 @@ def check_sensitivity(
     if not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {type(solver).__name__}, wanted one with a method solve, as trajopt.DDP()")
     sensitivity(make_problem, p, solution, wrt=wrt, steps=steps)  # refuses what is wrong
+    if transcription_of(make_problem(p)) is not None:
+        make_problem, solution = Transcribed(make_problem, True), solution_inside(make_problem(p), solution)
     exact = polished_solution(make_problem(p), solution)
     found = sensitivity(make_problem, p, exact, wrt=wrt, steps=steps)
     finer = sensitivity(make_problem, p, exact, wrt=wrt, steps=0.25 * found.steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from trajopt.interfaces.system import along_tangents, knot_times, window
+from trajopt.interfaces.system import along_tangents, control_names, knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.parametric import INITIAL
+from trajopt.problem.periodic import check_initial, depends_on_x0
 from trajopt.problem.problem import Problem
+from trajopt.problem.transcription import transcription_of
 from trajopt.results.between_knots import ViolationBetweenKnots, violation_between_knots
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
@@ -30,7 +33,8 @@ from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.shapes import check_arrays
 from trajopt.results.stationary import factored, stationary_point
-from trajopt.validation import flag, float_array, whole_number
+from trajopt.results.transcribed import solution_inside
+from trajopt.validation import flag, float_array, positive_number, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -267,17 +271,32 @@ class Solution(PrintedAsTable, Reported):
         """Whether this is a strict local minimum, a saddle, or singular, from the exact Hessian of the Lagrangian; see
         `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, soft constraints that
         are violated, or no problem."""
-        return certificate(self._point())
+        found = certificate(self._point())
+        by = transcription_of(self._own_problem())
+        if by is None:
+            return found
+        direction = None if found.direction is None else by.direction_outside(found.direction)
+        return replace(found, knot=by.knot_outside(found.knot), direction=direction)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The problem's parameters, by the names of the controls that they are, "u_1" of one without; empty if it has
+        none."""
+        problem = self._own_problem()
+        names = control_names(problem.system)
+        return {names[i] if names else f"u_{i + 1}": float(self.us[0, i]) for i in problem.parameters}
 
     def dx0(self) -> tuple[np.ndarray, np.ndarray]:
         """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, with constraints,
-        along tangents; raises ValueError where `certificate` finds no strict minimum."""
-        system = factored(self._point())
+        along tangents; raises ValueError where `certificate` finds no strict minimum, and for constraints that depend
+        on x0, which `trajopt.sensitivity` takes too.  Zero for components of x0 that are free."""
+        check_initial(self._own_problem())
+        system, by = factored(self._point()), transcription_of(self.problem)
         n = self.problem.system.ndx
         rhs = system.zeros(n)
-        rhs.F[0] = np.eye(n)
+        rhs.F[0, :n] = np.eye(n)
         step = system.solve(rhs)
-        return step.dx, step.du
+        return (step.dx, step.du) if by is None else by.changes_outside(step.dx, step.du)
 
     def inertial_vjp(
         self, xs_bar: ArrayLike | None = None, us_bar: ArrayLike | None = None, cost_bar: float = 0.0
@@ -309,7 +328,7 @@ class Solution(PrintedAsTable, Reported):
         """
         point = self._point()
         check_parameters(point)
-        return parameter_vjp(factored(point), xs_bar, us_bar, cost_bar)
+        return parameter_vjp(factored(point), *self._covectors(xs_bar, us_bar), cost_bar)
 
     def vjp(
         self,
@@ -334,7 +353,8 @@ class Solution(PrintedAsTable, Reported):
         -------
         dict, of the form that `PreparedSolver.update` takes:
 
-        - "x0" : (ndx,), along the tangent at the initial state
+        - "x0" : (ndx,), along the tangent at the initial state; zero where it is free, absent with a `Periodic`, which
+          depends on it, too: `trajopt.sensitivity` takes these
         - of each term, by its name, a dict of its attributes' names to arrays of their shapes: targets, references,
           weights, limits.  By a state on a manifold along its tangent, (ndx,) or (K, ndx); by a rotation (3,), by a
           pose [linear; angular] (6,), of R exp(d).  Of two equal limits the upper one has the whole.  Where limits are
@@ -359,7 +379,14 @@ class Solution(PrintedAsTable, Reported):
         """
         if flag("ambient", ambient) and xs_bar is not None:
             xs_bar = along_tangents(self._own_problem().system, self.xs, float_array("xs_bar", xs_bar, self.xs.shape))
-        return problem_vjp(factored(self._point()), xs_bar, us_bar, cost_bar, names_of("wrt", wrt))
+        point, by = self._point(), transcription_of(self._own_problem())
+        names = names_of("wrt", wrt)
+        if names is not None and INITIAL in names:
+            check_initial(self.problem)
+        found = problem_vjp(factored(point), *self._covectors(xs_bar, us_bar), cost_bar, names)
+        if depends_on_x0(self.problem):
+            found.pop(INITIAL, None)
+        return found if by is None else by.gradients_outside(found)
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
         """Covariances of states and controls when noise acts on the plan and its gains are executed.
@@ -383,19 +410,37 @@ class Solution(PrintedAsTable, Reported):
             V = factored(self._point()).factor.Vxx
         except ValueError:
             return Covariance(xs, us)
+        V = V[len(V) - len(xs) :, :n, :n]
         return Covariance(xs, us, 0.5 * float((V[0] * P0).sum() + (V[1:] * W).sum()))
 
     def laplace(self, temperature: float = 1.0) -> Laplace:
         """The Gaussian that p(us) ~ exp(- J(us) / temperature) is about this minimum; see `trajopt.Laplace`.
 
         Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
+        TypeError if it is no number.
         """
-        if not (np.isfinite(temperature) and temperature > 0.0):
-            raise ValueError(f"temperature: got {temperature}, wanted a positive number")
-        return laplace_of(factored(self._point()), float(temperature))
+        temperature = positive_number("temperature", temperature)
+        if transcription_of(self._own_problem()) is not None:
+            raise ValueError("solution: got one of a free initial state or parameters, expected given ones")
+        return laplace_of(factored(self._point()), temperature)
 
     def _point(self) -> KKTPoint:
-        return stationary_point(self._own_problem(), self)
+        """The KKT point, of what was solved in the place of the problem where its initial state is free."""
+        inside = solution_inside(self._own_problem(), self)
+        return stationary_point(inside.problem, inside)
+
+    def _covectors(self, xs_bar: Any, us_bar: Any) -> tuple[Any, Any]:
+        """Covectors of states and controls as those of the KKT point."""
+        by = transcription_of(self._own_problem())
+        if by is None:
+            return xs_bar, us_bar
+        given = (xs_bar, (len(self.xs), self.problem.system.ndx)), (us_bar, self.us.shape)
+        names = "xs_bar", "us_bar"
+        checked = (
+            None if bar is None else float_array(name, bar, shape)
+            for name, (bar, shape) in zip(names, given, strict=True)
+        )
+        return by.covectors_inside(*checked)
 
     def _own_problem(self) -> Problem:
         if self.problem is None:

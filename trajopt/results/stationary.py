@@ -15,6 +15,8 @@ from trajopt.optimality.points import kkt_point
 from trajopt.optimality.pressing import moved_by, newton_step
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
+from trajopt.problem.transcription import transcription_of
+from trajopt.results.transcribed import solution_inside, solution_outside
 
 if TYPE_CHECKING:
     from trajopt.results.records import ConstraintReport
@@ -88,6 +90,9 @@ def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> 
 
 def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) -> Solution:
     """The solution with trajectory, cost and multipliers of that point."""
+    by = transcription_of(problem)
+    if by is not None:
+        return solution_outside(by, polished_solution(by.problem, solution_inside(problem, solution), short))
     point = polished_point(problem, solution, short)
     parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
     pairs = zip(problem.constraints, solution.constraints, strict=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.capabilities import capability
-from trajopt.interfaces.residual import SingleComponents
+from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.rows.rows import Block, Rows, Singles
@@ -46,7 +46,8 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
         single = _singles(part, rows, nx, nu)
         if single is not None:
             singles.append(single)
-        blocks.append(Block(constraint, part.number, part.knots, part.of_states, rows, single is not None))
+        residual = at_knots(constraint.residual, part.knots)
+        blocks.append(Block(constraint, residual, part.number, part.knots, part.of_states, rows, single is not None))
         lower[rows], upper[rows] = part.limits
         component[rows] = components_before[part.number] + np.arange(constraint.nr)
     order = np.concatenate([np.zeros(0, dtype=np.intp), *(block.rows.ravel() for block in blocks)])
@@ -76,5 +77,6 @@ def _singles(part: _Part, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
 
 def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
     """Whether the residual has no derivative in the controls."""
-    _, ru = constraint.residual.jacobians(problem.x0[None], problem.us_init[:1])
+    residual = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
+    _, ru = residual.jacobians(problem.x0[None], problem.us_init[:1])
     return ru is None

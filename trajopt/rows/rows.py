@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,10 +41,11 @@ ROUNDING = 100.0 * float(np.finfo(np.float64).eps)
 
 
 class Block(NamedTuple):
-    """A constraint, the one of this number, at knots (K,) where its residual is evaluated in one call, and its places
-    (K, nr) among the rows; `single` if each of these is a component of a state or a control."""
+    """A constraint, the one of this number, at knots (K,) where its residual, that of these knots, is evaluated in one
+    call, and its places (K, nr) among the rows; `single` if each of these is a component of a state or a control."""
 
     constraint: ResidualConstraint
+    residual: Any
     number: int
     knots: np.ndarray
     of_states: bool
@@ -145,7 +146,7 @@ class Rows:
         _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
             for block in self._others:
-                r = evaluated(block.constraint.residual, block.constraint.nr, *block.points(xs, us))
+                r = evaluated(block.residual, block.constraint.nr, *block.points(xs, us))
                 c[block.rows] = r * self.D[block.rows]
         return c
 
@@ -157,7 +158,7 @@ class Rows:
         with np.errstate(all="ignore"):
             for block in self._others:
                 nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
-                r, rx, ru = linearized(block.constraint.residual, nr, *block.points(xs, us))
+                r, rx, ru = linearized(block.residual, nr, *block.points(xs, us))
                 c[block.rows] = r * D
                 Cx[block.rows] = same_shape("residual.jacobians, rx", rx, (K, nr, ndx)) * D[:, :, None]
                 if ru is not None and not block.of_states:
@@ -174,7 +175,7 @@ class Rows:
                 Hxx, Hux, Huu = (*parts, None, None)[:3]
                 assert Hxx is not None
                 target = Quadratic(np.empty(0), None, Hxx, Hux, Huu)
-                add_curvature(block.constraint.residual, *block.points(xs, us), lam[block.rows], target)
+                add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
                 for total, part in zip(used, parts, strict=True):
                     total[block.knots] += part
 
@@ -322,7 +323,7 @@ class Rows:
         for block in self.blocks:
             with np.errstate(all="ignore"):
                 points = block.points(xs, us)
-                found = block.constraint.residual.hessian_products(*points, ones[block.rows])
+                found = block.residual.hessian_products(*points, ones[block.rows])
             for what, H in zip(("Hxx", "Hux", "Huu"), found, strict=True):
                 row = None if H is None else first_not_finite(H)
                 if row is not None:

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
 from trajopt.problem.parameters import Key, Place, places, with_values, with_x0
+from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
@@ -73,13 +75,15 @@ class PreparedSolver:
         """Move targets, references, weights and limits for the solves to come.
 
             prepared.update(target=p)                            of all terms that have a target
+            prepared.update(target=lambda s: path(t + s))        at each knot, s seconds from the first
             prepared.update({"StateCost": x})                    of one term, its target, else its reference
             prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several of one name are numbered, "StateCost 2".  Which can change is said by
-        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  The problem that was passed, and
-        those of solutions, stay as they are; so does the scenery.
+        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  Targets and references with a row
+        for each knot, as those that were functions of time have, also take a function of a knot's time in the
+        problem.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
 
         Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
         name that no term has, or several that differ.
@@ -107,7 +111,7 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        if self._posed is None:
+        if self._posed is None and transcription_of(problem) is None:
             self._posed = pose(problem, solver)
         return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
 
@@ -151,6 +155,11 @@ class PreparedSolver:
         TypeError, ValueError
             Naming the argument.
         """
+        if transcription_of(self.problem) is not None or depends_on_x0(self.problem):
+            raise ValueError(
+                "prepare_step: got a problem with a free initial state, parameters or a Periodic, expected one that a "
+                "measured state is all that is unknown of"
+            )
         parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
         if p is not None:
             parameters = parameters_of(self._numbers(p))

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient
 from trajopt.backward.sweep import SweepResult, empty_gains
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.status import Status
+from trajopt.results.transcribed import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
@@ -63,6 +65,12 @@ def solve(
     if not (warm is None or isinstance(warm, WarmStart)):
         raise TypeError(f"warm_start: got {type(warm).__name__}, wanted a Solution or a WarmStart")
     warm, left = (None, ()) if warm is None else fitted(warm, problem)
+    by = transcription_of(problem)
+    if by is not None:
+        started = _transcribed_start(by, us, xs, warm)
+        arguments = options, curvature, threshold, *started[:2], callback_inside(by, callback), started[2]
+        found = solution_outside(by, solve(by.problem, *arguments, time_limit=time_limit))
+        return replace(found, not_taken_over=both(left, found.not_taken_over))
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
     posed = posed or pose(problem, options)
     rows, multipliers = posed.rows, None
@@ -94,6 +102,21 @@ def solve(
         return _diverged(formulation, start.rejected or iterate, clock)
     final = executed(formulation, state, options, clock)
     return _solution(formulation, posed, state, final, clock, start.kind, left)
+
+
+def _transcribed_start(
+    by: Transcription, us: ArrayLike | None, xs: ArrayLike | None, warm: WarmStart | None
+) -> tuple[np.ndarray | None, np.ndarray | None, WarmStart | None]:
+    """Controls, states and warm start of what is solved in the place of a problem, from those of its own."""
+    problem = by.given
+    states = None if xs is None else problem.states("xs", xs)
+    controls = None if us is None else problem.controls("us", us)
+    inside = None if warm is None else warm_start_inside(by, warm, states)
+    if controls is None and (states is None or inside is not None):
+        return None, None if states is None or inside is None else inside.xs, inside
+    begins = warm.xs[0] if warm is not None and warm.xs is not None else None
+    zs, ws = by.inside(states, problem.us_init if controls is None else controls, begins)
+    return ws, zs, inside
 
 
 def _goes_nowhere(state: State, start: Start) -> bool:

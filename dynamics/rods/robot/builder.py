@@ -25,7 +25,7 @@ from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, j
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
 from dynamics.rods.robot.contact_builder import ContactBuilder
 from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
-from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
+from dynamics.validation import as_array, as_flag, as_floats, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
 RodJoint = Joint | Helical
@@ -371,7 +371,7 @@ class RodModelBuilder(ContactBuilder):
         """Stiffness and damping of each degree of freedom."""
         count, values = sum(joint.nv for joint in joints), []
         for what, value in (("stiffness", stiffness), ("damping", damping)):
-            figure = as_array(label + what, value, () if np.ndim(value) == 0 else (count,))
+            figure = as_array(label + what, value, () if as_floats(label + what, value).ndim == 0 else (count,))
             if (figure < 0.0).any():
                 raise ValueError(f"{label}{what}: got {value}, expected numbers >= 0")
             values.append(np.broadcast_to(figure, (count,)))

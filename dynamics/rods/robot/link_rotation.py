@@ -10,6 +10,7 @@ world: that of -ID at rest of the robot without mass, with the load R lam.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -39,9 +40,8 @@ from dynamics.rods.robot.link_frame import (
 )
 from dynamics.rods.robot.link_translation import LinkTranslation
 from dynamics.simd import align_stack, carve, helper, kernel, load, store
-from dynamics.spatial import angular, dot3, load3, multiply, rotate, rotate_back, store3
+from dynamics.spatial import angular, dot3, load3, load9, multiply, rotate, rotate_back, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_placement
 
 
 @helper
@@ -59,7 +59,7 @@ def _value(m, target, path, x, state, room, r, J):
     load_configuration(m, x, state)
     segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
     R, _ = end_pose(m, segments)
-    store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(target), R))))
+    store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(load9(target, 0)), R))))
     _, Ji = _turning(load3(r, 0))
     J[:] = 0.0
     for i in path:
@@ -101,7 +101,8 @@ class LinkRotation(LinkResidual):
     Parameters
     ----------
     model, link, s, placement : as of `LinkTranslation`
-    target : (3, 3), a rotation
+    target : (3, 3), a rotation, or (N+1, 3, 3) with one for each knot of a problem, or a function of time, t (s) to
+        (3, 3), which a problem evaluates at its knots
 
     Raises
     ------
@@ -111,23 +112,22 @@ class LinkRotation(LinkResidual):
     nr = 3
     target: np.ndarray
     target_kind = ROTATION
-    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
+    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless, target=9)
 
     def __init__(
         self,
         model: RodModel,
         link: str,
-        target: ArrayLike,
+        target: ArrayLike | Callable[[float], ArrayLike],
         s: float = 1.0,
         placement: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         path, chain, fixed = self._attach(model, link, s, placement, "rotation")
-        R, _ = as_placement("target", (target, np.zeros(3)))
-        self._set(target=R)
-        self._finish(path, chain, target=R.ravel().copy(), **fixed)
+        self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, as pictures show it, where the frame is at x; see `trajopt.interfaces.residual.SeenResidual`."""
+        """The target, of several the last one, as pictures show it, where the frame is at x; see
+        `trajopt.interfaces.residual.SeenResidual`."""
         model = cast(RodModel, self.model)
         place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(x[None])[0]
-        return (target_cross(self.target, place, target_size(model)),)
+        return (target_cross(self.target.reshape(-1, 3, 3)[-1], place, target_size(model)),)

@@ -7,6 +7,7 @@ a load f at the frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -30,10 +31,9 @@ from dynamics.rods.robot.link_frame import (
     swept,
     target_size,
 )
-from dynamics.simd import align_stack, carve, kernel
+from dynamics.simd import align_stack, carve, kernel, load
 from dynamics.spatial import add_cross, angular, linear, load3, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_array
 
 
 @kernel
@@ -44,7 +44,7 @@ def _value(m, target, path, x, state, room, r, J):
     load_configuration(m, x, state)
     segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
     _, p = end_pose(m, segments)
-    store3(r, 0, (p[0] - target[0], p[1] - target[1], p[2] - target[2]))
+    store3(r, 0, (p[0] - load(target, 0), p[1] - load(target, 1), p[2] - load(target, 2)))
     J[:] = 0.0
     for i in path:
         S = load_column(columns, n, 0, i)
@@ -71,7 +71,8 @@ class LinkTranslation(LinkResidual):
     ----------
     model : RodModel
     link : one of `model.link_names`
-    target : (3,), m
+    target : (3,), m, or (N+1, 3) with one for each knot of a problem, or a function of time, t (s) to (3,), which a
+        problem evaluates at its knots
     s : where on a rod, X / length between 0 and 1; by default the tip.  Of a body 1
     placement : (R, p), the frame in that of the rod's section (its x is the rod's axis) or of the body; by default the
         identity
@@ -86,21 +87,24 @@ class LinkTranslation(LinkResidual):
     nr = 3
     target: np.ndarray
     target_kind = VECTOR
-    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
+    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless, target=3)
 
     def __init__(
         self,
         model: RodModel,
         link: str,
-        target: ArrayLike,
+        target: ArrayLike | Callable[[float], ArrayLike],
         s: float = 1.0,
         placement: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         path, chain, fixed = self._attach(model, link, s, placement, "translation")
-        target = as_array("target", target, (3,)).copy()
-        self._set(target=target)
-        self._finish(path, chain, target=target.copy(), **fixed)
+        self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, as pictures show it; see `trajopt.interfaces.residual.SeenResidual`."""
-        return (target_cross(np.eye(3), self.target, target_size(cast(RodModel, self.model))),)
+        """The target, as pictures show it, of several the last one and the path of all; see
+        `trajopt.interfaces.residual.SeenResidual`."""
+        path = np.atleast_2d(self.target)
+        shapes = (target_cross(np.eye(3), path[-1], target_size(cast(RodModel, self.model))),)
+        if len(path) == 1:
+            return shapes
+        return (*shapes, WorldShape(np.stack([path[:-1], path[1:]], axis=1), target=True))

@@ -13,6 +13,8 @@ reference.  Of the robot without mass, at rest under this load, tau = -ID, whenc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,7 +32,6 @@ from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load
 from dynamics.simd import align_stack, carve, kernel, load, store
 from dynamics.spatial import add_cross, angular, load3, load6, store3
 from dynamics.tangent import store_column6
-from dynamics.validation import as_array
 
 
 @kernel
@@ -46,7 +47,7 @@ def _value(m, reference, target, path, x, state, room, r, J):
     c = components(reference, R, p, load6(segments, (m.parent.size - 1) * SEGMENT + END + TWIST))
     v_c, omega = (c[0], c[1], c[2]), (c[3], c[4], c[5])
     for k in range(6):
-        store(r, k, c[k] - target[k])
+        store(r, k, c[k] - load(target, k))
     J[:] = 0.0
     for k in range(path.size // 2):
         i = path[k]
@@ -87,7 +88,8 @@ class LinkVelocity(LinkResidual):
     Parameters
     ----------
     model, link, s, placement : as of `LinkTranslation`
-    target : (6,), optional, zero unless given; in the same reference
+    target : (6,), optional, zero unless given; in the same reference.  Or (N+1, 6) with one for each knot of a problem,
+        or a function of time, t (s) to (6,), which a problem evaluates at its knots
     reference : "local_world_aligned" (velocity of the frame's origin and angular velocity, world axes) or "local" (the
         same in the frame's own axes)
 
@@ -98,13 +100,13 @@ class LinkVelocity(LinkResidual):
 
     nr = 6
     target_kind = VECTOR
-    kernels = residual_kernels(_value, None, _hessian, 6, 2 * n, SCRATCH, model=massless)
+    kernels = residual_kernels(_value, None, _hessian, 6, 2 * n, SCRATCH, model=massless, target=6)
 
     def __init__(
         self,
         model: RodModel,
         link: str,
-        target: ArrayLike | None = None,
+        target: ArrayLike | Callable[[float], ArrayLike] | None = None,
         s: float = 1.0,
         placement: tuple[ArrayLike, ArrayLike] | None = None,
         reference: str = "local_world_aligned",
@@ -112,7 +114,6 @@ class LinkVelocity(LinkResidual):
         code = reference_code(reference, ("local_world_aligned", "local"))
         kind = WRENCH if code == LOCAL_WORLD_ALIGNED else FOLLOWER
         path, chain, fixed = self._attach(model, link, s, placement, "velocity", kind)
-        target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
-        self._set(target=target, reference=reference)
-        both = np.concatenate([path, model.nq + path])
-        self._finish(both, chain, target=target.copy(), reference=code, **fixed)
+        self._set(reference=reference)
+        both, target = np.concatenate([path, model.nq + path]), np.zeros(6) if target is None else target
+        self._finish(both, chain, targets=self._as_targets(target), reference=code, **fixed)

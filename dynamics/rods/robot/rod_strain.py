@@ -5,7 +5,8 @@ xi(s) = Phi(s) q + xi*        f(s) = diag(G Jx, E Jy, E Jz, E A, G A, G A) (xi(s
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,18 +17,18 @@ from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.recursion.blocks import n
 from dynamics.rods.robot.link_frame import as_share, load_configuration, massless
 from dynamics.simd import align_stack, fma, kernel, load, splat, store
-from dynamics.validation import as_array, as_kind, look_up
+from dynamics.validation import as_kind, look_up
 
 
 @kernel
-def _value(m, matrix, offset, path, x, q, r, J):
-    """r = matrix q + offset and J = matrix (6 n)."""
+def _value(m, matrix, rest, target, path, x, q, r, J):
+    """r = matrix q + rest - target and J = matrix (6 n)."""
     align_stack(q)
     n = m.numbers[0]
     load_configuration(m, x, q)
     J[:] = 0.0
     for k in range(6):
-        total = splat(q, offset[k])
+        total = splat(q, rest[k]) - load(target, k)
         for i in path:
             total = fma(matrix[k, i], load(q, i), total)
             store(J, k * n + i, splat(q, matrix[k, i]))
@@ -39,7 +40,8 @@ def _hessian(H):
     H[:] = 0.0
 
 
-_LINEAR = residual_kernels(_value, None, _hessian, 6, n, {"q": n}, model=massless)
+_Target = ArrayLike | Callable[[float], ArrayLike] | None
+_LINEAR = residual_kernels(_value, None, _hessian, 6, n, {"q": n}, model=massless, target=6)
 
 
 class _OfRod(KernelResidual):
@@ -59,9 +61,9 @@ class _OfRod(KernelResidual):
         Phi[:, part.coordinates] = part.basis.matrix(s)
         return part, Phi
 
-    def _fill(self, part: Rod, matrix: np.ndarray, offset: np.ndarray) -> None:
+    def _fill(self, part: Rod, matrix: np.ndarray, rest: np.ndarray, target: Any) -> None:
         own = np.arange(part.coordinates.start, part.coordinates.stop)
-        self._finish(own, self.model.arrays, matrix=matrix, offset=offset)
+        self._finish(own, self.model.arrays, self._as_targets(target), matrix=matrix, rest=rest)
 
 
 class RodStrain(_OfRod):
@@ -73,7 +75,8 @@ class RodStrain(_OfRod):
     model : RodModel
     rod : name of one of its rods
     s : where, X / length between 0 and 1
-    target : (6,), by default the strains at rest, (0, 0, 0, 1, 0, 0) of a straight rod
+    target : (6,), by default the strains at rest, (0, 0, 0, 1, 0, 0) of a straight rod; or (N+1, 6) with one for each
+        knot of a problem, or a function of time, t (s) to (6,), which a problem evaluates at its knots
 
     Raises
     ------
@@ -85,12 +88,10 @@ class RodStrain(_OfRod):
     target_kind = VECTOR
     kernels = _LINEAR
 
-    def __init__(self, model: RodModel, rod: str, s: float, target: ArrayLike | None = None) -> None:
+    def __init__(self, model: RodModel, rod: str, s: float, target: _Target = None) -> None:
         part, Phi = self._attach(model, rod, s, "strain")
         rest = part.reference_strains(np.array([self.s]))[0]
-        target = rest.copy() if target is None else as_array("target", target, (6,)).copy()
-        self._set(target=target)
-        self._fill(part, Phi, rest - target)
+        self._fill(part, Phi, rest, rest if target is None else target)
 
 
 class RodForces(_OfRod):
@@ -100,7 +101,7 @@ class RodForces(_OfRod):
     Parameters
     ----------
     model, rod, s : as of `RodStrain`
-    target : (6,), by default zero
+    target : (6,), by default zero; or one for each knot, or a function of time, as of `RodStrain`
 
     Raises
     ------
@@ -111,10 +112,9 @@ class RodForces(_OfRod):
     target_kind = VECTOR
     kernels = _LINEAR
 
-    def __init__(self, model: RodModel, rod: str, s: float, target: ArrayLike | None = None) -> None:
+    def __init__(self, model: RodModel, rod: str, s: float, target: _Target = None) -> None:
         part, Phi = self._attach(model, rod, s, "forces")
-        target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
-        self._set(target=target)
         at = np.array([self.s])
         stiffness = part.material.stiffness(part.section.properties(at), at)[0]
-        self._fill(part, (np.diag(stiffness) if stiffness.ndim == 1 else stiffness) @ Phi, -target)
+        matrix = (np.diag(stiffness) if stiffness.ndim == 1 else stiffness) @ Phi
+        self._fill(part, matrix, np.zeros(6), np.zeros(6) if target is None else target)

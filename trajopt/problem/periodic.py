@@ -1,0 +1,266 @@
+"""Motions that end as they begin: a constraint between the two ends of the horizon.
+
+    r = x_N (-) r_0 - M (x_0 (-) r_0) = shift
+
+With M the identity and r_0 = x_0 that is x_N (-) x_0; another M, as a mirror that swaps legs, ends half a gait.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.costs.residuals import StateResidual
+from trajopt.interfaces.owners import state_space
+from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
+from trajopt.problem.augmented_system import AugmentedResidual, AugmentedSystem
+from trajopt.problem.components import moving_components, named_components
+from trajopt.problem.constraints import ResidualConstraint, limits_by_name
+from trajopt.validation import float_array, scalar_or_vector
+
+
+class PeriodicResidual:
+    """r = x (-) r_0 - M (x_0 (-) r_0), components of it, of the last state x.
+
+    Parameters
+    ----------
+    system : System
+    components : integers
+    matrix : (ndx, ndx) array M, None for the identity
+    reference : (nx,) array r_0, None for the initial state
+    start : (nx,) array, the initial state x_0, None as long as there is no problem that says which
+    """
+
+    name = "periodic"
+
+    def __init__(
+        self,
+        system: System,
+        components: np.ndarray,
+        matrix: np.ndarray | None,
+        reference: np.ndarray | None,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.system, self.components, self.matrix, self.given = system, components, matrix, reference
+        self.nr, self.made_for = len(components), state_space(system)
+        names = tangent_names(system)
+        self.component_names = tuple(names[i] for i in components) if names else ()
+        self.start, self._offset = start, np.zeros(self.nr)
+        if start is not None:
+            self.reference = start if reference is None else reference
+            self.end = StateResidual(system, self.reference, components)
+            self._offset = self.rows_of(system.difference(self.reference, start))
+
+    def starting_at(self, x0: np.ndarray) -> PeriodicResidual:
+        """The same of another initial state."""
+        return PeriodicResidual(self.system, self.components, self.matrix, self.given, x0)
+
+    def rows_of(self, start: np.ndarray) -> np.ndarray:
+        """Components of M start, start (..., ndx), or of M J for its transpose."""
+        return (start if self.matrix is None else start @ self.matrix.T)[..., self.components]
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        return self._end.evaluate(xs, None) - self._offset
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rx (K, nr, ndx), None."""
+        return self._end.jacobians(xs, None)
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, None, None]:
+        """Hessians of mu'r."""
+        return self._end.hessian_products(xs, None, mu)
+
+    @property
+    def _end(self) -> StateResidual:
+        if self.start is None:
+            raise ValueError("Periodic: got no initial state, expected that of problem.constraints")
+        return self.end
+
+
+class StartAndEnd(AugmentedResidual):
+    """The residual where the initial state is free: x_0 = c (+) d with the coordinates d that the state carries along.
+
+    With g(d) = (c (+) d) (-) r_0, J_r, H_r the derivatives of x_0 (-) r_0 and J_c, H_c those of x_0 (-) c,
+
+        dg = J_r J_c^-1     (nu'g)'' = J_c^-T (H_r(nu) - H_c(J_c^-T J_r' nu)) J_c^-1     g = d where r_0 = c
+    """
+
+    residual: PeriodicResidual
+
+    def __init__(self, system: AugmentedSystem, residual: PeriodicResidual) -> None:
+        super().__init__(system, residual)
+        self._at = system.ndx - len(system.declared.carried)
+        self._columns = system.declared.free[system.declared.carried]
+        manifold = as_manifold(system.system)
+        self._curved = None if np.array_equal(residual.reference, system.declared.center) else manifold
+
+    def _start(self, zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The initial states (K, nx), and x_0 (-) r_0 (K, ndx)."""
+        inside, c, K = self.system.system, self.system.declared.center, len(zs)
+        d = np.zeros((K, inside.ndx))
+        if len(self._columns):
+            d[:, self._columns] = zs[:, -len(self._columns) :]
+        x0 = inside.integrate(np.tile(c, (K, 1)), d)
+        return x0, inside.difference(np.tile(self.residual.reference, (K, 1)), x0) if self._curved else (
+            inside.difference(self.residual.reference, c) + d
+        )
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        x = self.system.split(xs)[0]
+        return self.residual.end.evaluate(x, None) - self.residual.rows_of(self._start(xs)[1])
+
+    def _by_start(self, x0: np.ndarray) -> np.ndarray:
+        """dg (K, ndx, ndx)."""
+        K, n = len(x0), self.system.system.ndx
+        if self._curved is None:
+            return np.tile(np.eye(n), (K, 1, 1))
+        mu = np.zeros((K, n))
+        of_reference = self._curved.difference_expansion(self.residual.reference, x0, mu)[0]
+        of_center = self._curved.difference_expansion(self.system.declared.center, x0, mu)[0]
+        return np.linalg.solve(of_center.swapaxes(1, 2), of_reference.swapaxes(1, 2)).swapaxes(1, 2)
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rz (K, nr, ndx), None."""
+        inside = self.system.system
+        rz = np.zeros((len(xs), self.nr, self.system.ndx))
+        rz[:, :, : inside.ndx] = self.residual.end.jacobians(self.system.split(xs)[0], None)[0]
+        by_start = self.residual.rows_of(self._by_start(self._start(xs)[0]).swapaxes(1, 2)).swapaxes(1, 2)
+        rz[:, :, self._at :] = -by_start[:, :, self._columns]
+        return rz, None
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, None, None]:
+        """Hessians of mu'r."""
+        n, K = self.system.system.ndx, len(xs)
+        Hxx = self.residual.end.hessian_products(self.system.split(xs)[0], None, mu)[0]
+        if Hxx is None and self._curved is None:
+            return None, None, None
+        Hzz = np.zeros((K, self.system.ndx, self.system.ndx))
+        if Hxx is not None:
+            Hzz[:, :n, :n] = Hxx
+        if self._curved is not None:
+            x0, nu, M = self._start(xs)[0], np.zeros((K, n)), self.residual.matrix
+            nu[:, self.residual.components] = mu
+            nu = nu if M is None else nu @ M
+            Jr, Hr = self._curved.difference_expansion(self.residual.reference, x0, nu)
+            c = self.system.declared.center
+            Jc = self._curved.difference_expansion(c, x0, nu)[0]
+            back = np.linalg.solve(Jc.swapaxes(1, 2), Jr.swapaxes(1, 2) @ nu[..., None])[..., 0]
+            inverse = np.linalg.inv(Jc)
+            bent = inverse.swapaxes(1, 2) @ (Hr - self._curved.difference_expansion(c, x0, back)[1]) @ inverse
+            Hzz[:, self._at :, self._at :] = -bent[:, self._columns[:, None], self._columns]
+        return Hzz, None, None
+
+
+class Periodic(ResidualConstraint):
+    """The motion ends as it begins: x_N (-) x_0 = 0, in all components or some.
+
+    With a free initial state (``trajopt.Problem(..., free_initial_state=True)``) both ends are found together; with a
+    given one it is a constraint at the last knot.
+
+    Parameters
+    ----------
+    system : System
+    components : names, integers, or a mask (ndx,), optional
+        The components that repeat; by default all, but durations that are free.  A robot that walks does not come back
+        to where it was: leave that out, or say how far it is to come by `shift`.
+    shift : number, (nr,) or (ndx,) array, or mapping of components' names to numbers
+        What the components have gained at the end; zero by default.
+    map : (ndx, ndx) array, or (ndx,) signs, optional
+        M of x_N (-) r = M (x_0 (-) r), as the mirror at which half a gait goes on with the other legs.
+    reference : (nx,) array, optional
+        r, by default the initial state, or the neutral state of the system where there is a map.
+    name : str, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was expected.
+
+    Examples
+    --------
+    >>> system = problems.make("pendulum").system
+    >>> turn = trajopt.Periodic(system, shift=[2 * np.pi, 0.0])  # once around in each period
+    >>> effort = [trajopt.ControlCost(1.0)]
+    >>> problem = trajopt.Problem(system, [0.0, 5.0], 50, effort, [], [turn], free_initial_state=True)
+    >>> solution = trajopt.DDP().solve(problem)
+    >>> print(solution.status, (solution.xs[-1] - solution.xs[0]).round(4))
+    converged [6.2832 0.    ]
+    """
+
+    residual: PeriodicResidual
+
+    def __init__(
+        self,
+        system: System,
+        components: Any = None,
+        *,
+        shift: ArrayLike | Mapping[str, float] = 0.0,
+        map: ArrayLike | None = None,
+        reference: ArrayLike | None = None,
+        name: str = "periodic",
+    ) -> None:
+        check_system(system, "nx", "ndx", "difference", "integrate")
+        chosen = moving_components(system) if components is None else named_components("components", components, system)
+        matrix = None if map is None else _matrix(map, system.ndx)
+        centre: Any = reference
+        if centre is None and matrix is not None:
+            centre = neutral_state(system)
+        centre = None if centre is None else state_array(system, "reference", centre)
+        gained = _shift(shift, chosen, system)
+        super().__init__(PeriodicResidual(system, chosen, matrix, centre), gained, gained, "terminal", name)
+
+    def starting_at(self, x0: np.ndarray) -> Self:
+        """The constraint of a problem with this initial state, or with one near it that is free."""
+        new = copy.copy(self)
+        new.residual = self.residual.starting_at(x0)
+        return new
+
+
+def starting_at(constraints: Sequence[Any], x0: np.ndarray) -> tuple[Any, ...]:
+    """Constraints of a problem with this initial state."""
+    return tuple(one.starting_at(x0) if isinstance(one, Periodic) else one for one in constraints)
+
+
+def depends_on_x0(problem: Any) -> bool:
+    """Whether a constraint of a problem depends on its initial state itself."""
+    return any(isinstance(one, Periodic) for one in problem.constraints)
+
+
+def check_initial(problem: Any) -> None:
+    """ValueError unless the initial state counts by the dynamics alone."""
+    if depends_on_x0(problem):
+        raise ValueError(
+            "x0: got a problem with a Periodic constraint, which depends on x0 besides, expected none, or "
+            "trajopt.sensitivity"
+        )
+
+
+def _matrix(given: ArrayLike, n: int) -> np.ndarray:
+    M = float_array("map", given, None)
+    if M.shape not in ((n,), (n, n)):
+        raise ValueError(f"map: got shape {M.shape}, expected ({n}, {n}), or ({n},) of its diagonal")
+    return np.diag(M) if M.ndim == 1 else M
+
+
+def _shift(given: Any, chosen: np.ndarray, system: System) -> np.ndarray:
+    """What each of the chosen components gains."""
+    if isinstance(given, Mapping):
+        whole = float_array("shift", limits_by_name("shift", given, tangent_names(system), 0.0), (system.ndx,))
+        outside = np.setdiff1d(np.flatnonzero(whole), chosen)
+        if len(outside):
+            raise ValueError(f"shift: got {tangent_names(system)[outside[0]]!r}, which is none of the components")
+        return whole[chosen]
+    array = scalar_or_vector("shift", given, None)
+    if array.shape not in ((), (len(chosen),), (system.ndx,)):
+        raise ValueError(f"shift: got {len(array)} numbers, expected one, {len(chosen)} or {system.ndx}")
+    return array[chosen] if array.shape == (system.ndx,) else np.full(len(chosen), 1.0) * array
