@@ -260,7 +260,8 @@ def test_forces_beside_a_motion_that_diverged(tmp_path):
     solution = ILQR(max_iterations=0).solve(leap())
     xs = solution.xs.copy()
     xs[5:] = np.nan
-    figure = plot_trajectory({"diverged": replace(solution, xs=xs, cost=np.inf), "other": solution}, tmp_path / "motion.png")
+    several = {"diverged": replace(solution, xs=xs, cost=np.inf), "other": solution}
+    figure = plot_trajectory(several, tmp_path / "motion.png")
     forces = figure.axes[3]
     assert np.isnan(forces.lines[0].get_ydata()).all() and np.isfinite(forces.lines[1].get_ydata()).all()
     problem = leap()
