@@ -15,7 +15,7 @@ from trajopt.plotting.scene import Scene
 from trajopt.plotting.style import COLORS, GREY, TARGET, literal
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
-GROUND = "#e8e4da"
+GROUND, SHADOW = "#e8e4da", "#d3cec1"
 SEAM = 0.5
 """Width of the edges that cover it, points."""
 MARGIN = 1.06
@@ -81,9 +81,12 @@ class Stage:
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=3.5)
         lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
         self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
+        self._shadow = Poly3DCollection([], facecolor=SHADOW, edgecolor=SHADOW, linewidths=SEAM, zorder=0.5)
         self._bodies = Poly3DCollection([], linewidths=SEAM, zorder=3)
         if scene.solids.solids:
             self._axes.add_collection3d(self._bodies)
+            if self.ground is not None:
+                self._axes.add_collection3d(self._shadow)
         style = {"linestyle": "", "marker": "o", "markersize": 6.5, "color": FORCE, "markeredgewidth": 1.3}
         (self._free,) = self._axes.plot([], [], [], markerfacecolor="white", zorder=5, **style)
         (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
@@ -118,7 +121,12 @@ class Stage:
         scene, box = self.scene, self.boxes[frame]
         self._frame_box(box)
         if scene.solids.solids:
-            put_bodies(self._bodies, self._axes, *scene.solids.triangles(frame))
+            faces, colors = scene.solids.triangles(frame)
+            put_bodies(self._bodies, self._axes, faces, colors)
+            if self.ground is not None:  # what is above hides the light that comes straight from above
+                fallen = faces.copy()
+                fallen[:, :, 2] = self.ground
+                self._shadow.set_verts(fallen)
         else:
             self._skeleton.set_segments(scene.segments[frame])
         if scene.center.size:
