@@ -177,7 +177,7 @@ def _add_poses(stage: Stage, scene: Scene, frames: np.ndarray) -> None:
             pose = Poly3DCollection([], linewidths=SEAM, zorder=order)
             axes.add_collection3d(pose)
             put_bodies(pose, axes, faces, colors)
-        else:
+        if scene.solids.bare:
             grey = white + (1.0 - white) * float(BODY)
             style = {"colors": [str(grey)], "linewidths": 2.2, "capstyle": "round", "zorder": order}
             axes.add_collection3d(Line3DCollection(scene.segments[frame], **style))

@@ -49,6 +49,12 @@ class Bodies(NamedTuple):
         """Whether some do."""
         return any(solid.bends for solid in self.solids)
 
+    @property
+    def bare(self) -> bool:
+        """Whether most bodies have no surface, so that it takes lines from joint to joint to see the system."""
+        covered = {int(body) for solid in self.solids for body in np.unique(solid.body)} - {-1}
+        return (not self.bend and 2 * len(covered) < self.turns.shape[1] - 1) or not self.solids
+
     def corners(self) -> np.ndarray:
         """Points (K, P, 3) of boxes about all that there is on each body."""
         K, parts = len(self.turns), []

@@ -79,8 +79,8 @@ class Stage:
         if self.ground is not None:
             self._axes.add_collection3d(self._ground)
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=3.5)
-        lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
-        self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
+        lines = scene.segments[0] if scene.solids.bare else np.empty((0, 2, 3))
+        self._skeleton = self._add_lines(lines, BODY, 2.4, 2.9)
         self._shadow = Poly3DCollection([], facecolor=SHADOW, edgecolor=SHADOW, linewidths=SEAM, zorder=0.5)
         self._bodies = Poly3DCollection([], linewidths=SEAM, zorder=3)
         if scene.solids.solids:
@@ -127,7 +127,7 @@ class Stage:
                 fallen = faces.copy()
                 fallen[:, :, 2] = self.ground
                 self._shadow.set_verts(fallen)
-        else:
+        if scene.solids.bare:
             self._skeleton.set_segments(scene.segments[frame])
         if scene.center.size:
             path = scene.center[: frame + 1]
