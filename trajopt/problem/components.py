@@ -9,9 +9,9 @@ import numpy as np
 from trajopt.costs.residuals import chosen_components
 from trajopt.interfaces.state_space import SIZES, state_space
 from trajopt.interfaces.system import System, tangent_names
+from trajopt.problem.constraints import component
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
-from trajopt.validation import did_you_mean
 
 
 def components_of(argument: str, value: Any, names: tuple[str, ...], count: int) -> np.ndarray:
@@ -21,7 +21,7 @@ def components_of(argument: str, value: Any, names: tuple[str, ...], count: int)
     """
     listed = [value] if isinstance(value, str) else value
     if isinstance(listed, (list, tuple)) and listed and all(isinstance(one, str) for one in listed):
-        return _each_once(argument, np.array([_named(argument, one, names) for one in listed]))
+        return _each_once(argument, np.array([component(argument, one, names) for one in listed]))
     mask = np.asarray(value)
     if mask.dtype == bool:
         if mask.shape != (count,) or not mask.any():
@@ -39,13 +39,6 @@ def _each_once(argument: str, found: np.ndarray) -> np.ndarray:
     if len(np.unique(found)) < len(found):
         raise ValueError(f"{argument}: got components {found.tolist()}, expected each once")
     return found
-
-
-def _named(argument: str, name: str, names: tuple[str, ...]) -> int:
-    if name not in names:
-        known = f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8) if names else ", of no names"
-        raise ValueError(f"{argument}: got the unknown name {name!r}{did_you_mean(name, names) or known}")
-    return names.index(name)
 
 
 def named_components(argument: str, value: Any, system: System) -> np.ndarray:

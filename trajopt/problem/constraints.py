@@ -58,7 +58,8 @@ def component(argument: str, name: str, names: tuple[str, ...]) -> int:
     if len(found) > 1:
         raise ValueError(f"{argument}: got the name {name!r}, wanted one of {', '.join(repr(names[i]) for i in found)}")
     if not found:
-        shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
+        known = f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8) if names else ", of no names"
+        shown = did_you_mean(name, names) or known
         raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
     return found[0]
 

@@ -5,7 +5,7 @@ from typing import TypeVar, dataclass_transform
 
 import numpy as np
 
-from trajopt.validation import did_you_mean, one_of, whole_number
+from trajopt.validation import did_you_mean, flag, one_of, whole_number
 
 T = TypeVar("T")
 
@@ -73,6 +73,10 @@ class LoopOptions:
     soft_penalty : float
         0 (default): constraints hold.  Else what their violation costs, soft_penalty / 2 times its square, in place of
         that, as for sets that plans of predictive control may miss; limits of controls in a box hold in either case.
+    verbose : bool
+        Whether solves print a line for each iteration: cost, largest violation and gap, gradient, predicted decrease,
+        kind and length of the step, mu and seconds, as `trajopt.results.records.IterationRecord` has them; and at the
+        end how they ended.  Steps of a search for feasibility are among those of the solution's log alone.
     """
 
     max_iterations: int = 500
@@ -85,6 +89,7 @@ class LoopOptions:
     feasibility_tolerance: float = 1e-7
     complementarity_tolerance: float = 1e-7
     soft_penalty: float = 0.0
+    verbose: bool = False
 
     def __post_init__(self):
         whole_number("max_iterations", self.max_iterations, 0)
@@ -93,6 +98,7 @@ class LoopOptions:
             "complementarity_tolerance", "soft_penalty",
         ):  # fmt: skip
             non_negative(name, getattr(self, name))
+        flag("verbose", self.verbose)
         one_of("regularization", self.regularization, REGULARIZATIONS)
         one_of("control_limits", self.control_limits, CONTROL_LIMITS)
 

@@ -15,7 +15,8 @@ from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.posed import Posed
 from trajopt.solvers.prepared import PreparedSolver
-from trajopt.solvers.solve import solve
+from trajopt.solvers.solve import check_callback, solve
+from trajopt.solvers.verbose import Lines
 
 
 @solver_options
@@ -79,7 +80,13 @@ class ShootingSolver(LoopOptions):
         time_limit: float | None = None,
     ) -> Solution:
         """`solve` where it is known how this solver poses the problem."""
-        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start, posed, time_limit)
+        check_callback(callback)
+        lines = Lines(callback) if self.verbose else None
+        called = callback if lines is None else lines
+        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, posed, time_limit)
+        if lines is not None:
+            lines.end(solution)
+        return solution
 
     def prepare(
         self, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None

@@ -43,6 +43,12 @@ def formulation_of(
     return ForwardFormulation(problem, rows, limits, curvature, options.regularization)
 
 
+def check_callback(callback: object) -> None:
+    """TypeError unless it is a function or None."""
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
+
+
 def solve(
     problem: Problem,
     options: LoopOptions,
@@ -59,8 +65,7 @@ def solve(
     posed: what `pose` makes of the problem, if that is known."""
     clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
     check_problem(problem)
-    if not (callback is None or callable(callback)):
-        raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
+    check_callback(callback)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     if not (warm is None or isinstance(warm, WarmStart)):
         raise TypeError(f"warm_start: got {type(warm).__name__}, wanted a Solution or a WarmStart")
