@@ -465,7 +465,7 @@ def test_derivatives_of_a_solution_against_two_solves(stiffest):
     near = solver.solve(parametric({**p, "amplitude": 0.81}), warm_start=start)
     assert near.converged and np.abs(start.xs - near.xs).max() < 1e-2 * np.abs(near.xs - solution.xs).max() + 1e-4
     gradients = solution.vjp(*bar)
-    assert "x0" not in gradients
+    np.testing.assert_allclose(gradients["x0"], 0.0, atol=1e-6)
     np.testing.assert_allclose(gradients["control bounds"]["upper"][1], back["stiffest"], atol=1e-6)
     assert trajopt.check_sensitivity(parametric, p, solution, trajopt.DDP(), wrt=["amplitude"]).ok
 
@@ -551,6 +551,29 @@ def test_layers_and_families():
     assert family.status == "complete" and abs(family.solutions[-1].cost - solution.cost) < 1e-9
 
 
+def test_derivatives_by_the_state_that_a_motion_comes_back_to():
+    """Of a given initial state, and of one whose angle alone is given; also by a `trajopt.ParametricProblem`."""
+    solver = trajopt.DDP(tolerance=1e-14)
+    for free in None, ["speed"]:
+
+        def make(x0, free=free):
+            return replace(periodic_swing(free_initial_state=free), x0=x0)
+
+        x0, h = np.array([0.3, 0.4]), 1e-4
+        solution = solver.solve(make(x0))
+        xs, us = solution.dx0()
+        for i in range(2 if free is None else 1):
+            up, down = (solver.solve(make(x0 + d * np.eye(2)[i])) for d in (h, -h))
+            np.testing.assert_allclose(xs[..., i], (up.xs - down.xs) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(us[..., i], (up.us - down.us) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(solution.vjp(cost_bar=1.0)["x0"][i], (up.cost - down.cost) / (2 * h), atol=1e-6)
+        given = trajopt.ParametricProblem(make(x0), "x0")
+        found = trajopt.sensitivity(given, given.p, solution)
+        bar = np.ones((N + 1, 2))
+        np.testing.assert_allclose(found.vjp(bar), np.einsum("ti,tip->p", bar, xs), atol=1e-6)
+        np.testing.assert_allclose(solution.vjp(bar, wrt=["x0"])["x0"], found.vjp(bar), atol=1e-6)
+
+
 # ------------------------------------------------------------------------------------------------ what users see
 def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
     problem = periodic_swing(name="swing")
@@ -575,8 +598,6 @@ def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
         prepared.prepare_step([0.0, 0.0])
     with pytest.raises(ValueError, match="solution: got one of a free initial state"):
         solution.laplace()
-    with pytest.raises(ValueError, match="x0: got a problem with a Periodic constraint"):
-        solution.dx0()
     assert "free initial state" in str(problem) and "stiffness" in str(parametric(
         {"amplitude": 0.8, "price": 0.2, "stiffest": 0.8}))  # fmt: skip
 
