@@ -415,6 +415,22 @@ def test_a_free_duration_is_that_of_half_a_swing():
     assert solution.times[-1] == pytest.approx(natural, rel=0.02)
 
 
+def test_a_periodic_problem_with_free_durations():
+    """That of a `trajopt.FreeDurationSystem` written by hand; constraints on states hold at the first knot too."""
+    inside = pendulum()
+    effort, swung = trajopt.ControlCost(0.1), trajopt.Periodic(inside, map=[-1.0, -1.0])
+    wide = trajopt.ResidualConstraint(trajopt.StateResidual(inside, [1.0, 0.0], [0]), at=[10], name="amplitude")
+    low = trajopt.StateBounds(inside, upper={"speed": 0.5})
+    given = trajopt.Problem(inside, [-0.2, 0.1], 20, [effort], [], [swung, wide, low], free_initial_state=True)
+    free = trajopt.with_free_durations(given, bounds=(0.3, 3.0))
+    solution = trajopt.DDP().solve(free)
+    assert solution.converged and solution.certificate().minimum
+    np.testing.assert_allclose(solution.xs[-1, :2], -solution.xs[0, :2], atol=1e-8)
+    assert 1 in solution.constraints[3].knots and solution.xs[:, 1].max() <= 0.5 + 1e-7
+    again = trajopt.DDP().solve(trajopt.with_free_durations(periodic_swing(), time_weight=1e-3))
+    assert again.converged and np.abs(again.xs[-1, :2] - again.xs[0, :2]).max() < 1e-7
+
+
 def test_limits_of_rates_hold_across_the_ends():
     """The torque before the first knot is that of the last one, which is part of the state."""
     inside = pendulum()
@@ -688,8 +704,6 @@ def test_what_is_refused():
     inverse = dynamics.RigidBodySystem(arm.system.model, 0.03, formulation="inverse")
     with pytest.raises(ValueError, match="takes accelerations for controls"):
         trajopt.Problem(inverse, arm.x0, 5, free_initial_state=True)
-    with pytest.raises(ValueError, match="problem: got one with a free initial state"):
-        trajopt.with_free_durations(periodic_swing())
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.full((5, 1), 0.5) + [[0.5]])
     assert trajopt.DDP().solve(problem_with(parameters=[0], constraints=[limits])).us[0, 0] == 1.0
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.linspace(0.5, 1.5, 5)[:, None])
