@@ -415,6 +415,22 @@ def test_a_free_duration_is_that_of_half_a_swing():
     assert solution.times[-1] == pytest.approx(natural, rel=0.02)
 
 
+def test_a_periodic_problem_with_free_durations():
+    """That of a `trajopt.FreeDurationSystem` written by hand; constraints on states hold at the first knot too."""
+    inside = pendulum()
+    effort, swung = trajopt.ControlCost(0.1), trajopt.Periodic(inside, map=[-1.0, -1.0])
+    wide = trajopt.ResidualConstraint(trajopt.StateResidual(inside, [1.0, 0.0], [0]), at=[10], name="amplitude")
+    low = trajopt.StateBounds(inside, upper={"speed": 0.5})
+    given = trajopt.Problem(inside, [-0.2, 0.1], 20, [effort], [], [swung, wide, low], free_initial_state=True)
+    free = trajopt.with_free_durations(given, bounds=(0.3, 3.0))
+    solution = trajopt.DDP().solve(free)
+    assert solution.converged and solution.certificate().minimum
+    np.testing.assert_allclose(solution.xs[-1, :2], -solution.xs[0, :2], atol=1e-8)
+    assert 1 in solution.constraints[3].knots and solution.xs[:, 1].max() <= 0.5 + 1e-7
+    again = trajopt.DDP().solve(trajopt.with_free_durations(periodic_swing(), time_weight=1e-3))
+    assert again.converged and np.abs(again.xs[-1, :2] - again.xs[0, :2]).max() < 1e-7
+
+
 def test_limits_of_rates_hold_across_the_ends():
     """The torque before the first knot is that of the last one, which is part of the state."""
     inside = pendulum()
@@ -465,7 +481,7 @@ def test_derivatives_of_a_solution_against_two_solves(stiffest):
     near = solver.solve(parametric({**p, "amplitude": 0.81}), warm_start=start)
     assert near.converged and np.abs(start.xs - near.xs).max() < 1e-2 * np.abs(near.xs - solution.xs).max() + 1e-4
     gradients = solution.vjp(*bar)
-    assert "x0" not in gradients
+    np.testing.assert_allclose(gradients["x0"], 0.0, atol=1e-6)
     np.testing.assert_allclose(gradients["control bounds"]["upper"][1], back["stiffest"], atol=1e-6)
     assert trajopt.check_sensitivity(parametric, p, solution, trajopt.DDP(), wrt=["amplitude"]).ok
 
@@ -551,6 +567,29 @@ def test_layers_and_families():
     assert family.status == "complete" and abs(family.solutions[-1].cost - solution.cost) < 1e-9
 
 
+def test_derivatives_by_the_state_that_a_motion_comes_back_to():
+    """Of a given initial state, and of one whose angle alone is given; also by a `trajopt.ParametricProblem`."""
+    solver = trajopt.DDP(tolerance=1e-14)
+    for free in None, ["speed"]:
+
+        def make(x0, free=free):
+            return replace(periodic_swing(free_initial_state=free), x0=x0)
+
+        x0, h = np.array([0.3, 0.4]), 1e-4
+        solution = solver.solve(make(x0))
+        xs, us = solution.dx0()
+        for i in range(2 if free is None else 1):
+            up, down = (solver.solve(make(x0 + d * np.eye(2)[i])) for d in (h, -h))
+            np.testing.assert_allclose(xs[..., i], (up.xs - down.xs) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(us[..., i], (up.us - down.us) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(solution.vjp(cost_bar=1.0)["x0"][i], (up.cost - down.cost) / (2 * h), atol=1e-6)
+        given = trajopt.ParametricProblem(make(x0), "x0")
+        found = trajopt.sensitivity(given, given.p, solution)
+        bar = np.ones((N + 1, 2))
+        np.testing.assert_allclose(found.vjp(bar), np.einsum("ti,tip->p", bar, xs), atol=1e-6)
+        np.testing.assert_allclose(solution.vjp(bar, wrt=["x0"])["x0"], found.vjp(bar), atol=1e-6)
+
+
 # ------------------------------------------------------------------------------------------------ what users see
 def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
     problem = periodic_swing(name="swing")
@@ -575,8 +614,6 @@ def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
         prepared.prepare_step([0.0, 0.0])
     with pytest.raises(ValueError, match="solution: got one of a free initial state"):
         solution.laplace()
-    with pytest.raises(ValueError, match="x0: got a problem with a Periodic constraint"):
-        solution.dx0()
     assert "free initial state" in str(problem) and "stiffness" in str(parametric(
         {"amplitude": 0.8, "price": 0.2, "stiffest": 0.8}))  # fmt: skip
 
@@ -667,8 +704,6 @@ def test_what_is_refused():
     inverse = dynamics.RigidBodySystem(arm.system.model, 0.03, formulation="inverse")
     with pytest.raises(ValueError, match="takes accelerations for controls"):
         trajopt.Problem(inverse, arm.x0, 5, free_initial_state=True)
-    with pytest.raises(ValueError, match="problem: got one with a free initial state"):
-        trajopt.with_free_durations(periodic_swing())
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.full((5, 1), 0.5) + [[0.5]])
     assert trajopt.DDP().solve(problem_with(parameters=[0], constraints=[limits])).us[0, 0] == 1.0
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.linspace(0.5, 1.5, 5)[:, None])

@@ -236,15 +236,6 @@ def depends_on_x0(problem: Any) -> bool:
     return any(isinstance(one, Periodic) for one in problem.constraints)
 
 
-def check_initial(problem: Any) -> None:
-    """ValueError unless the initial state counts by the dynamics alone."""
-    if depends_on_x0(problem):
-        raise ValueError(
-            "x0: got a problem with a Periodic constraint, which depends on x0 besides, expected none, or "
-            "trajopt.sensitivity"
-        )
-
-
 def _matrix(given: ArrayLike, n: int) -> np.ndarray:
     M = float_array("map", given, None)
     if M.shape not in ((n,), (n, n)):
