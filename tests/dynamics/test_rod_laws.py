@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dynamics import Revolute, Spherical, Translation
+from dynamics import Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
@@ -143,6 +143,16 @@ def test_a_magnet_turns_into_the_field():
     rest = static_equilibrium(SoftRobot(builder.build()), [0.1])
     angle = brentq(lambda x: 0.2 * x + 0.1 * np.cos(x), -1.0, 1.0, xtol=1e-14)
     assert rest.converged and rest.q[0] == pytest.approx(angle, abs=1e-9)
+
+
+def test_a_law_with_conditions():
+    """A cart of 2 kg that is pushed to the right beyond the middle, and twice as hard to the left before it."""
+    builder = RodModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_body("cart", "world", Prismatic("x"), mass=2.0, inertia=np.eye(3))
+    builder.add_load("cart", lambda R, p, w, v, u: [0, 0, 0, u[0] if p[0] > 0.5 else -2.0 * u[0], 0, 0], ["push"])
+    robot = SoftRobot(builder.build())
+    accelerations = robot.forward_dynamics(np.array([[0.2], [0.9]]), np.zeros((2, 1)), np.full((2, 1), 3.0))
+    np.testing.assert_allclose(accelerations, [[-3.0], [1.5]], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def _law(function: Callable[..., Any], controls: int) -> Law:
     z = np.concatenate([X, d, u])
     J, H = jacobian(G, z), hessian(G, mu, z)
     inputs = indices_of(graph, np.concatenate([R, p, eta, u, mu]))
-    at_rest = dict.fromkeys(indices_of(graph, np.concatenate([X, d])), graph.constant(0.0)) | {i: i for i in inputs}
+    at_rest = {i: i for i in inputs} | dict.fromkeys(indices_of(graph, np.concatenate([X, d])), graph.constant(0.0))
 
     def nodes(*expressions: np.ndarray) -> list[int]:
         return graph.substitute([i for x in expressions for i in indices_of(graph, x)], at_rest, graph)
