@@ -218,10 +218,10 @@ class SymbolArray(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         return arrays_of_symbols(ufunc, method, inputs, options)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(_index(index))
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(_index(index), value)
 
 

@@ -35,6 +35,13 @@ def swirl(R, p, w, v, u):
     return [*(-0.3 * w + np.cross(p, v)), *force]
 
 
+def sided(R, p, w, v, u):
+    """A force that depends on the side of a plane, and drag of two laws."""
+    push = np.where((p[0] > 0.1) & ~(p[1] > 5.0), p[0] ** 3 + v[1], 0.2 * p[1] * p[0])
+    drag = -0.3 * v if v @ R[:, 1] > 0.0 else -0.1 * (v @ v) * v
+    return [0.0, 0.0, 0.0, *(drag + push * R[:, 2])]
+
+
 def lawful():
     builder = hybrid_builder()
     builder.add_load("trunk", partial(magnet, [3.0, 1.0, 0.5]), ["coil", "pole"], at=0.6)
@@ -46,7 +53,10 @@ def lawful():
 
 def test_derivatives_against_complex_steps(rng):
     """Of the forces, of their first derivatives and of what controls do."""
-    robot = SoftRobot(lawful().build(), torques=("shoulder",))
+    builder = lawful()
+    builder.add_load("plate", sided)
+    builder.add_load("trunk", sided, at=0.3)
+    robot = SoftRobot(builder.build(), torques=("shoulder",))
     assert robot.control_names == ("shoulder", "coil", "pole", "push") and robot.nu == 4
     n, u = robot.nq, rng.standard_normal(4)
     states = 0.4 * rng.standard_normal((4, n))
@@ -150,6 +160,7 @@ def test_a_law_with_conditions():
     [
         (lambda R, p, w, v, u: np.zeros(3), "shape"),
         (lambda R, p, w, v, u: "text", "law"),
+        (lambda R, p, w, v, u: np.interp(p[0], [0.0, 1.0], [0.0, 1.0]) * np.ones(6), "law"),
         (lambda R, p, w, v, u: [0, 0, 0, u[0] * u[0], 0, 0], "affine"),
         (lambda R, p, w, v, u: [0, 0, 0, u[0] * v[0], 0, 0], "affine"),
         (lambda R, p: np.zeros(6), "law"),

@@ -132,6 +132,10 @@ class Perturbing:
         """g (K, nx)."""
         return self.function.evaluate(X, U)
 
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, ny, nz)."""
+        raise NotImplementedError
+
     def _curvature(self, X, U, mu):
         """mu'g''(d, d) (K, m) along the directions (m, nz)."""
         raise NotImplementedError

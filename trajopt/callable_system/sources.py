@@ -11,7 +11,13 @@ from numba.extending import is_jitted
 
 from dynamics.tape.graph import Untraceable
 from trajopt.callable_system.checks import why_not_complex
-from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences, relative_noise
+from trajopt.callable_system.derivatives import (
+    ComplexStep,
+    DerivativeSource,
+    FiniteDifferences,
+    Perturbing,
+    relative_noise,
+)
 from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction, wants_output
 from trajopt.callable_system.traced import TracedDerivatives
 from trajopt.callable_system.user_derivatives import UserDerivatives
@@ -153,7 +159,7 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
     return source
 
 
-def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> ComplexStep | FiniteDifferences:
+def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> Perturbing:
     """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
         return _differences(function, wish, X, U)
