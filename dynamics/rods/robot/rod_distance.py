@@ -225,9 +225,9 @@ class RodDistance(KernelResidual):
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """The obstacles, as pictures show them; see `trajopt.interfaces.residual.SeenResidual`."""
-        around = link_and_section_placements(cast(RodModel, self.model), x[: self.model.nq], 2)[1][0]
+        around = link_and_section_placements(cast(RodModel, self.model), xs[:, : self.model.nq], 2)[1].reshape(-1, 3)
         return tuple(world_shape(each.shape, each.R, each.p, around) for each in self.obstacles)
 
 
