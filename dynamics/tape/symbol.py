@@ -286,8 +286,8 @@ def _joined(a, b, join):
 
 def _boxed(x):
     """An array of objects; numpy's scalars become Python's, which leave the operation to the symbol."""
-    if isinstance(x, np.ndarray):
-        return x.astype(object)
+    if isinstance(x, (np.ndarray, list, tuple)):
+        return np.asarray(x, dtype=object)
     box = np.empty((), dtype=object)
     box[()] = x.item() if isinstance(x, np.generic) else x
     return box

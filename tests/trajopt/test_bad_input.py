@@ -112,7 +112,8 @@ FREE = trajopt.FreeDurationSystem(doubling_time(), 5)
 X, U, XS, US = np.zeros(2), np.zeros(1), np.zeros((4, 2)), np.zeros((3, 1))
 TABLE = [
     *rows("StateCost", StateCost, {"system": SYSTEM, "reference": X, "weights": 1.0}, system=KINDS,
-          reference=arrays(2), weights=(*NOT_NUMBERS, None, np.nan, -1.0), activation=CHOICES[1:], at=PLACES),
+          reference=(*arrays(2)[:7], np.nan, *arrays(2)[8:]), weights=(*NOT_NUMBERS, None, np.nan, -1.0),
+          activation=CHOICES[1:], at=PLACES),
     *rows("ControlCost", ControlCost, {"weights": 1.0}, weights=(*NOT_NUMBERS, None, np.inf, -1.0),
           reference=NOT_NUMBERS, at=PLACES),
     *rows(
@@ -216,9 +217,14 @@ TABLE = [
     ),
     *rows(
         "residual", trajopt.residual, {"function": lambda x: 2.0 * x, "nr": 2, "system": SYSTEM}, system=KINDS,
-        function=(*KINDS, *(lambda x, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), 1.0))), nr=(*WHOLE, 0),
+        function=(*KINDS, *(lambda x, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), 1.0))), nr=(*WHOLE[1:], 0),
         derivatives=CHOICES, vectorized=FLAGS, scale=NOT_NUMBERS, name=TEXTS, x_example=arrays(2)[1:],
         component_names=(3, THING, ["a"], [3, 4]),
+    ),
+    *rows(
+        "residual of as many numbers as it has", trajopt.residual,
+        {"function": lambda x: 2.0 * x, "nr": None, "system": SYSTEM},
+        function=tuple(lambda x, y=y: y for y in (None, "a", 1j * np.ones(2), np.ones((2, 2)), [])),
     ),
     *rows("residual of controls", trajopt.residual,
           {"function": lambda x, u: 2.0 * x + u, "nr": 2, "system": SYSTEM}, u_example=arrays(1)[1:]),

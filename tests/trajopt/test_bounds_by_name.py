@@ -228,3 +228,18 @@ def test_as_many_names_as_numbers():
     system.tangent_names = ("hinge",)  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(ValueError, match="tangent_names: got 1 names, wanted 2"):
         trajopt.StateResidual(system)
+
+
+# ------------------------------------------------------------------------------------------------ names with units
+def test_units_may_be_left_out_of_names():
+    system = trajopt.CallableSystem(
+        lambda x, u: x + u[0], nx=3, nu=2, dt=0.1, state_names=["p [m]", "v [m/s]", "v [rad/s]"],
+        control_names=["push [N]", "turn [N m]"],
+    )  # fmt: skip
+    bounds = StateBounds(system, upper={"p": 1.0, "v [m/s]": 2.0})
+    assert bounds.upper.tolist() == [1.0, 2.0] and bounds.component_names == ("p [m]", "v [m/s]")
+    assert ControlBounds(lower={"push": -1.0}, system=system).lower.tolist() == [-1.0, -np.inf]
+    with pytest.raises(ValueError, match=r"upper: got the name 'v', wanted one of 'v \[m/s\]', 'v \[rad/s\]'"):
+        StateBounds(system, upper={"v": 1.0})
+    with pytest.raises(ValueError, match="upper: got the unknown name 'm'"):
+        StateBounds(system, upper={"m": 1.0})

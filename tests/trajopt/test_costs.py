@@ -5,7 +5,7 @@ import pytest
 
 from tests.trajopt.cases import NONLINEAR, tip
 from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradients, random_trajectory
-from tests.trajopt.systems import NumpySystem, Pendulum, TipResidual
+from tests.trajopt.systems import CirclePendulum, NumpySystem, Pendulum, TipResidual
 from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.backward.expansions import adjoint
 from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
@@ -171,3 +171,18 @@ def test_exact_in_one_pass_is_both_passes(rng):
     problem.objective.accumulate(xs, us, None, apart)
     for a, b in zip(together, apart, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_number_is_a_reference_of_all_components():
+    system = Pendulum()
+    x = np.array([[0.3, -0.4], [1.0, 2.0]])
+    for reference in (0.0, 0.5, lambda t: 0.5):
+        vector = np.full(2, 0.0 if reference == 0.0 else 0.5)
+        one, all_of_it = (StateCost(system, r, [1.0, 3.0]) for r in (reference, vector))
+        if not callable(reference):
+            assert np.array_equal(one.value(x, None), all_of_it.value(x, None))
+            assert one.adjusted(reference=1.0).reference.tolist() == [1.0, 1.0]
+        solved = [total_cost(Problem(system, x[0], 1, [], [cost]), x, np.zeros((1, 1))) for cost in (one, all_of_it)]
+        assert solved[0] == solved[1]
+    with pytest.raises(ValueError, match="reference"):
+        StateCost(CirclePendulum(), 0.0, 1.0)

@@ -126,3 +126,79 @@ def test_as_a_cost_and_a_constraint():
     )  # fmt: skip
     solution = trajopt.DDP().solve(problem)
     assert solution.converged and abs(np.linalg.norm(solution.xs[-1]) - 1.0) < 1e-6
+
+
+# ------------------------------------------------------------------------------------------------ terms of functions
+def disc(x):
+    return x[0] ** 2 + x[1] ** 2
+
+
+def pair(x, u):
+    return x[0] - u[0], x[1]
+
+
+def problem_of(costs, constraints, x0=(1.0, 0.5)):
+    effort = trajopt.ControlCost(0.1)
+    return trajopt.Problem(SYSTEM, list(x0), 20, [effort, *costs], [], constraints, us_init=np.full((20, 1), 0.1))
+
+
+def test_terms_of_functions_are_those_of_their_residuals():
+    """Costs, constraints and their limits; solves are the same to the last bit."""
+    of_functions = problem_of(
+        [trajopt.ResidualCost(pair, [1.0, 2.0], trajopt.SmoothAbs(0.1), reference=lambda t: [t, 0.0])],
+        [trajopt.ResidualConstraint(disc, lower=0.5, at="all"),
+         trajopt.ResidualConstraint(lambda x: (x[1],), upper=0.6)],
+    )  # fmt: skip
+    r = [trajopt.residual(*a, SYSTEM, name=name) for *a, name in ((pair, 2, "pair"), (lambda x: (disc(x),), 1, "disc"))]
+    of_residuals = problem_of(
+        [trajopt.ResidualCost(r[0], [1.0, 2.0], trajopt.SmoothAbs(0.1), reference=lambda t: [t, 0.0])],
+        [trajopt.ResidualConstraint(r[1], lower=0.5, at="all"),
+         trajopt.ResidualConstraint(trajopt.residual(lambda x: (x[1],), 1, SYSTEM), upper=0.6)],
+    )  # fmt: skip
+    one, other = (trajopt.DDP().solve(problem) for problem in (of_functions, of_residuals))
+    assert one.converged and np.array_equal(one.us, other.us) and one.cost == other.cost
+    assert [c.name for c in of_functions.residual_constraints] == ["disc", "residual"]
+    assert [c.nr for c in of_functions.residual_constraints] == [1, 1]
+    assert of_functions.running_costs[1].residual.name == "pair" and str(of_functions) == str(of_residuals)
+
+
+def test_a_cost_in_several_lists_is_one_term():
+    cost = trajopt.ResidualCost(pair, 1.0)
+    problem = trajopt.Problem(SYSTEM, [1.0, 0.5], 3, [[cost], [cost], [cost]])
+    assert len(problem.objective.terms) == 1
+
+
+def test_numbers_are_counted_where_the_state_begins():
+    """Where the function may be defined when it is not at zero; compiled ones may return scalars too."""
+
+    def speed_ratio(x):
+        return 1.0 / x[0] if x[0] != 0.0 else 1.0 / 0
+
+    for function in (speed_ratio, njit(lambda x: x[1] / x[0])):
+        problem = problem_of([], [trajopt.ResidualConstraint(function, upper=9.0, name="ratio")])
+        assert problem.residual_constraints[0].nr == 1
+    with pytest.raises(ValueError, match="function: raises ZeroDivisionError at x = "):
+        problem_of([], [trajopt.ResidualConstraint(speed_ratio, upper=9.0)], x0=(0.0, 0.5))
+
+
+def test_lifted_terms_of_functions():
+    rates = trajopt.ControlRateSystem(SYSTEM)
+    cost = rates.lift(trajopt.ResidualCost(pair, 1.0))
+    xs, us = np.array([[0.3, 0.4, 7.0]]), np.array([[0.2]])
+    assert cost.value(xs, us) == pytest.approx(0.5 * (0.1**2 + 0.4**2))
+
+
+def test_functions_that_do_not_fit_say_so():
+    cost = trajopt.ResidualCost(pair, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="weights: got 3 numbers, wanted one or 2"):
+        problem_of([cost], [])
+    with pytest.raises(ValueError, match=r"ResidualCost: it has functions of time, which .* or of states"):
+        cost.value(np.zeros((1, 2)), np.zeros((1, 1)))
+    constraint = trajopt.ResidualConstraint(disc, lower=[0.0, 1.0])
+    assert repr(constraint) == "ResidualConstraint('disc', nr=unknown, at='path')"
+    with pytest.raises(ValueError, match="lower: got shape"):
+        problem_of([], [constraint])
+    with pytest.raises(ValueError, match="nr: got None for a function that writes in place"):
+        problem_of([], [trajopt.ResidualConstraint(lambda x, u, out: None)])
+    with pytest.raises(TypeError, match="activation: got int"):
+        trajopt.ResidualCost(pair, 1.0, activation=3)

@@ -13,20 +13,29 @@ from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
 from trajopt.callable_system.checks import check_values, sample_points
-from trajopt.callable_system.functions import CompiledFunction, Function, PointFunction, plain
-from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.callable_system.functions import (
+    ARITHMETIC,
+    CompiledFunction,
+    Function,
+    PointFunction,
+    in_order,
+    plain,
+    wants_output,
+)
+from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
 from trajopt.capabilities import PlainTangent, capability
 from trajopt.interfaces.owners import state_space
+from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
 
-DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences")
+DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences", "jax", "torch")
 
 
 def residual(
     function: Callable,
-    nr: int,
+    nr: int | None,
     system: System,
     *,
     derivatives: str = "auto",
@@ -43,10 +52,11 @@ def residual(
     ----------
     function : r(x) or r(x, u) -> nr numbers, an array or a tuple, of x (nx,) and u (nu,), which it leaves alone
         In plain Python or compiled by numba; r(x, u, out) may write in place.
-    nr : numbers in the residual
+    nr : numbers in the residual; None: as many as the function returns at the example, of which one may be a scalar
     system : whose states and controls they are; its states are plain numbers, and tangents what is added to them.
         Where these have equivalents, as of a `SoftRobotSystem` that turns, r ought to be the same for all
-    derivatives : "auto" (default), "traced", "complex_step" or "finite_differences", as for `CallableSystem`
+    derivatives : "auto" (default), "traced", "complex_step", "finite_differences", "jax" or "torch", as for
+        `CallableSystem`
     vectorized : True if the function takes and returns batches, x (K, nx), u (K, nu), r (K, nr)
     scale : number or array (nx,), or (nx + nu,) for r(x, u): the size over which r varies, for finite steps
     x_example, u_example : a point at which the function is defined, zeros by default
@@ -60,19 +70,57 @@ def residual(
     plain = capability(system, PlainTangent)
     if as_manifold(system) is not None and not (plain is not None and plain.plain_tangent):
         raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
-    nr, vectorized = whole_number("nr", nr, 1), flag("vectorized", vectorized)
+    nr, vectorized = None if nr is None else whole_number("nr", nr, 1), flag("vectorized", vectorized)
     one_of("derivatives", derivatives, DERIVATIVES)
     if not callable(function):
         raise TypeError(f"function: got {type(function).__name__}, wanted a function")
+    function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
     wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
+    if nr is None:
+        function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
+    wish = with_library(wish, function if nu else partial(_of_state, function), X, U, nr)
     g = _function(function, nx, nu, nr, wish)
     check_values("function", g, X, U)
     names = () if component_names == () else list_of_names("component_names", component_names, nr)
     made = FunctionResidual(g, wish, (X, U), text("name", name), names)
     made.made_for = state_space(system)
     return made
+
+
+def residual_of(function: Callable, system: System, x_example: np.ndarray | None) -> FunctionResidual:
+    """What a term makes of a function for the system of its problem: named as the function is."""
+    return residual(function, None, system, x_example=x_example, name=function_name(function))
+
+
+def _with_count(
+    function: Callable, x: np.ndarray, u: np.ndarray | None, vectorized: bool
+) -> tuple[Callable, int]:
+    """The function, a scalar as one of one number, and how many numbers it has at x (1, nx), u (1, nu)."""
+    if u is not None and wants_output(function):
+        raise ValueError("nr: got None for a function that writes in place, wanted how many numbers it writes")
+    call, arguments = getattr(function, "py_func", function), (x,) if u is None else (x, u)
+    try:
+        with np.errstate(all="ignore"):
+            y = np.asarray(call(*(a.copy() if vectorized else a[0].copy() for a in arguments)))
+    except ARITHMETIC as error:
+        at = ", ".join(f"{name} = {a[0]}" for name, a in zip("xu", arguments, strict=False))
+        raised = type(error).__name__
+        raise ValueError(f"function: raises {raised} at {at}, wanted x_example= where it does not") from None
+    if vectorized:
+        if y.ndim != 2 or len(y) != 1 or not y.size:
+            raise ValueError(f"function: returned shape {y.shape} for one point, wanted (1, nr)")
+        return function, y.shape[1]
+    if y.ndim > 1 or not y.size:
+        raise ValueError(f"function: returned shape {y.shape}, wanted a number or a vector")
+    if y.ndim == 1:
+        return function, len(y)
+    return (njit(lambda *z: (function(*z),)) if is_jitted(function) else partial(_as_vector, function)), 1
+
+
+def _as_vector(function, *z):
+    return (function(*z),)
 
 
 def _takes_states_alone(function):
@@ -87,7 +135,7 @@ def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Fu
     if nu:
         return make_function("function", function, nx, nu, wish, nr)
     adapted = partial(_of_state, function)
-    if not is_jitted(function) or wish.vectorized:
+    if not is_jitted(function) or wish.vectorized or wish.kind in LIBRARIES:
         return make_function("function", adapted, nx, nu, wish, nr)
     compiled = njit(lambda x, u: function(x))
     return CompiledFunction("function", compiled, nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
@@ -103,7 +151,7 @@ class FunctionResidual:
     Attributes
     ----------
     nr, name, component_names, made_for : as `trajopt.Residual` has them
-    derivative_source : "traced", "complex_step" or "finite_differences"
+    derivative_source : "traced", "complex_step", "finite_differences", "jax" or "torch"
     """
 
     made_for: Any = None

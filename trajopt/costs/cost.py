@@ -28,7 +28,8 @@ class Cost(Protocol):
     of (see `trajopt.problem.squares`); ``at`` says where it counts (see `trajopt.interfaces.knots`), None for all knots
     of a list; ``placed(system, knots, rows, times)`` returns the cost at some (rows) of the knots (K,) where it counts,
     among all at times (N+1,), s: what it has for other knots left out and functions of time evaluated, the cost itself
-    where nothing differs.
+    where nothing differs; ``for_system(system, x0)`` returns the cost for this system, whose states are like x0, where
+    it needs to know it, and else itself.
     """
 
     def check(self, system: System, terminal: bool) -> None:

@@ -16,7 +16,7 @@ from trajopt.validation import float_array, scalar_or_vector, weights_array
 OfTime = Callable[[float], ArrayLike]
 """A value for each time, s."""
 UNPLACED = -1
-"""The number of knots of a cost with functions of time, which are evaluated when a problem is made of it."""
+"""The number of knots of a cost with functions, of time or for residuals, until a problem is made of it."""
 
 
 def dimensions(value: Any) -> int:
@@ -76,7 +76,8 @@ def check_knots(cost: str, knots: int | None, points: np.ndarray) -> None:
     """Raise ValueError if a cost made for this many knots is evaluated at others."""
     if knots == UNPLACED:
         raise ValueError(
-            f"{cost}: it has functions of time, which a trajopt.Problem evaluates, wanted the cost that it makes of it"
+            f"{cost}: it has functions of time, which a trajopt.Problem evaluates, or of states, of which it makes "
+            "residuals, wanted the cost that it makes of it"
         )
     if knots is not None and len(points) != knots:
         raise ValueError(f"{cost}: made for {knots} knots, got {len(points)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
-from trajopt.costs.knot_rows import OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
+from trajopt.costs.knot_rows import UNPLACED, OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
+from trajopt.costs.loss import is_quadratic
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import subject_of
-from trajopt.interfaces.residual import Residual, at_knots, check_residual
+from trajopt.interfaces.residual import Residual, at_knots, check_residual, is_function
 from trajopt.interfaces.system import System
 from trajopt.validation import whole_number
 
@@ -23,7 +25,9 @@ class ResidualCost(PlacedCost, CostOfResidual):
 
     Parameters
     ----------
-    residual : Residual
+    residual : Residual, or a function r(x) or r(x, u)
+        Of a function the problem makes a residual for its system, as `trajopt.residual` does, which has more options;
+        the cost alone, without a problem, cannot be evaluated then.
     weights : number, (nr,) array, or (K, nr) with weights for each of K knots; non-negative
         What they multiply is said by each activation.
     activation : "quadratic" (default) or an Activation
@@ -53,18 +57,37 @@ class ResidualCost(PlacedCost, CostOfResidual):
 
     def __init__(
         self,
-        residual: Residual,
+        residual: Residual | Callable,
         weights: ArrayLike,
         activation: str | Activation = "quadratic",
         reference: ArrayLike | OfTime = 0.0,
         at: At | None = None,
     ) -> None:
+        self.activation, self.at = activation, checked_at(at)
+        if is_function(residual):
+            is_quadratic(activation)
+            self.residual, self.knots = residual, UNPLACED
+            self.weights = weight_rows(weights, None)
+            self.reference = reference if callable(reference) else scalars_or_rows("reference", reference, None)
+        else:
+            self._take(residual, weights, reference)
+
+    def _take(self, residual: Any, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
         check_residual(residual)
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
-        self.activation, self.at = activation, checked_at(at)
         self.made_for = subject_of(residual)
         self._set(weights, reference)
+
+    def for_system(self, system: System, x0: np.ndarray | None = None) -> Self:
+        """See `trajopt.costs.Cost`: with a residual in place of a function."""
+        if not is_function(self.residual):
+            return self
+        from trajopt.callable_system.function_residual import residual_of
+
+        new = copy.copy(self)
+        new._take(residual_of(self.residual, system, x0), self.weights, self.reference)
+        return new
 
     def _width(self, name: str, system: System) -> int:
         return self.nr

@@ -12,11 +12,12 @@ from trajopt.capabilities import DifferenceResidual, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
-from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, state_rows, weight_rows
+from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
 from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
+from trajopt.validation import scalar_or_vector
 
 
 class StateCost(PlacedCost, CostOfResidual):
@@ -26,7 +27,8 @@ class StateCost(PlacedCost, CostOfResidual):
     ----------
     system : System
     reference : (nx,) array, or (K, nx) with a reference for each of K knots, or a function of time
-        A function of t (s) that returns (nx,); a problem evaluates it at the times of its knots.
+        Of plain vectors of states also a number, for all of theirs.  A function of t (s) returns the same; a problem
+        evaluates it at the times of its knots.
     weights : number, (ndx,) array, or (K, ndx) with weights for each of K knots; non-negative
     activation : "quadratic" (default) or an Activation
         A(r) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
@@ -68,11 +70,17 @@ class StateCost(PlacedCost, CostOfResidual):
         return system.nx
 
     def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
-        self.reference: Any = reference if callable(reference) else state_rows(self.system, "reference", reference)
+        self.reference: Any = reference if callable(reference) else self._states(reference)
         self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
         self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
         self._set_loss(self.weights, self.activation)
         self._refer()
+
+    def _states(self, reference: ArrayLike) -> np.ndarray:
+        """References (nx,) or (K, nx); a number is that of all components of a plain vector."""
+        if self._manifold is None and dimensions(reference) == 0:
+            reference = np.full(self.system.nx, scalar_or_vector("reference", reference, self.system.nx))
+        return state_rows(self.system, "reference", reference)
 
     def _refer(self) -> None:
         """The residual of the reference."""
@@ -89,7 +97,7 @@ class StateCost(PlacedCost, CostOfResidual):
         """With another reference, or other weights."""
         new = copy.copy(self)
         if reference is not None:
-            new.reference = state_rows(self.system, "reference", reference)
+            new.reference = self._states(reference)
             new._refer()
         if weights is not None:
             new._set(weights, new.reference)

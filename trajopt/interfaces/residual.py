@@ -131,3 +131,14 @@ def check_residual(residual: object) -> None:
             raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
     if isinstance(residual, type):
         raise TypeError(f"residual: got the class {residual.__name__}, wanted an object of it")
+
+
+def is_function(residual: object) -> bool:
+    """Whether it is a plain function r(x) or r(x, u), of which a problem makes a residual for its system."""
+    return callable(residual) and not isinstance(residual, type) and not hasattr(residual, "evaluate")
+
+
+def function_name(function: object) -> str:
+    """What messages call a residual of a function: as the function, or "residual" where it has no name."""
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else "residual"

@@ -7,16 +7,17 @@ rollouts themselves; all others go through an augmented Lagrangian (`trajopt.sol
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.callable_system.function_residual import residual_of
 from trajopt.capabilities import ControlLimits, StateLimits, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.knots import At, Where, checked_at, knots_at
-from trajopt.interfaces.residual import Residual, check_residual, component_names
+from trajopt.interfaces.residual import Residual, check_residual, component_names, function_name, is_function
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
 from trajopt.validation import did_you_mean, number_array, text, whole_number
 
@@ -44,11 +45,22 @@ def limits_by_name(argument: str, value: Limits, names: tuple[str, ...], rest: f
         raise ValueError(f"{argument}: got limits by name, wanted a system= that names its components")
     limits = np.full(len(names), rest)
     for name, limit in value.items():
-        if name not in names:
-            shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
-            raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
-        limits[names.index(name)] = float(limit_rows(f"{argument}[{name!r}]", limit, 0))
+        limits[component(argument, name, names)] = float(limit_rows(f"{argument}[{name!r}]", limit, 0))
     return limits
+
+
+def component(argument: str, name: str, names: tuple[str, ...]) -> int:
+    """The place of a name, of which the unit may be left out, "speed" for "speed [m/s]"; ValueError for one that is not
+    known or, without units, that of several."""
+    if name in names:
+        return names.index(name)
+    found = [i for i, known in enumerate(names) if known.partition(" [")[0] == name]
+    if len(found) > 1:
+        raise ValueError(f"{argument}: got the name {name!r}, wanted one of {', '.join(repr(names[i]) for i in found)}")
+    if not found:
+        shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
+        raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
+    return found[0]
 
 
 def limited_components(
@@ -112,7 +124,7 @@ class ControlBounds:
     lower, upper : number, (nu,) or (N, nu) array, or mapping of controls' names to numbers
         Limits, which may be infinite; those that are not given are.
     system : System, optional
-        Its names are those of the mappings.
+        Its names are those of the mappings, with their units, as "speed [m/s]", or without.
     name : str
         How reports call it.
 
@@ -205,7 +217,8 @@ class ResidualConstraint:
 
     Parameters
     ----------
-    residual : Residual
+    residual : Residual, or a function r(x) or r(x, u)
+        Of a function the problem makes a residual for its system, as `trajopt.residual` does, which has more options.
     lower, upper : number, (nr,) or (K, nr) array
         Limits, K the number of knots; equal ones make an equality.  One that is left out is infinite; without both,
         those that the residual has by these names, or else r = 0.
@@ -234,41 +247,61 @@ class ResidualConstraint:
     ResidualConstraint('rail', nr=1, at='path')
     >>> trajopt.ResidualConstraint(rail, at="terminal")  # r = 0
     ResidualConstraint('StateResidual', nr=1, at='terminal')
+    >>> outside = trajopt.ResidualConstraint(lambda x: x[0] ** 2 + x[1] ** 2, lower=1.0, name="outside of the disc")
     """
 
     adjustable = "lower", "upper"
 
     def __init__(
         self,
-        residual: Residual,
+        residual: Residual | Callable,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
         at: At = "path",
         name: str = "",
     ) -> None:
-        check_residual(residual)
         if lower is None and upper is None:
             lower, upper = getattr(residual, "lower", 0.0), getattr(residual, "upper", 0.0)
         lower, upper = -np.inf if lower is None else lower, np.inf if upper is None else upper
-        self.residual = residual
-        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
-        self.lower, self.upper = limit_rows("lower", lower, self.nr), limit_rows("upper", upper, self.nr)
         where = checked_at(at)
         if where is None:
             raise ValueError("at: got None, wanted knots, times, a slice, or one of 'path', 'terminal', 'all'")
         self.at: Where = where
         self._ends_before_last = isinstance(where, slice)
-        self.name = text("name", name) or getattr(residual, "name", "") or type(residual).__name__
+        self.name = text("name", name)
+        if is_function(residual):
+            self.residual: Any = residual
+            self.nr, self.component_names = 0, ()
+            self.name = self.name or function_name(residual)
+            self.lower, self.upper = limit_rows("lower", lower, None), limit_rows("upper", upper, None)
+            _check_order(self.name, self.lower, self.upper)
+        else:
+            self._take(residual, lower, upper)
+
+    def _take(self, residual: Any, lower: ArrayLike, upper: ArrayLike) -> None:
+        check_residual(residual)
+        self.residual = residual
+        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.lower, self.upper = limit_rows("lower", lower, self.nr), limit_rows("upper", upper, self.nr)
+        self.name = self.name or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)
         if len(self.component_names) not in (0, self.nr):
             raise ValueError(f"residual.component_names: got {len(self.component_names)} names, wanted {self.nr}")
         _check_order(self.name, self.lower, self.upper)
 
+    def for_system(self, system: System, x0: np.ndarray | None = None) -> Self:
+        """For this system, whose states are like x0 (nx,): with a residual in place of a function."""
+        if not is_function(self.residual):
+            return self
+        new = copy.copy(self)
+        new._take(residual_of(self.residual, system, x0), self.lower, self.upper)
+        return new
+
     def __repr__(self) -> str:
         at = self.at
         if isinstance(at, tuple) and len(at) >= 4:
             at = f"{at[0]} ... {at[-1]}"
-        return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
+        return f"{type(self).__name__}({self.name!r}, nr={self.nr or 'unknown'}, at={at!r})"
 
     def adjusted(self, **values: Any) -> Self:
         """With other limits, of the shapes that these have."""
@@ -312,7 +345,7 @@ class StateBounds(ResidualConstraint):
     system : System
     lower, upper : number, (ndx,) array, or mapping of components' names to numbers
         Limits of x (-) x_ref, infinite by default; components with two infinite limits are free.  Names are those that
-        the system has: of a robot those of its joints, as "elbow", and "elbow velocity".
+        the system has, with their units or without: of a robot those of its joints, as "elbow", and "elbow velocity".
     reference : (nx,) array, optional
         x_ref, by default the system's neutral state, or zeros, so that the limits are those of the state itself where
         it is a plain vector, as angles of joints are.

@@ -174,6 +174,7 @@ class ExtendedSystem(ClosedLoopRollouts):
 
         Raises TypeError if it is neither.
         """
+        inner = inner.for_system(self.system) if hasattr(inner, "for_system") else inner
         if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
             return LiftedCost(self, inner)
         if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):

@@ -155,9 +155,9 @@ class Problem(PrintedAsTable):
         put("parameters", _parameters(self.parameters, self.system))
         _check_transcribed(self.system, self.free_initial_state is not None or bool(self.parameters))
         times = self.times
-        along = WithResiduals(lambda residual: at_times(residual, times))
-        put("running_costs", _mapped(along, _running_costs(self.running_costs, self.system, self.horizon)))
-        terminal = _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True)
+        along, bind = WithResiduals(lambda residual: at_times(residual, times)), Binding(self.system, self.x0)
+        put("running_costs", _mapped(along, _running_costs(self.running_costs, self.system, self.horizon, bind)))
+        terminal = _checked_costs("terminal_costs", self.terminal_costs, self.system, True, bind)
         put("terminal_costs", _mapped(along, terminal))
         placer = Placer(self.system, times, knot_durations(self.system, self.horizon))
         running, terminal, terms = placer.place(self.running_costs, self.terminal_costs)
@@ -166,7 +166,7 @@ class Problem(PrintedAsTable):
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", starting_at(_checked_constraints(self.constraints, times, along), self.x0))
+        put("constraints", starting_at(_checked_constraints(self.constraints, times, along, bind), self.x0))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -248,7 +248,22 @@ def _check_transcribed(system: System, free: bool) -> None:
         )
 
 
-def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
+class Binding:
+    """Costs and constraints for the system of a problem, where they have functions; one that is listed twice is one."""
+
+    def __init__(self, system: System, x0: np.ndarray) -> None:
+        self.system, self.x0 = system, x0
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, term: Any) -> Any:
+        """The term, or what it is for the system; TypeError or ValueError for a function that is no residual of it."""
+        if id(term) not in self._known:
+            of_system = getattr(term, "for_system", None)
+            self._known[id(term)] = term, term if of_system is None else of_system(self.system, self.x0)
+        return self._known[id(term)][1]
+
+
+def _running_costs(costs: Any, system: System, horizon: int, bind: Binding) -> tuple[Any, ...]:
     """A tuple of checked costs, or N tuples of them."""
     if isinstance(costs, Iterable):
         costs = tuple(costs)
@@ -259,8 +274,8 @@ def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
                     f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, wanted a list of "
                     f"costs, or one list for each of the {horizon} knots"
                 )
-            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False) for t, c in enumerate(costs))
-    return _checked_costs("running_costs", costs, system, terminal=False)
+            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False, bind) for t, c in enumerate(costs))
+    return _checked_costs("running_costs", costs, system, False, bind)
 
 
 def _check_knots(term: Term, horizon: int) -> None:
@@ -303,7 +318,7 @@ def _mapped(along: WithResiduals, costs: Any) -> Any:
 
 
 def _checked_constraints(
-    constraints: Any, times: np.ndarray, along: WithResiduals
+    constraints: Any, times: np.ndarray, along: WithResiduals, bind: Binding
 ) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
@@ -314,14 +329,14 @@ def _checked_constraints(
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    placed = (along(each).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (along(bind(each)).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
     return with_own_names(tuple(placed))
 
 
-def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:
+def _checked_costs(name: str, costs: Any, system: System, terminal: bool, bind: Binding) -> tuple[Cost, ...]:
     if not isinstance(costs, Iterable):
         raise TypeError(f"{name}: got {type(costs).__name__}, wanted a list of costs")
-    costs = tuple(costs)
+    costs = tuple(map(bind, costs))
     for i, cost in enumerate(costs):
         if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
             raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, wanted a cost")
