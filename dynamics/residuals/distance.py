@@ -219,14 +219,14 @@ class Distance(MovingObstacles):
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(arrays.kind == ROUND, cores - R, values) + self.margin
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """The shapes of the world that the robot keeps away from, but those that its own model shows, as pictures draw
         them, of those that move the last place and the path; see `trajopt.interfaces.residual.SeenResidual`."""
         shown = {geometry.name for geometry in self.model.geometries if not isinstance(geometry.shape, HalfSpace)}
         seen = {geometry.name: geometry for pair in self._seen for geometry in pair}
-        (R,), (p,) = body_placements(self.model, x[None, : self.model.nq])
-        moving = [each for each in seen.values() if each.body >= 0]
-        around = np.concatenate([p, *(np.array(ends_of(each)) @ R[each.body].T + p[each.body] for each in moving)])
+        R, p = body_placements(self.model, np.ascontiguousarray(xs[:, : self.model.nq]))
+        ends = [(each.body, end) for each in seen.values() if each.body >= 0 for end in ends_of(each)]
+        around = np.concatenate([p.reshape(-1, 3), *(R[:, body] @ end + p[:, body] for body, end in ends)])
         still = [each for each in seen.values() if each.body < 0 and each.name not in {*shown, *self.places}]
         shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
         return (*shapes, *self._moving_scenery(seen, around))

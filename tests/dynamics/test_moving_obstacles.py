@@ -123,7 +123,7 @@ def test_collisions(rng):
     assert relative_error(avoid.evaluate(xs)[3], at.evaluate(xs)[3, columns]) < IDENTITY
     again = avoid.replaced(xs[:2])
     assert len(again.pairs) == len(avoid.pairs) and list(again.places) == ["ball"]
-    cross, line = [shape for shape in avoid.scenery(xs[0]) if shape.surface() is None or len(shape.lines()) > 1][-2:]
+    cross, line = [shape for shape in avoid.scenery(xs[:1]) if shape.surface() is None or len(shape.lines()) > 1][-2:]
     np.testing.assert_allclose(cross.lines().mean(axis=(0, 1)), path[-1], atol=1e-12)
     np.testing.assert_array_equal(line.lines()[:, 0], path[:-1])
 
@@ -160,7 +160,7 @@ def test_rods_keep_away(name, rng):
         assert relative_error(found[0][t], r[t]) < IDENTITY and relative_error(found[1][t], rx[t]) < IDENTITY
         assert relative_error(H[t], standing.hessian_products(xs, None, mu)[0][t]) < IDENTITY
         assert relative_error(moving.distances(xs)[t], standing.distances(xs)[t]) < IDENTITY
-    assert len(moving.scenery(xs[0])) == 3, "what stands, what moves, and its path"
+    assert len(moving.scenery(xs[:1])) == 3, "what stands, what moves, and its path"
     with pytest.raises(ValueError, match="places: got 'bell', expected names of shapes of the world, here 'ba"):
         rods.RodDistance(model, [obstacle("ball")], places={"bell": np.zeros(3)})
 

@@ -105,6 +105,19 @@ def test_shapes_that_the_robot_itself_shows_are_not_seen_twice():
     assert len(shapes_of(problem_of(model, Distance(model, pairs)))) == 1
 
 
+def test_a_plane_is_as_large_as_the_motion():
+    """Not as where it ends."""
+    builder = dynamics.ModelBuilder(name="cart")
+    builder.add_body("cart", "world", Prismatic("x"), mass=1.0, inertia=np.eye(3))
+    builder.add_geometry("cart", Sphere(0.1))
+    model = builder.build()
+    floor = Collisions(model, {"floor": (HalfSpace(), (0.0, 0.0, -0.5))})
+    xs = np.array([[-1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    (plane,) = shapes_of(problem_of(model, floor), xs)
+    lines = plane.lines()
+    assert lines[..., 0].min() < -1.0 and lines[..., 0].max() > 3.0 and (lines[..., 2] == -0.5).all()
+
+
 def test_robots_most_of_whose_bodies_have_no_shapes_are_lines_too():
     """Otherwise moving pictures and the report would show a few shapes that hang in the air."""
     for count, bare in ((0, True), (1, True), (2, False), (3, False)):

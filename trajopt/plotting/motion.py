@@ -84,8 +84,7 @@ def as_motion(solution: Any) -> Motion:
     points = solution.times, solution.xs, solution.us
     if is_solution:
         problem = solution.problem
-        end = solution.xs[-1]
-        shapes = shapes_of(problem, end if np.isfinite(end).all() else None)
+        shapes = shapes_of(problem, solution.xs[np.isfinite(solution.xs).all(axis=1)])
         between = dense_output(problem.system, solution.xs, solution.us)
         limits = problem.control_limits, state_limits(problem)
         return Motion(problem.name, problem.system, *points, shapes, *limits, between)

@@ -244,10 +244,10 @@ class RodDistance(MovingObstacles):
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """The obstacles as pictures show them, of those that move the last place and the path; see
         `trajopt.interfaces.residual.SeenResidual`."""
-        around = link_and_section_placements(cast(RodModel, self.model), x[: self.model.nq], 2)[1][0]
+        around = link_and_section_placements(cast(RodModel, self.model), xs[:, : self.model.nq], 2)[1].reshape(-1, 3)
         still = [each for each in self.obstacles if each.name not in self.places]
         shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
         return (*shapes, *self._moving_scenery({each.name: each for each in self.obstacles}, around))
