@@ -116,9 +116,11 @@ def test_the_name_is_no_package_of_anyone():
 
 
 def test_the_readme_has_no_links_into_the_checkout():
-    """It is the description of the wheel, where such links lead nowhere."""
+    """It is the description of the wheel, where such links lead nowhere; of a picture its text remains."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", text) == []
+    assert re.findall(r"(?<!!)\[[^]]*\]\((?!https?://|#)[^)]*\)", text) == []
+    for path in re.findall(r"!\[[^]]+\]\(([^)]*)\)", text):
+        assert (ROOT / path).is_file(), path
     for path in re.findall(r"`((?:examples|experiments|problems)/[\w/.]+)`", text):
         assert (ROOT / path).exists(), path
 
