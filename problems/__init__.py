@@ -39,6 +39,7 @@ def experiments() -> dict[str, str]:
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
         "gallery": "a picture, iterations and times of every problem, for the gallery of the site",
+        "gallery.hero": "the moving picture of the site's first page: a robot that jumps, with its bodies",
         "gallery.plans": "plans of problems, examples and pages executed in continuous time: how far they are off",
         "constraints": "constrained problems of the literature, solved here and by IPOPT and FATROP",
         "peers": "the same problems in Crocoddyl and here, solved side by side",

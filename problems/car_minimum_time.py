@@ -32,8 +32,8 @@ def make(horizon: int = 61, dt: float = 0.1) -> trajopt.Problem:
         dt=dt,
         name="car",
         skeleton=outline,
-        state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]", "$v$ [m/s]"],
-        control_names=["$w$ [rad]", "$a$ [m/s²]"],
+        state_names=["x [m]", "y [m]", "heading [rad]", "speed [m/s]"],
+        control_names=["steering [rad]", "acceleration [m/s²]"],
     )
     system = trajopt.FreeDurationSystem(inside, horizon - 1, bounds=(0.1, 4.0))
     goal, limit = np.array([0.0, 0.0, 2.0 * np.pi, 0.0]), np.append(LIMITS, np.inf)

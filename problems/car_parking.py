@@ -81,8 +81,8 @@ def make(horizon: int = 500, dt: float = STEP) -> trajopt.Problem:
         dt=dt,
         name="car",
         skeleton=outline,
-        state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]", "$v$ [m/s]"],
-        control_names=["$w$ [rad]", "$a$ [m/s²]"],
+        state_names=["x [m]", "y [m]", "heading [rad]", "speed [m/s]"],
+        control_names=["steering [rad]", "acceleration [m/s²]"],
     )
     goal, near = np.zeros(4), trajopt.SmoothAbs([0.1, 0.1, 1.0, 1.0])
     return trajopt.Problem(

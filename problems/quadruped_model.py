@@ -18,7 +18,10 @@ Layout.  x forwards, y to the left, z upwards.  Each leg, from the base: abducti
 `hfe` and of the knee `kfe` about y, the axes the same in all legs.  At zero angles the legs hang straight down.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 import dynamics
 from problems.walker import Walker
@@ -28,6 +31,11 @@ LEGS = {"lf": (1.0, 1.0), "rf": (1.0, -1.0), "lh": (-1.0, 1.0), "rh": (-1.0, -1.
 FEET = tuple(f"{leg}_foot" for leg in LEGS)
 SEGMENT = 0.16
 """Length of the upper and of the lower leg between their axes, m."""
+
+_TRUNK, _LIGHT, _DARK = (0.33, 0.42, 0.53), (0.86, 0.88, 0.90), (0.40, 0.43, 0.48)
+"""Colours of what is seen: shapes about the size of the robot's, which nothing collides with."""
+_SOLE = 0.012
+"""Radius of the feet that are seen, which touch the ground where the contact's point is, m."""
 
 _MOTOR = {"armature": 9.0**2 * 4.5e-6, "effort": 9.0 * 0.025 * 12.0}
 
@@ -39,6 +47,8 @@ def quadruped() -> dynamics.RigidBodyModel:
         "base", "world", dynamics.FreeFlyer(), joint_name="floating_base", mass=1.16115091,
         inertia=np.diag([0.00578574, 0.01938108, 0.02476124]),
     )  # fmt: skip
+    _show(builder, "base", dynamics.Box((0.20, 0.055, 0.022)), (0.0, 0.0, 0.005), _TRUNK)
+    _show(builder, "base", dynamics.Box((0.07, 0.04, 0.01)), (0.06, 0.0, 0.037), _DARK)
     for leg, (front, left) in LEGS.items():
         _add_leg(builder, leg, np.array([front, left, 1.0]))
     return builder.build()
@@ -89,3 +99,15 @@ def _add_leg(builder: dynamics.ModelBuilder, leg: str, mirror: np.ndarray) -> No
         "foot", f"{leg}_lower_leg", dynamics.Fixed(), at=(0.0, 0.008, -SEGMENT),
         mass=0.00693606, com=(0.0, 0.0, 0.00035767), moments=(5.7e-7, 8.4e-7, 5.3e-7),
     )  # fmt: skip
+    for part, radius, start, end, color in (
+        ("hip", 0.030, (-0.035, 0.0, 0.0), (0.030, 0.0, 0.0), _TRUNK),  # the motors
+        ("upper_leg", 0.026, (0.0, -0.004, 0.0), (0.0, 0.030, 0.0), _DARK),
+        ("upper_leg", 0.016, (0.0, 0.020, 0.0), (0.0, 0.026, -SEGMENT), _LIGHT),
+        ("lower_leg", 0.009, (0.0, 0.000, 0.0), (0.0, 0.008, _SOLE - SEGMENT), _DARK),
+    ):
+        _show(builder, f"{leg}_{part}", dynamics.Capsule(radius, mirror * start, mirror * end), np.zeros(3), color)
+    _show(builder, f"{leg}_foot", dynamics.Sphere(_SOLE), (0.0, 0.0, _SOLE), _TRUNK)
+
+
+def _show(builder: dynamics.ModelBuilder, body: str, shape: Any, at: ArrayLike, color: ArrayLike) -> None:
+    builder.add_geometry(body, shape, (np.eye(3), at), purpose="visual", color=color)

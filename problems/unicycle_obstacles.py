@@ -51,8 +51,8 @@ def make(horizon: int = 100, dt: float = 0.05) -> trajopt.Problem:
         dt=dt,
         name="unicycle",
         skeleton=outline,
-        state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]"],
-        control_names=["$v$ [m/s]", r"$\omega$ [rad/s]"],
+        state_names=["x [m]", "y [m]", "heading [rad]"],
+        control_names=["speed [m/s]", "turn rate [rad/s]"],
     )
     apart = [
         trajopt.ResidualConstraint(

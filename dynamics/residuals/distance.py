@@ -29,7 +29,8 @@ Nothing is divided by lambda there, nor where they meet.  Degrees of freedom tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +47,15 @@ from dynamics.residuals.distance_parts import ALONG, NEAR, ROUND, ROUND_TERMS, S
 from dynamics.residuals.distance_rows import checked_rows, ends_of, pair_arrays
 from dynamics.residuals.distance_segments import along_segments, segments_apart
 from dynamics.residuals.distance_solids import along_solid, solids_apart
-from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.moving_obstacles import (
+    PLACE,
+    MovingObstacles,
+    found_places,
+    in_own_axes,
+    moving_count,
+    place_obstacles,
+)
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.simd.sizes import Size
@@ -57,9 +66,10 @@ pair_count = Size("pair_count", "pairs.radius.size")
 
 
 @kernel
-def _value(m, pairs, x, body, dof, near, r):
+def _value(m, pairs, target, x, body, dof, near, r):
     align_stack(body)
     place_bodies(m, x, body, dof)
+    place_obstacles(pairs, target, body)
     for p in range(pairs.radius.size):
         if pairs.kind[p] == ROUND:
             segments_apart(pairs, p, body, near, r)
@@ -75,7 +85,7 @@ def _jacobian(m, pairs, dof, near, J):
     for p in range(pairs.radius.size):
         delta, scale = load3(near, p * NEAR), pairs.scale[p]
         for side in range(2):
-            k = last_dof(m, pairs.second[p] if side else pairs.first[p])
+            k = last_dof(m, pairs.movers[p, side])
             point = load3(near, p * NEAR + 3 + 3 * side)
             while k > pairs.common[p]:
                 store(J, p * n + k, scale * dot3(delta, column(k, 1.0 - 2.0 * side, point, dof)))
@@ -87,7 +97,7 @@ def _add_pair(m, pairs, p, terms, weight, along, H):
     """H += weight times that of a pair, below the diagonal; terms is a constant, for loops that are unrolled."""
     n, last = m.dof_body.size, pairs.common[p]
     for side in range(2):
-        x = last_dof(m, pairs.second[p] if side else pairs.first[p])
+        x = last_dof(m, pairs.movers[p, side])
         while x > last:
             y = x
             while y > last:
@@ -98,9 +108,9 @@ def _add_pair(m, pairs, p, terms, weight, along, H):
                 store(H, x * n + y, fma(weight, e, load(H, x * n + y)))
                 y = m.dof_parent[y]
             x = m.dof_parent[x]
-    x = last_dof(m, pairs.first[p])
+    x = last_dof(m, pairs.movers[p, 0])
     while x > last:
-        y = last_dof(m, pairs.second[p])
+        y = last_dof(m, pairs.movers[p, 1])
         while y > last:
             i = max(x, y) * n + min(x, y)
             store(H, i, fma(weight, product(along, terms, x, y), load(H, i)))
@@ -128,7 +138,7 @@ def _hessian(m, pairs, mu, dof, near, along, H):
             store(H, y * n + x, load(H, x * n + y))
 
 
-class Distance(KernelResidual):
+class Distance(MovingObstacles):
     """Distances between spheres, capsules, boxes and half-spaces of a robot and the world, m; see the module.
 
     Parameters
@@ -139,12 +149,16 @@ class Distance(KernelResidual):
     smoothing : eps, m^2, at least zero: rows of spheres and capsules have one derivative everywhere, and are too small
         by at most eps/(4 R) for each capsule
     margin : m, at least zero, by which every pair has to stay apart
+    places : mapping of names of shapes of the world to where they are, in place of their own placements, for obstacles
+        that move: positions (N+1, 3), one for each knot of a problem, or (R, p), either or both of them (N+1, ...), or
+        a function of time, t (s) to (3,) or (R, p), which a problem evaluates at its knots; or one place (3,) or
+        (R, p), which `trajopt.PreparedSolver.update` may move
 
     Raises
     ------
     ValueError : no pairs, shapes of other kinds, two boxes or half-spaces, two of one body, radii and margin that are
-        all zero, a negative smoothing or margin.
-    TypeError : what is no Geometry.
+        all zero, a negative smoothing or margin, places of what is no shape of the world in a pair.
+    TypeError : what is no Geometry, places that are no mapping.
 
     Notes
     -----
@@ -156,7 +170,8 @@ class Distance(KernelResidual):
 
     kernels = residual_kernels(
         _value, _jacobian, _hessian, pair_count, nv,
-        {"body": nb * BODY, "dof": nv * DOF, "near": pair_count * NEAR, "along": nv * ALONG},
+        {"body": (nb + moving_count) * BODY, "dof": nv * DOF, "near": pair_count * NEAR, "along": nv * ALONG},
+        target=moving_count * PLACE,
     )  # fmt: skip
     pairs: tuple[tuple[Geometry, Geometry], ...]
     component_names: tuple[str, ...]
@@ -172,42 +187,49 @@ class Distance(KernelResidual):
         pairs: Iterable[tuple[Geometry, Geometry]],
         smoothing: float = 1e-4,
         margin: float = 0.0,
+        places: Mapping[str, Any] | None = None,
     ) -> None:
         eps, margin = as_not_negative("smoothing", smoothing), as_not_negative("margin", margin)
         chosen = tuple(tuple(pair) for pair in as_items("pairs", pairs, "pairs of Geometry"))
         if not chosen:
             raise ValueError("pairs: got none, expected at least one")
         super().__init__(model, "distance")
-        rows = [row for p, pair in enumerate(chosen) for row in checked_rows(p, pair, margin)]
-        arrays = pair_arrays(model, rows, eps, margin)
+        found = found_places(places, (each for pair in chosen for each in pair))
+        own = [tuple(in_own_axes(each, found) for each in pair) for pair in chosen]
+        rows = [row for p, pair in enumerate(own) for row in checked_rows(p, pair, margin)]
+        arrays = pair_arrays(model, rows, eps, margin, tuple(found), model.nb)
         names = tuple(f"{a.name} - {b.name}" for a, b, _ in rows)
         self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, component_names=names)
         self._set(lower=np.zeros(len(rows)), upper=np.full(len(rows), np.inf))
-        moved = [*arrays.first.tolist(), *arrays.second.tolist()]
-        path = sorted({int(k) for body in moved for k in path_dofs(model, body)})
+        path = sorted({int(k) for body in arrays.movers.ravel().tolist() for k in path_dofs(model, body)})
         self._finish(np.array(path, dtype=np.int64), pairs=arrays)
+        self._set_places(found)
 
     def distances(self, xs: ArrayLike) -> np.ndarray:
         """Signed distances (K, nr), m, of the surfaces at states xs (K, nx), without smoothing or margin.
 
         Segments whose cores cross are at minus the sum of their radii, however deep.
         """
-        rows = self if self.smoothing == 0.0 else Distance(self.model, self.pairs, 0.0, self.margin)
+        rows = self
+        if self.smoothing != 0.0:
+            rows = Distance(self.model, self.pairs, 0.0, self.margin, self.places)
+            rows = rows if self._knots is None else rows.at_knots(self._knots)
         values, arrays = rows.evaluate(xs), rows._data[0]
         R = arrays.radius
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(arrays.kind == ROUND, cores - R, values) + self.margin
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """The shapes of the world that the robot keeps away from, but those that its own model shows, as pictures draw
-        them; see `trajopt.interfaces.residual.SeenResidual`."""
+        them, of those that move the last place and the path; see `trajopt.interfaces.residual.SeenResidual`."""
         shown = {geometry.name for geometry in self.model.geometries if not isinstance(geometry.shape, HalfSpace)}
         seen = {geometry.name: geometry for pair in self._seen for geometry in pair}
-        (R,), (p,) = body_placements(self.model, x[None, : self.model.nq])
-        moving = [each for each in seen.values() if each.body >= 0]
-        around = np.concatenate([p, *(np.array(ends_of(each)) @ R[each.body].T + p[each.body] for each in moving)])
-        still = [each for each in seen.values() if each.body < 0 and each.name not in shown]
-        return tuple(world_shape(each.shape, each.R, each.p, around) for each in still)
+        R, p = body_placements(self.model, np.ascontiguousarray(xs[:, : self.model.nq]))
+        ends = [(each.body, end) for each in seen.values() if each.body >= 0 for end in ends_of(each)]
+        around = np.concatenate([p.reshape(-1, 3), *(R[:, body] @ end + p[:, body] for body, end in ends)])
+        still = [each for each in seen.values() if each.body < 0 and each.name not in {*shown, *self.places}]
+        shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
+        return (*shapes, *self._moving_scenery(seen, around))
 
     @property
     def _seen(self) -> tuple[tuple[Geometry, Geometry], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from dynamics.validation import as_kind
 class Pairs(NamedTuple):
     """P pairs of a segment with a radius and another, a box, or a half-space; each on a body, -1 the world."""
 
-    first: np.ndarray  # (P,)
+    first: np.ndarray  # (P,) the bodies in whose axes they are, those of obstacles that move after the robot's
     second: np.ndarray  # (P,)
     kind: np.ndarray  # (P,) ROUND, FLAT or BOXED
     ends: np.ndarray  # (P, 12) start and end of the first, and of the second or its origin, in their bodies
@@ -29,6 +30,8 @@ class Pairs(NamedTuple):
     offset: np.ndarray  # (P,) R^2 + m eps/4
     common: np.ndarray  # (P,) last degree of freedom that moves both, -1 for none
     smoothing: float  # eps
+    movers: np.ndarray  # (P, 2) the robot's bodies that carry both, -1 for none
+    moving: np.ndarray  # (M,) obstacles that move, as bodies
 
 
 Row = tuple[Geometry, Geometry, tuple[np.ndarray, ...]]
@@ -77,15 +80,24 @@ def _radius(geometry: Geometry) -> float:
     return float(getattr(geometry.shape, "radius", 0.0))
 
 
-def pair_arrays(model: RigidBodyModel, rows: list[Row], eps: float, margin: float) -> Pairs:
-    """Pairs of shapes, with the ends of the first of each, as arrays for kernels."""
+def pair_arrays(
+    model: RigidBodyModel, rows: list[Row], eps: float, margin: float, moving: Sequence[str] = (), count: int = 0
+) -> Pairs:
+    """Pairs of shapes, with the ends of the first of each, as arrays for kernels; moving: names of obstacles that
+    move, whose shapes are in axes of their own, and which are bodies behind so many others."""
     P = len(rows)
+    movers = np.array([[a.body, b.body] for a, b, _ in rows])
+    bodies = movers.copy()
+    for p, pair in enumerate(rows):
+        for side, geometry in enumerate(pair[:2]):
+            if geometry.body < 0 and geometry.name in moving:
+                bodies[p, side] = count + moving.index(geometry.name)
     kinds = [{HalfSpace: FLAT, Box: BOXED}.get(type(b.shape), ROUND) for _, b, _ in rows]
     arrays = Pairs(
-        np.array([a.body for a, _, _ in rows]), np.array([b.body for _, b, _ in rows]), np.array(kinds),
+        bodies[:, 0].copy(), bodies[:, 1].copy(), np.array(kinds),
         np.zeros((P, 12)), np.zeros((P, 9)), np.zeros((P, 3)),
         np.array([_radius(a) + _radius(b) + margin for a, b, _ in rows]), np.ones(P), np.zeros(P),
-        np.full(P, -1, np.int64), eps,
+        np.full(P, -1, np.int64), eps, movers, count + np.arange(len(moving)),
     )  # fmt: skip
     for p, (a, b, ends) in enumerate(rows):
         arrays.ends[p, :6] = np.concatenate([ends[0], ends[-1]])

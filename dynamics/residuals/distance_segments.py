@@ -59,7 +59,7 @@ def along_segments(m, pairs, p, side, dof, near, along):
     G = _inverse(near, o, pairs.smoothing)
     delta, point = load3(near, o), load3(near, o + 3 + 3 * side)
     t1, t2 = load3(near, o + 9), load3(near, o + 12)
-    k = last_dof(m, pairs.second[p] if side else pairs.first[p])
+    k = last_dof(m, pairs.movers[p, side])
     while k > pairs.common[p]:
         j, i = column(k, 1.0 - 2.0 * side, point, dof), k * ALONG
         turning = cross(delta, load3(dof, k * DOF + COLUMN))

@@ -230,7 +230,7 @@ def along_solid(m, pairs, p, side, dof, near, along):
     o = p * NEAR
     n, point, signed = load3(near, o), load3(near, o + 3 + 3 * side), load(near, o + SIGNED)
     u, own = load3(near, o + ACROSS), load3(near, o + (OTHER if side else OWN))
-    k = last_dof(m, pairs.second[p] if side else pairs.first[p])
+    k = last_dof(m, pairs.movers[p, side])
     while k > pairs.common[p]:
         j, i = column(k, 1.0 - 2.0 * side, point, dof), k * ALONG
         c = cross(n, load3(dof, k * DOF + COLUMN))

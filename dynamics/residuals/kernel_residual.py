@@ -126,7 +126,7 @@ class ResidualKernels:
         scratch: dict[str, Size | int],
         nu: Size | None,
         model: Any,
-        target: int | str,
+        target: Size | int | str,
     ) -> None:
         self.kernels, self.model, self.controlled = kernels, model, nu is not None
         self.target_size, self.targeted = target, target != 0
@@ -215,7 +215,7 @@ def residual_kernels(
     gauss_newton: Any = squares.add_gauss_newton,
     curvature: Any = squares.add_curvature,
     model: Any = kernel_model,
-    target: int | str = 0,
+    target: Size | int | str = 0,
 ) -> ResidualKernels:
     """The kernels of a residual.
 
@@ -252,6 +252,8 @@ class KernelResidual(RobotResidual):
     """Numbers of the targets, (1, n) or (N+1, n) with those of each knot; None without, and of a function of time."""
     _knots: np.ndarray | None = None
     """The knots (K,) whose targets count, None for all of them one by one."""
+    _moving: ClassVar[str] = "target"
+    """The attribute that may differ from knot to knot."""
     _here: np.ndarray | None = None
     """Rows of `_targets` for the points of an evaluation, (1, n) for any number of points, or (K, n)."""
 
@@ -265,9 +267,8 @@ class KernelResidual(RobotResidual):
             self._set_target(*targets)
 
     def _set_target(self, target: Any, rows: np.ndarray | None, at: np.ndarray | None = None) -> None:
-        moving = rows is not None and len(rows) > 1
-        here = rows if rows is None or at is None or not moving else rows[at]
-        self._set(_targets=rows, _knots=at if moving else None, _here=here)
+        at = None if rows is not None and len(rows) == 1 else at
+        self._set(_targets=rows, _knots=at, _here=rows if rows is None or at is None else rows[at])
         if self.target_kind:
             self._set(target=target)
 
@@ -281,18 +282,33 @@ class KernelResidual(RobotResidual):
         new._numbers.update(self._numbers)
         return new
 
+    @property
+    def _target_size(self) -> int:
+        size = self.kernels.target_size
+        assert isinstance(size, int)
+        return size
+
     def _as_targets(self, target: Any) -> Targets:
-        return as_targets(self.target_kind, target, int(self.kernels.target_size))
+        return as_targets(self.target_kind, target, self._target_size)
 
     def at_times(self, times: np.ndarray) -> Self:
         """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
         target, new = self.__dict__.get("target"), self
         if callable(target):
             new = copy.copy(self)
-            new._set_target(*targets_at(self.target_kind, target, int(self.kernels.target_size), times), self._knots)
+            found = targets_at(self.target_kind, target, self._target_size, self._times_of_all(times))
+            new._set_target(*found, self._knots)
         if new._here is not None and len(new._here) not in (1, len(times)):
-            raise ValueError(f"target: {self.name!r} has {len(new._here)} of them, expected {len(times)}, one per knot")
+            what = f"{self._moving}: {self.name!r} has {len(new._here)} of them"
+            raise ValueError(f"{what}, expected {len(times)}, one per knot")
         return new
+
+    def _times_of_all(self, times: np.ndarray) -> np.ndarray:
+        """Times of the knots that have a target each, from the times of the knots where these count: several of the
+        latter, one behind the other, may share a target, which is that of the first of them."""
+        if self._knots is None:
+            return times
+        return times[np.searchsorted(self._knots, np.arange(self._knots[-1] + 1))]
 
     def at_knots(self, knots: np.ndarray) -> Self:
         """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
@@ -325,7 +341,8 @@ class KernelResidual(RobotResidual):
         """The targets of so many points; raises ValueError where they are those of other knots."""
         if self._here is None:
             what = "is a function of time, which a trajopt.Problem evaluates, expected the residual that it makes of it"
-            raise ValueError(f"target: that of {self.name!r} {what}")
+            raise ValueError(f"{self._moving}: that of {self.name!r} {what}")
         if len(self._here) not in (1, points):
-            raise ValueError(f"target: {self.name!r} has {len(self._here)} of them, one per knot, got {points} points")
+            what = f"{self._moving}: {self.name!r} has {len(self._here)} of them, one per knot"
+            raise ValueError(f"{what}, got {points} points")
         return self._here

@@ -53,10 +53,10 @@ class LedResidual(RobotResidual):
         """See `RobotResidual`."""
         return type(self)(self._inner.adjusted(**values), self.model, self._made_for)
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """What the tree's is about; nothing if it does not say."""
         seen = getattr(self._inner, "scenery", None)
-        return () if seen is None else seen(self.model.mimic_map.full_x(knots("xs", x[None], self.nx))[0])
+        return () if seen is None else seen(self.model.mimic_map.full_x(knots("xs", xs, self.nx)))
 
     def at_times(self, times: np.ndarray) -> Self:
         """See `RobotResidual`."""

@@ -38,7 +38,7 @@ def as_targets(kind: str, value: Any, size: int) -> Targets:
         array = as_array("target", array)
         return _kept(array[0] if len(array) == 1 and array.ndim == 2 else array, array.reshape(-1, size))
     if kind == PLACEMENT:
-        return _placements(value)
+        return _placements("target", value)
     rotation = as_floats("target", value)
     if rotation.ndim != 3 or not len(rotation):
         rotation, _ = as_placement("target", (value, np.zeros(3)))
@@ -62,17 +62,43 @@ def targets_at(kind: str, function: Callable[[float], Any], size: int, times: np
     return _kept(R, R.reshape(-1, 9))
 
 
-def _placements(value: Any) -> Targets:
+def as_places(name: str, value: Any) -> Targets:
+    """The places of an obstacle: as of a target that is a pose, or positions alone, (3,) or (N+1, 3).
+
+    Raises ValueError naming the argument.
+    """
+    if callable(value):
+        return value, None
+    if isinstance(value, tuple):
+        return _placements(name, value)
+    p = as_floats(name, value)
+    if p.ndim not in (1, 2) or p.shape[-1] != 3 or not len(p):
+        wanted = "(3,), or (N+1, 3) with one for each knot, a pair (R, p), or a function of time"
+        raise ValueError(f"{name}: got shape {p.shape}, expected {wanted}")
+    p = as_array(name, p)
+    return _placements(name, (np.eye(3), p[0] if len(p) == 1 and p.ndim == 2 else p))
+
+
+def places_at(name: str, function: Callable[[float], Any], times: np.ndarray) -> Targets:
+    """The same for what a function returns at times (K,), s, K > 1; ValueError also names the time."""
+    found = [as_places(f"{name}({t:g} s)", function(float(t))) for t in times]
+    for t, (_, rows) in zip(times, found, strict=True):
+        if rows is None or len(rows) != 1:
+            raise ValueError(f"{name}({t:g} s): got more than one place, expected (3,) or a pair (R, p)")
+    return _kept_pair(*(np.stack(parts) for parts in zip(*(place for place, _ in found), strict=True)))
+
+
+def _placements(name: str, value: Any) -> Targets:
     stacked = isinstance(value, (tuple, list)) and len(value) == 2 and None not in map(_dimensions, value)
     R_dimensions, p_dimensions = map(_dimensions, value) if stacked else (2, 1)
     if (R_dimensions, p_dimensions) not in ((3, 2), (3, 1), (2, 2)):
-        return _kept_pair(*as_placement("target", _not_none("target", value)))
-    R, p = as_floats("target rotation", value[0]), as_floats("target translation", value[1])
+        return _kept_pair(*as_placement(name, _not_none(name, value)))
+    R, p = as_floats(f"{name} rotation", value[0]), as_floats(f"{name} translation", value[1])
     counts = [len(part) for part, of_one in ((R, 2), (p, 1)) if part.ndim > of_one]
     if len(set(counts)) > 1 or 0 in counts:
-        raise ValueError(f"target: got {len(R)} rotations and {len(p)} translations, expected as many of each, or one")
+        raise ValueError(f"{name}: got {len(R)} rotations and {len(p)} translations, expected as many of each, or one")
     R, p = (R if R.ndim == 3 else [R] * counts[0]), (p if p.ndim == 2 else [p] * counts[0])
-    pairs = [as_placement(f"target[{t}]", pair) for t, pair in enumerate(zip(R, p, strict=True))]
+    pairs = [as_placement(f"{name}[{t}]", pair) for t, pair in enumerate(zip(R, p, strict=True))]
     if len(pairs) == 1:
         return _kept_pair(*pairs[0])
     return _kept_pair(np.stack([R for R, _ in pairs]), np.stack([p for _, p in pairs]))

@@ -14,7 +14,7 @@ from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import frame_placement
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.attachments import Actuator, actuation_of, actuator_limits
-from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL, Joint
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
@@ -64,6 +64,14 @@ class RobotSystem(DiscreteSystem):
         return self.state(neutral(self.model))
 
     @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names (nx,) of the numbers of a state, those of its joints: "elbow", "base x", "base qw", "elbow velocity",
+        "base vx", "base wz"; velocities of joints that move on a group are those of the child frame."""
+        named = list(zip(self.model.joint_names, self.model.joints, strict=True))
+        positions = (f"{name} {part}".rstrip() for name, joint in named for part in _coordinates(joint))
+        return (*positions, *(f"{name} {part}" for name, joint in named for part in _velocities(joint)))
+
+    @property
     def tangent_names(self) -> tuple[str, ...]:
         """Names (ndx,) of displacements, those of the degrees of freedom, and of their velocities."""
         dofs = self.model.dof_names
@@ -83,6 +91,13 @@ class RobotSystem(DiscreteSystem):
         if self.actuators:
             return tuple(each.name for each in self.actuators)
         return control_names(self.model, self.actuation.B)
+
+    @property
+    def control_units(self) -> tuple[str, ...]:
+        """Units (nu,) of the controls: N m or N of those that drive one degree of freedom as they are, "" of others."""
+        turns = np.concatenate([np.zeros(0, bool), *(joint.motion_subspace()[1] for joint in self.model.joints)])
+        driven = [(np.flatnonzero(column), column.sum()) for column in self.actuation.B.T]
+        return tuple(("N m" if turns[k[0]] else "N") if len(k) == 1 and gear == 1.0 else "" for k, gear in driven)
 
     @property
     def single_joints(self) -> dict[str, tuple[int, int]]:
@@ -235,3 +250,20 @@ class RobotSystem(DiscreteSystem):
 
     def _configurations(self, xs: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(as_array("xs", xs, (None, self.nx))[:, : self.nq])
+
+
+def _coordinates(joint: Joint) -> tuple[str, ...]:
+    """What the numbers (nq,) of a joint are, "" of one with a single number."""
+    turns = joint.motion_subspace()[1]
+    if joint.nq == 1:
+        return ("",)
+    angles = ("angle",) if joint.quaternion_at is None else ("qx", "qy", "qz", "qw")
+    return (*"xyz"[: np.count_nonzero(~turns)], *(angles if turns.any() else ()))
+
+
+def _velocities(joint: Joint) -> tuple[str, ...]:
+    """What the velocities (nv,) of a joint are."""
+    if joint.nv == 1:
+        return ("velocity",)
+    axes, turns = joint.motion_subspace()
+    return tuple(("w" if turn else "v") + "xyz"[np.abs(axis).argmax()] for axis, turn in zip(axes, turns, strict=True))

@@ -218,10 +218,10 @@ class SymbolArray(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         return arrays_of_symbols(ufunc, method, inputs, options)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(_index(index))
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(_index(index), value)
 
 
@@ -286,8 +286,8 @@ def _joined(a, b, join):
 
 def _boxed(x):
     """An array of objects; numpy's scalars become Python's, which leave the operation to the symbol."""
-    if isinstance(x, np.ndarray):
-        return x.astype(object)
+    if isinstance(x, (np.ndarray, list, tuple)):
+        return np.asarray(x, dtype=object)
     box = np.empty((), dtype=object)
     box[()] = x.item() if isinstance(x, np.generic) else x
     return box

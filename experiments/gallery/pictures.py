@@ -13,6 +13,7 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from PIL import Image
 
+from trajopt.plotting.bodies import with_small_faces
 from trajopt.plotting.scene import Scene, scene_of
 from trajopt.plotting.stage import BODY, SEAM, Stage, put_bodies
 from trajopt.plotting.style import COLORS
@@ -24,6 +25,8 @@ LINGER, LEAST = 900, 0.05
 """How long the last frame stays, ms; and the least that one lasts, s: short motions are slowed."""
 QUALITIES, LARGEST = (80, 65, 50, 40, 30), 95_000
 """Of lossy frames: the best with which a file has no more bytes, or the last."""
+FACES = 0.08
+"""Longest edge of triangles where these are fine, as a share of the robot's size."""
 PALE = 0.8
 """How much of white is in the first of several poses."""
 EDGE = 0.05
@@ -51,7 +54,14 @@ class Look(NamedTuple):
     """Of what stands still, at equal times, or at these shares of the duration."""
     shares: tuple[float, ...] | None = None
     path: str = "tips"
-    """Of loose ends, "tips", or of the "middle" of all that moves."""
+    """Of loose ends, "tips", or of the "middle" of all that moves, or "" of nothing."""
+    size: tuple[int, int] = SIZE
+    scale: float = 1.0
+    """Of what has its own size, lines and points."""
+    largest: int = LARGEST
+    """Bytes of what moves."""
+    fine: bool = False
+    """Whether bodies have all their triangles, and these are small."""
 
 
 def picture_name(name: str, look: Look) -> str:
@@ -78,20 +88,24 @@ def _write_still(solution: Any, path: Path, look: Look) -> dict[str, Any]:
     paths = _paths(scene, look)
     _add_paths(stage, paths)
     stage.show(int(frames[-1]), "")
-    _pixels(stage).quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    _pixels(stage, look).quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
     return {"pace": None, "shows": _shown(scene, paths, look)}
 
 
 def _write_moving(solution: Any, path: Path, look: Look) -> dict[str, Any]:
     end = solution.times[-1]
     count = look.frames
-    scene = scene_of(solution, np.linspace(0.0, end, count))
+    scene = scene_of(solution, np.linspace(0.0, end, count), look.fine)
+    if look.fine:
+        size = FACES * scene.size
+        small = tuple(with_small_faces(solid, size) for solid in scene.solids.solids)
+        scene = scene._replace(solids=scene.solids._replace(solids=small))
     tips = _paths(scene_of(solution, np.linspace(0.0, end, 4 * count - 3)), look)
     stage, pictures = _stage(scene, look), []
     for frame in range(count):
         paths = _add_paths(stage, tips[: 4 * frame + 1])
         stage.show(frame, "")
-        pictures.append(_pixels(stage))
+        pictures.append(_pixels(stage, look))
         if paths is not None:
             paths.remove()
     lasting = round(1e3 * max(end / (count - 1), LEAST))
@@ -100,7 +114,7 @@ def _write_moving(solution: Any, path: Path, look: Look) -> dict[str, Any]:
         file = BytesIO()
         rest = {"append_images": pictures[1:], "duration": durations, "loop": 0, "method": 4}
         pictures[0].save(file, format="webp", save_all=True, quality=quality, **rest)
-        if file.tell() <= LARGEST:
+        if file.tell() <= look.largest:
             break
     path.write_bytes(file.getvalue())
     pace = 1e3 * end / (lasting * (count - 1))
@@ -121,7 +135,8 @@ def _shown(scene: Scene, paths: np.ndarray, look: Look) -> list[str]:
 
 def _stage(scene: Scene, look: Look) -> Stage:
     """The stage of a scene, which fills the picture."""
-    stage = Stage(scene, look.view, False, (SIZE[0] / DPI + 1e-6, SIZE[1] / DPI + 1e-6))
+    width, height = (pixels / (DPI * look.scale) + 1e-6 for pixels in look.size)
+    stage = Stage(scene, look.view, False, (width, height))
     stage.figure.legends.clear()
     axes: Any = stage.figure.axes[0]
     axes.set_axis_off()
@@ -162,7 +177,7 @@ def _add_poses(stage: Stage, scene: Scene, frames: np.ndarray) -> None:
             pose = Poly3DCollection([], linewidths=SEAM, zorder=order)
             axes.add_collection3d(pose)
             put_bodies(pose, axes, faces, colors)
-        else:
+        if scene.solids.bare:
             grey = white + (1.0 - white) * float(BODY)
             style = {"colors": [str(grey)], "linewidths": 2.2, "capstyle": "round", "zorder": order}
             axes.add_collection3d(Line3DCollection(scene.segments[frame], **style))
@@ -172,6 +187,8 @@ def _paths(scene: Scene, look: Look) -> np.ndarray:
     """Points (K, T, 3) whose paths are drawn."""
     if look.path == "tips":
         return scene.tips()
+    if not look.path:
+        return np.empty((len(scene.times), 0, 3))
     return scene.segments.reshape(len(scene.times), -1, 3).mean(axis=1)[:, None]
 
 
@@ -185,7 +202,7 @@ def _add_paths(stage: Stage, tips: np.ndarray) -> Line3DCollection | None:
     return paths
 
 
-def _pixels(stage: Stage) -> Image.Image:
+def _pixels(stage: Stage, look: Look) -> Image.Image:
     buffer = BytesIO()
-    stage.figure.savefig(buffer, format="png", dpi=DPI)
+    stage.figure.savefig(buffer, format="png", dpi=DPI * look.scale)
     return Image.open(buffer).convert("RGB")

@@ -151,6 +151,21 @@ def test_parts_of_poses_that_move(rng):
     np.testing.assert_array_equal(residual.evaluate(xs), other.evaluate(xs))
 
 
+def test_pictures(rng):
+    """Show the last target, and the path of points."""
+    targets = [path("point", 0.1 * t) for t in range(4)]
+    link, system = of_rod(lambda m, f: rods.LinkTranslation(m, f, np.stack(targets)))
+    x = states(system, rng, 1)[0]
+    cross, line = link.scenery(x[None])
+    np.testing.assert_allclose(cross.lines().mean(axis=(0, 1)), targets[-1], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(line.lines(), np.stack([targets[:-1], targets[1:]], axis=1))
+    assert cross.target and line.target
+    turns = [path("rotation", 0.1 * t) for t in range(4)]
+    (turned,) = of_rod(lambda m, f: rods.LinkRotation(m, f, np.stack(turns)))[0].scenery(x[None])
+    (last,) = of_rod(lambda m, f: rods.LinkRotation(m, f, turns[-1]))[0].scenery(x[None])
+    np.testing.assert_array_equal(turned.lines(), last.lines())
+
+
 TURNS = Rotation.from_rotvec(np.linspace(0.0, 1.0, 4)[:, None] * [0.0, 0.0, 1.0]).as_matrix()
 FLAT = np.concatenate([TURNS[:2], np.zeros((1, 3, 3)), TURNS[3:]])
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dynamics import Revolute, Spherical, Translation
+from dynamics import Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
@@ -35,6 +35,13 @@ def swirl(R, p, w, v, u):
     return [*(-0.3 * w + np.cross(p, v)), *force]
 
 
+def sided(R, p, w, v, u):
+    """A force that depends on the side of a plane, and drag of two laws."""
+    push = np.where((p[0] > 0.1) & ~(p[1] > 5.0), p[0] ** 3 + v[1], 0.2 * p[1] * p[0])
+    drag = -0.3 * v if v @ R[:, 1] > 0.0 else -0.1 * (v @ v) * v
+    return [0.0, 0.0, 0.0, *(drag + push * R[:, 2])]
+
+
 def lawful():
     builder = hybrid_builder()
     builder.add_load("trunk", partial(magnet, [3.0, 1.0, 0.5]), ["coil", "pole"], at=0.6)
@@ -46,7 +53,10 @@ def lawful():
 
 def test_derivatives_against_complex_steps(rng):
     """Of the forces, of their first derivatives and of what controls do."""
-    robot = SoftRobot(lawful().build(), torques=("shoulder",))
+    builder = lawful()
+    builder.add_load("plate", sided)
+    builder.add_load("trunk", sided, at=0.3)
+    robot = SoftRobot(builder.build(), torques=("shoulder",))
     assert robot.control_names == ("shoulder", "coil", "pole", "push") and robot.nu == 4
     n, u = robot.nq, rng.standard_normal(4)
     states = 0.4 * rng.standard_normal((4, n))
@@ -135,12 +145,22 @@ def test_a_magnet_turns_into_the_field():
     assert rest.converged and rest.q[0] == pytest.approx(angle, abs=1e-9)
 
 
+def test_a_law_with_conditions():
+    """A cart of 2 kg that is pushed to the right beyond the middle, and twice as hard to the left before it."""
+    builder = RodModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_body("cart", "world", Prismatic("x"), mass=2.0, inertia=np.eye(3))
+    builder.add_load("cart", lambda R, p, w, v, u: [0, 0, 0, u[0] if p[0] > 0.5 else -2.0 * u[0], 0, 0], ["push"])
+    robot = SoftRobot(builder.build())
+    accelerations = robot.forward_dynamics(np.array([[0.2], [0.9]]), np.zeros((2, 1)), np.full((2, 1), 3.0))
+    np.testing.assert_allclose(accelerations, [[-3.0], [1.5]], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("law", "message"),
     [
         (lambda R, p, w, v, u: np.zeros(3), "shape"),
         (lambda R, p, w, v, u: "text", "law"),
-        (lambda R, p, w, v, u: np.zeros(6) if p[0] > 0.0 else np.ones(6), "law"),
+        (lambda R, p, w, v, u: np.interp(p[0], [0.0, 1.0], [0.0, 1.0]) * np.ones(6), "law"),
         (lambda R, p, w, v, u: [0, 0, 0, u[0] * u[0], 0, 0], "affine"),
         (lambda R, p, w, v, u: [0, 0, 0, u[0] * v[0], 0, 0], "affine"),
         (lambda R, p: np.zeros(6), "law"),

@@ -180,11 +180,11 @@ def test_what_is_touched():
 
 def test_what_residuals_are_about():
     model, x = a_rod(), np.array([1.0, 0.3, -2.0, 0.5, *np.zeros(4)])
-    (cross,) = LinkTranslation(model, "rod", [0.1, 0.2, 0.3]).scenery(x)
+    (cross,) = LinkTranslation(model, "rod", [0.1, 0.2, 0.3]).scenery(x[None])
     np.testing.assert_allclose(cross.lines().mean(axis=1), [[0.1, 0.2, 0.3]] * 3)
     assert cross.target and cross.surface() is None
     turned = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    (cross,) = LinkRotation(model, "rod", turned, 0.5).scenery(x)
+    (cross,) = LinkRotation(model, "rod", turned, 0.5).scenery(x[None])
     place = LinkTranslation(model, "rod", NONE, 0.5).evaluate(x[None])[0]
     np.testing.assert_allclose(cross.lines().mean(axis=1), [place] * 3, atol=1e-14)
     arms = cross.lines()[:, 1] - cross.lines()[:, 0]
@@ -192,7 +192,7 @@ def test_what_residuals_are_about():
     shapes = dynamics.Box((0.1, 0.2, 0.3)), dynamics.HalfSpace()
     place = np.array([0.5, 0.0, -1.0])
     obstacles = [Geometry(str(k), "world", -1, shape, (turned, place)) for k, shape in enumerate(shapes)]
-    box, floor = RodDistance(model, obstacles).scenery(x)
+    box, floor = RodDistance(model, obstacles).scenery(x[None])
     local = (box.lines() - place) @ turned
     assert len(local) == 12 and np.allclose(np.abs(local), [0.1, 0.2, 0.3]) and not (box.target or floor.target)
     corners, faces = box.surface()

@@ -250,6 +250,7 @@ SELECTIONS = {
         np.where(np.logical_and(x[0] > 0, np.logical_not(x[1] >= 1.0)) ^ (u[0] != 0.0), x[0] ** 2, x[1]),
         x[0] ** 3 if 0.0 < x[0] <= 1.0 else x[1],
     ),
+    "tuples": lambda x, u: np.where(x[0] > 0.0, (x[0] ** 2, x[1]), [u[0], x[1] ** 3]) + (1.0, x[0]),
     "not defined there": lambda x, u: (
         np.where(x[0] > 0.0, np.sqrt(x[0]) * x[1], x[1] ** 3),
         np.select([x[0] < -0.5, x[0] < 0.5], [1.0 / x[0], x[0]], x[1]),

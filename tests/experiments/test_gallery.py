@@ -1,6 +1,7 @@
 """The experiment of the gallery: what it measures and draws, what it leaves alone, and how far off plans are."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from PIL import Image
 import dynamics
 import problems
 import trajopt
-from experiments.gallery import plans
+from experiments.gallery import hero, plans
 from experiments.gallery.__main__ import main
 from experiments.gallery.pictures import EDGE, SIZE, Look, write_picture
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +97,18 @@ def test_a_pendulum_is_off_by_its_angle():
         chords = 2e3 * np.abs(np.sin(0.5 * (np.array(xs) - solution.xs)[:, 0]))
         np.testing.assert_allclose(plans.distances(solution, policy), chords, atol=1e-6)
         assert chords.max() > 10.0
+
+
+def test_the_picture_of_the_first_page(tmp_path):
+    """It has bodies, a shadow and forces, as many frames as asked for, and not too many bytes; so has the copy."""
+    assert hero.main(["--frames", "2", "--out", str(tmp_path)]) == 0
+    told = json.loads((tmp_path / "hero.json").read_text())
+    assert told["status"] == "converged" and told["shows"] == ["contacts", "center"]
+    shown = ROOT / "docs" / "_static" / "hero.webp"
+    for path, count in ((tmp_path / "hero.webp", 2), (shown, 40)):
+        assert path.stat().st_size <= hero.LOOK.largest
+        with Image.open(path) as picture:
+            assert picture.size == hero.LOOK.size and picture.n_frames == count
+            pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+        for color in ((73, 92, 117), (211, 206, 193)):  # the trunk in the light, and the shadow
+            assert (np.abs(pixels.astype(int) - color).max(axis=1) < 20).mean() > 0.01

@@ -8,7 +8,7 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Prismatic, Revolute, Sphere
-from trajopt.plotting.report.player_scene import OBSTACLE, player_scene
+from trajopt.plotting.report.player_scene import OBSTACLE, layers_of, player_scene
 from trajopt.plotting.scene import scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.plotting.surroundings import shapes_of
@@ -103,6 +103,41 @@ def test_shapes_that_the_robot_itself_shows_are_not_seen_twice():
     moon = Geometry("moon", "world", -1, BALL)
     pairs = [(geometry, moon) for geometry in model.geometries if geometry.body >= 0]
     assert len(shapes_of(problem_of(model, Distance(model, pairs)))) == 1
+
+
+def test_a_plane_is_as_large_as_the_motion():
+    """Not as where it ends."""
+    builder = dynamics.ModelBuilder(name="cart")
+    builder.add_body("cart", "world", Prismatic("x"), mass=1.0, inertia=np.eye(3))
+    builder.add_geometry("cart", Sphere(0.1))
+    model = builder.build()
+    floor = Collisions(model, {"floor": (HalfSpace(), (0.0, 0.0, -0.5))})
+    xs = np.array([[-1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    (plane,) = shapes_of(problem_of(model, floor), xs)
+    lines = plane.lines()
+    assert lines[..., 0].min() < -1.0 and lines[..., 0].max() > 3.0 and (lines[..., 2] == -0.5).all()
+
+
+def test_robots_most_of_whose_bodies_have_no_shapes_are_lines_too():
+    """Otherwise moving pictures and the report would show a few shapes that hang in the air."""
+    for count, bare in ((0, True), (1, True), (2, False), (3, False)):
+        builder = dynamics.ModelBuilder(name="chain")
+        for k, parent in enumerate(("world", "0", "1")):
+            place = np.eye(3), (0.0, 0.0, 0.3)
+            builder.add_body(str(k), parent, Revolute("y"), placement=place, mass=1.0, inertia=0.01 * np.eye(3))
+            if k < count:
+                builder.add_geometry(str(k), Sphere(0.1))
+        system = dynamics.RigidBodySystem(builder.build(), 0.05)
+        solution = trajopt.ILQR().solve(trajopt.Problem(system, np.zeros(6), 4, [trajopt.ControlCost(1.0)]))
+        scene = scene_of(solution, solution.times)
+        stage = Stage(scene, (20.0, -60.0), False, (3.0, 2.0))
+        stage.show(2, "")
+        axes = stage.figure.axes[0]
+        lines = [np.asarray(c._segments3d) for c in axes.collections if hasattr(c, "_segments3d")]
+        assert any(each.shape == scene.segments[2].shape for each in lines) == bare
+        assert np.isin(scene.segments[0].reshape(-1, 3), scene.moving()[0]).all() >= bare
+        (shown,) = (layer.shown for layer in layers_of(scene) if layer.name == "skeleton")
+        assert shown == bare
 
 
 def test_all_pictures_show_obstacles():

@@ -115,6 +115,43 @@ def test_targets_and_obstacles_of_costs_and_constraints():
     assert middles(lifted) == [at] and len(shapes_of(lifted)) == 4
 
 
+# ------------------------------------------------------------------------------------------------ equilibria
+def drooping(route=0.0, floor=False):
+    """A rod of silicone that hangs down from a wall, with a tendon."""
+    builder = rods.RodModelBuilder(name="drooping")
+    silicone = rods.Elastic(young=1e6, poisson=0.5, density=1000.0)
+    builder.add_rod("arm", "world", 0.3, rods.Circular(0.02), silicone, rods.LegendreBasis(bending_y=2))
+    if floor:
+        builder.add_contact("arm", rods.PlaneContact(1e4, normal=(0.0, 0.0, 1.0), point=(0.0, 0.0, -0.3)))
+    return rods.SoftRobot(builder.build(), [Tendon("arm", 0.0, route)])
+
+
+def test_equilibria_draw_themselves(tmp_path):
+    """Centre lines in metres where the search began and at rest, in the plane that they stay in, with what may be
+    touched."""
+    robot = drooping()
+    rest = rods.static_equilibrium(robot, [0.0])
+    figure = rest.plot(tmp_path / "new" / "rest.png")
+    assert (tmp_path / "new" / "rest.png").stat().st_size > 5000
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x [m]", "z [m]")
+    before, after = (np.array(each.get_segments()) for each in axes.collections)
+    np.testing.assert_allclose(before[-1, 1], [0.3, 0.0], atol=1e-12)
+    np.testing.assert_allclose(after[-1, 1], rods.link_placement(robot.model, "arm", rest.q)[1][[0, 2]])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["start", "at rest"]
+    assert figure.get_suptitle() == "drooping: converged"
+    again = pickle.loads(pickle.dumps(rest))
+    np.testing.assert_array_equal(again.q0, np.zeros(robot.nq))
+    assert again.plot().axes
+    lost = pickle.loads(pickle.dumps(rods.static_equilibrium(drooping(lambda s: 0.01 * s), [0.0])))
+    with pytest.raises(ValueError, match="robot: got None, as it was not pickled"):
+        lost.plot()
+    above = rods.static_equilibrium(drooping(floor=True), [0.0], max_iterations=1, method="newton")
+    figure = above.plot()
+    assert not above.converged and len(figure.axes[0].collections) == 3 and figure.axes[0].name == "3d"
+    assert figure.legends[0].get_texts()[-1].get_text() == "where the search ended"
+
+
 # ------------------------------------------------------------------------------------------------ simulations
 def test_a_simulation_knows_its_controls_and_its_robot(motion):
     t, q, v, steps, evaluations, *_ = motion

@@ -1,6 +1,7 @@
 """Free initial states, parameters of the whole horizon, periodic motions: derivatives, closed loops, minima found by
 doubled states and by a solver for dense problems, derivatives of solutions, reports, bad input."""
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import problems
 import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.layers import Covectors, Point, Solves
 from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.periodic import StartAndEnd
 
@@ -353,6 +355,97 @@ def test_a_quadrotor_that_flies_in_circles_of_any_heading():
     assert solution.certificate().minimum
 
 
+def walker():
+    """A torso in the plane on two legs with knees, and the mirror that swaps the legs."""
+    builder, knee = dynamics.ModelBuilder(), (np.eye(3), [0.0, 0.0, -0.4])
+    for axis, parent in ("x", "world"), ("z", "x"):
+        builder.add_body(axis, parent, dynamics.Prismatic(axis), joint_name=axis, mass=0.0)
+    turn, size = dynamics.Revolute("y"), {"inertia": 0.01 * np.eye(3)}
+    builder.add_body("torso", "z", turn, joint_name="pitch", mass=8.0, com=(0.0, 0.0, 0.2), **size)
+    for leg in "left", "right":
+        rod = {"com": (0.0, 0.0, -0.2), "armature": 0.02, **size}
+        builder.add_body(f"{leg} thigh", "torso", turn, joint_name=f"{leg} hip", mass=1.0, **rod)
+        shank = {"joint_name": f"{leg} knee", "placement": knee, "mass": 0.5, **rod}
+        builder.add_body(f"{leg} shank", f"{leg} thigh", turn, **shank)
+        builder.add_frame(leg, f"{leg} shank", knee)
+    return builder.build(), np.eye(14)[[0, 1, 2, 5, 6, 3, 4, 7, 8, 9, 12, 13, 10, 11]]
+
+
+def test_a_walker_takes_the_same_step_with_the_other_leg():
+    """Half a gait with an impact, from one initial state that nobody has made."""
+    (robot, swap), stride = walker(), 0.3
+    motors = np.vstack([np.zeros((3, 4)), np.eye(4)])
+    system = dynamics.HybridSystem(robot, 0.04, [("step", ["left"], 12), ("landed", ["right"], 1)], actuation=motors)
+    x0 = system.state([0.0, 0.74, 0.0, -0.5, 0.6, 0.2, 0.4])
+    still = trajopt.StateCost(system, x0, np.r_[0.0, 0.0, 10.0, np.full(4, 0.1), np.full(7, 1e-2)])
+    again = trajopt.Periodic(system, map=swap, shift={"x": stride})
+    free = np.array([0.0, np.inf, 0.0])
+    place = dynamics.FrameTranslation(robot, "left", np.zeros(3))
+    foot = trajopt.ResidualConstraint(place, -free, free, at=[0], name="left foot")
+    problem = trajopt.Problem(
+        system, x0, system.horizon, [still, trajopt.ControlCost(1e-2)], [], [again, foot], "quasi_static",
+        free_initial_state=True,
+    )  # fmt: skip
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged and solution.constraints[1].knots.tolist() == [0]
+    np.testing.assert_allclose(solution.xs[-1], swap @ solution.xs[0] + stride * np.eye(14)[0], atol=1e-7)
+    left, right = (dynamics.frame_placement(robot, solution.xs[i, :7], leg).p[[0, 2]]
+                   for i, leg in ((0, "left"), (-1, "right")))  # fmt: skip
+    np.testing.assert_allclose([left, right], [[0.0, 0.0], [stride, 0.0]], atol=1e-6)
+    assert np.linalg.norm(solution.xs[0] - x0) > 0.1 and solution.certificate().minimum
+
+
+def test_a_free_duration_is_that_of_half_a_swing():
+    """The least torque for an amplitude that is asked for: the pendulum swings by itself, as long as that takes."""
+    inside = pendulum()
+    system = trajopt.FreeDurationSystem(inside, 20, bounds=(0.3, 3.0))
+    assert trajopt.Periodic(system).nr == 2
+    half = trajopt.Periodic(system, ["angle", "speed"], map=[-1.0, -1.0, 0.0], reference=system.state([0.0, 0.0]))
+    amplitude = trajopt.StateResidual(inside, [1.0, 0.0], [0])
+    wide = trajopt.ResidualConstraint(system.lift(amplitude), at=[11], name="amplitude")
+    problem = trajopt.Problem(
+        system, system.state([-1.0, 0.1]), system.horizon, [system.lift(trajopt.ControlCost(0.1))], [],
+        [half, wide, system.duration_bounds()], free_initial_state=True,
+    )  # fmt: skip
+    assert problem.free_initial_state.components.tolist() == [0, 1]
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged and solution.certificate().minimum
+    np.testing.assert_allclose(solution.xs[-1, :2], -solution.xs[0, :2], atol=1e-8)
+    natural = np.pi * (1.0 + 1.0 / 16.0)  # half a period at an amplitude of 1 rad, to third order
+    assert solution.times[-1] == pytest.approx(natural, rel=0.02)
+
+
+def test_a_periodic_problem_with_free_durations():
+    """That of a `trajopt.FreeDurationSystem` written by hand; constraints on states hold at the first knot too."""
+    inside = pendulum()
+    effort, swung = trajopt.ControlCost(0.1), trajopt.Periodic(inside, map=[-1.0, -1.0])
+    wide = trajopt.ResidualConstraint(trajopt.StateResidual(inside, [1.0, 0.0], [0]), at=[10], name="amplitude")
+    low = trajopt.StateBounds(inside, upper={"speed": 0.5})
+    given = trajopt.Problem(inside, [-0.2, 0.1], 20, [effort], [], [swung, wide, low], free_initial_state=True)
+    free = trajopt.with_free_durations(given, bounds=(0.3, 3.0))
+    solution = trajopt.DDP().solve(free)
+    assert solution.converged and solution.certificate().minimum
+    np.testing.assert_allclose(solution.xs[-1, :2], -solution.xs[0, :2], atol=1e-8)
+    assert 1 in solution.constraints[3].knots and solution.xs[:, 1].max() <= 0.5 + 1e-7
+    again = trajopt.DDP().solve(trajopt.with_free_durations(periodic_swing(), time_weight=1e-3))
+    assert again.converged and np.abs(again.xs[-1, :2] - again.xs[0, :2]).max() < 1e-7
+
+
+def test_limits_of_rates_hold_across_the_ends():
+    """The torque before the first knot is that of the last one, which is part of the state."""
+    inside = pendulum()
+    system = trajopt.ControlRateSystem(inside)
+    rates = trajopt.ControlRateBounds(system, -0.2, 0.2)
+    costs = [system.lift(cost) for cost in followed(inside, N)]
+    problem = trajopt.Problem(
+        system, system.state([0.0, 0.0]), N, costs, [], [trajopt.Periodic(system), rates], free_initial_state=True
+    )
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged
+    around = np.append(solution.us[:, 0], solution.us[0, 0])
+    assert np.abs(np.diff(around)).max() <= 0.2 * DT + 1e-7 and solution.constraints[1].active.any()
+
+
 # ------------------------------------------------------------------------------------------------ derivatives
 def parametric(p):
     """A spring with a motion of an amplitude, a price of force, and a limit of the stiffness that presses."""
@@ -388,7 +481,7 @@ def test_derivatives_of_a_solution_against_two_solves(stiffest):
     near = solver.solve(parametric({**p, "amplitude": 0.81}), warm_start=start)
     assert near.converged and np.abs(start.xs - near.xs).max() < 1e-2 * np.abs(near.xs - solution.xs).max() + 1e-4
     gradients = solution.vjp(*bar)
-    assert "x0" not in gradients
+    np.testing.assert_allclose(gradients["x0"], 0.0, atol=1e-6)
     np.testing.assert_allclose(gradients["control bounds"]["upper"][1], back["stiffest"], atol=1e-6)
     assert trajopt.check_sensitivity(parametric, p, solution, trajopt.DDP(), wrt=["amplitude"]).ok
 
@@ -417,6 +510,86 @@ def test_derivatives_by_what_is_given_of_the_initial_state():
     assert covariance.xs.shape == (N + 1, 2, 2) and covariance.cost_increase > 0.0
 
 
+def test_gradients_by_targets_of_knots_and_by_limits():
+    """A tool follows a path, at the first knot too, where its state is free."""
+    made = problems.make("arm")
+    system, T = dynamics.RigidBodySystem(made.system.model, 0.1), 8
+    x0 = system.state(made.x0[:6])
+    start = dynamics.frame_placement(system.model, made.x0[:6], "tool").p
+    angle = 2.0 * np.pi * np.arange(T + 1)[:, None] / T
+    path = start + 0.05 * np.hstack([0.0 * angle, np.sin(angle), 1.0 - np.cos(angle)])
+    rest = dynamics.gravity_forces(system.model, made.x0[:6])
+
+    def make(moved):
+        tool = dynamics.FrameTranslation(system.model, "tool", path + moved)
+        cost = trajopt.StateCost(system, x0, np.repeat([1.0, 1e-2], 6))
+        limits = trajopt.ControlBounds(-1e3, 1e3)
+        return trajopt.Problem(
+            system, x0, T, [cost, trajopt.ControlCost(1e-4, reference=rest)], [],
+            [trajopt.Periodic(system), limits, trajopt.ResidualConstraint(tool, -1e-3, 1e-3, at="path", name="path")],
+            np.tile(rest, (T, 1)), free_initial_state=True,
+        )  # fmt: skip
+
+    solver, h = trajopt.DDP(tolerance=1e-13), 1e-4
+    nothing = np.zeros((T + 1, 3))
+    solution = solver.solve(make(nothing))
+    report = solution.constraints[2]
+    assert solution.converged and report.knots.tolist() == list(range(T)) and report.active[0].any()
+    found = solution.vjp(cost_bar=1.0)
+    assert found["path"]["target"].shape == (T + 1, 3) and found["path"]["upper"].shape == ()
+    for t in (0, 3):
+        up, down = (solver.solve(make(nothing + d * np.eye(T + 1)[t][:, None] * [0.0, 1.0, 0.0])) for d in (h, -h))
+        wanted = (up.cost - down.cost) / (2 * h)
+        np.testing.assert_allclose(found["path"]["target"][t, 1], wanted, rtol=1e-4, atol=1e-6)
+    assert pickle.loads(pickle.dumps(solution.problem)).free_initial_state is not None
+
+
+def test_layers_and_families():
+    """Gradients through layers, and a family of periodic motions."""
+    solver = trajopt.DDP(tolerance=1e-14)
+
+    def make(p):
+        return parametric({"amplitude": p[0], "price": 0.2, "stiffest": 0.8})
+
+    p = np.array([0.8])
+    solution = Solves(make, solver).solve((p, (None,)))
+    point = Point(make, p, solution)
+    assert solution.xs.shape == (N + 1, 2) and point.still_solves()
+    found = trajopt.sensitivity(make, p, solver.solve(make(p)), polish=True)
+    (xs, us, cost), told = point.jvp(np.ones(1))
+    np.testing.assert_allclose(xs, found.xs[..., 0], atol=1e-7)
+    np.testing.assert_allclose(us, found.us[..., 0], atol=1e-7)
+    np.testing.assert_allclose(cost, found.cost[0], atol=1e-8)
+    bar = Covectors(np.ones((N + 1, 2)), np.ones((N, 2)), 1.0)
+    np.testing.assert_allclose(point.vjp(bar)[0], xs.sum() + us.sum() + cost, atol=1e-7)
+    assert not told
+    family = trajopt.continuation(make, [np.array([0.6]), np.array([0.8])], solver)
+    assert family.status == "complete" and abs(family.solutions[-1].cost - solution.cost) < 1e-9
+
+
+def test_derivatives_by_the_state_that_a_motion_comes_back_to():
+    """Of a given initial state, and of one whose angle alone is given; also by a `trajopt.ParametricProblem`."""
+    solver = trajopt.DDP(tolerance=1e-14)
+    for free in None, ["speed"]:
+
+        def make(x0, free=free):
+            return replace(periodic_swing(free_initial_state=free), x0=x0)
+
+        x0, h = np.array([0.3, 0.4]), 1e-4
+        solution = solver.solve(make(x0))
+        xs, us = solution.dx0()
+        for i in range(2 if free is None else 1):
+            up, down = (solver.solve(make(x0 + d * np.eye(2)[i])) for d in (h, -h))
+            np.testing.assert_allclose(xs[..., i], (up.xs - down.xs) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(us[..., i], (up.us - down.us) / (2 * h), atol=2e-5)
+            np.testing.assert_allclose(solution.vjp(cost_bar=1.0)["x0"][i], (up.cost - down.cost) / (2 * h), atol=1e-6)
+        given = trajopt.ParametricProblem(make(x0), "x0")
+        found = trajopt.sensitivity(given, given.p, solution)
+        bar = np.ones((N + 1, 2))
+        np.testing.assert_allclose(found.vjp(bar), np.einsum("ti,tip->p", bar, xs), atol=1e-6)
+        np.testing.assert_allclose(solution.vjp(bar, wrt=["x0"])["x0"], found.vjp(bar), atol=1e-6)
+
+
 # ------------------------------------------------------------------------------------------------ what users see
 def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
     problem = periodic_swing(name="swing")
@@ -441,10 +614,37 @@ def test_everything_else_is_about_the_problem_s_own_states(tmp_path):
         prepared.prepare_step([0.0, 0.0])
     with pytest.raises(ValueError, match="solution: got one of a free initial state"):
         solution.laplace()
-    with pytest.raises(ValueError, match="x0: got a problem with a Periodic constraint"):
-        solution.dx0()
     assert "free initial state" in str(problem) and "stiffness" in str(parametric(
         {"amplitude": 0.8, "price": 0.2, "stiffest": 0.8}))  # fmt: skip
+
+
+def test_a_saddle_has_a_direction_of_the_problem_s_own_controls():
+    """A parameter and a free start at which the cost is flat, and falls to both sides."""
+    system = trajopt.CallableSystem(xdot=lambda x, u: (u[0] - u[1] * x[0],), nx=1, nu=2, dt=0.1)
+    away = trajopt.residual(lambda x, u: (1.0 - u[1] ** 2, 0.1 * u[0], x[0]), 3, system)
+    cost = trajopt.ResidualCost(away, 1.0)
+    problem = trajopt.Problem(system, [0.0], 6, [cost], free_initial_state=True, parameters=[1])
+    solution = trajopt.DDP(escape=False).solve(problem)
+    certificate = solution.certificate()
+    assert solution.parameters == {"u_2": 0.0} and certificate.minimum is False and certificate.negative == 1
+    assert certificate.direction.shape == (6, 2) and certificate.knot == 0
+    assert np.ptp(certificate.direction[:, 1]) == 0.0 and certificate.direction[0, 1] != 0.0
+    better = trajopt.DDP().solve(problem)
+    assert better.converged and abs(better.parameters["u_2"]) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_plan_from_a_free_start_is_held_at_its_end():
+    system = pendulum()
+    there = trajopt.StateCost(system, [1.0, 0.0], [1.0, 0.1])
+    effort = trajopt.ControlCost(0.1, reference=np.sin(1.0))
+    slow, end = trajopt.StateBounds(system, upper={"speed": 0.8}), trajopt.StateCost(system, [1.0, 0.0], 50.0)
+    problem = trajopt.Problem(system, np.zeros(2), N, [there, effort], [end], [slow], free_initial_state=["speed"])
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged and solution.constraints[0].knots[0] == 0 and solution.constraints[0].active.any()
+    policy = solution.policy(hold=True)
+    np.testing.assert_allclose(policy(100.0, np.array([1.0, 0.0])), np.sin(1.0), atol=1e-2)
+    with pytest.raises(ValueError, match="hold: got a plan with parameters"):
+        trajopt.DDP().solve(parametric({"amplitude": 0.8, "price": 0.2, "stiffest": 0.8})).policy(hold=True)
 
 
 def test_limits_by_the_augmented_lagrangian():
@@ -504,8 +704,6 @@ def test_what_is_refused():
     inverse = dynamics.RigidBodySystem(arm.system.model, 0.03, formulation="inverse")
     with pytest.raises(ValueError, match="takes accelerations for controls"):
         trajopt.Problem(inverse, arm.x0, 5, free_initial_state=True)
-    with pytest.raises(ValueError, match="problem: got one with a free initial state"):
-        trajopt.with_free_durations(periodic_swing())
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.full((5, 1), 0.5) + [[0.5]])
     assert trajopt.DDP().solve(problem_with(parameters=[0], constraints=[limits])).us[0, 0] == 1.0
     limits = trajopt.ControlBounds(lower=np.linspace(0.0, 1.0, 5)[:, None], upper=np.linspace(0.5, 1.5, 5)[:, None])

@@ -246,6 +246,21 @@ def test_scale_sets_the_steps(rng):
     assert rough.hessian_products(x, u, lam)[0][0, 0, 0] == pytest.approx(-1e8 * np.sin(0.3), rel=1e-8)
 
 
+def test_differences_at_the_limit_of_a_clip_are_those_of_the_inside():
+    """And second ones are not those of the corner; where both sides vary, as those of |x|, it is the mean."""
+    def limited(x, u):
+        return (x[0] ** 2 + 3.0 * min(max(u[0], -2.0), 2.0) + u[0] * x[0] * 1e-4, abs(x[1]) + x[1] ** 3)
+
+    system = quiet(limited, nx=2, nu=1, dt=0.1, derivatives="finite_differences")
+    x, u = np.zeros((4, 2)), np.array([[-2.0], [2.0], [-2.1], [0.3]])
+    fx, fu = system.linearize(x, u)
+    assert relative_error(fu[:, 0, 0], [3.0, 3.0, 0.0, 3.0]) < 1e-8
+    assert np.abs(fx[:, 1, 1]).max() < 1e-5
+    Hxx, Hux, Huu = system.hessian_products(x, u, np.ones((4, 2)))
+    assert np.abs(Huu).max() < 1e-8 and np.abs(Hux[:, 0] - [1e-4, 0.0]).max() < 1e-8
+    assert relative_error(Hxx[:, 0, 0], np.full(4, 2.0)) < 1e-8
+
+
 def test_stiff_implicit_steps(rng):
     """x' = -1e6 (x - sin u): Newton in one step, derivatives of the closed form."""
     h, stiff = 0.01, 1e6
@@ -315,8 +330,8 @@ def test_jax(rng):
     assert jnp.ones(1).dtype == np.float32  # the user's precision is what it was
     with pytest.raises(ValueError, match=r"xdot: returned shape \(2,\), wanted \(3,\)"):
         CallableSystem(xdot=lambda x, u: x[:2], nx=3, nu=2, dt=0.1, derivatives="jax")
-    with pytest.raises(ValueError, match="vectorized"):
-        CallableSystem(xdot=function, nx=3, nu=2, dt=0.1, derivatives="jax", vectorized=True)
+    batches = CallableSystem(xdot=jax.vmap(function), nx=3, nu=2, dt=0.1, derivatives="jax", vectorized=True)
+    assert relative_error(batches.step(xs, us), system_of("rk4").step(xs, us)) < IDENTITY
 
 
 def test_jax_is_an_extra(monkeypatch):

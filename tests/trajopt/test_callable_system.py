@@ -10,7 +10,7 @@ import problems
 import trajopt
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import LinearSystem
-from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
+from trajopt.callable_system import CallableSystem, SlowDynamicsWarning, residual
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
@@ -280,8 +280,44 @@ BAD = [
     ({"xdot": compiled_cartpole, "x_example": [1.0]}, ValueError, "x_example: got shape"),
     ({"xdot": lambda x, u: x[:3]}, ValueError, r"xdot: returned shape \(3,\), wanted \(4,\)"),
     ({"step": lambda x, u: 1 / x}, ValueError, "step: got .* wanted finite numbers"),
+    ({"xdot": lambda t, x, u: x}, TypeError, r"xdot: got a function of time, \(t, x, u\), wanted one of x and u: make"),
+    ({"step": lambda x, u, time: x}, TypeError, "step: got a function of time"),
+    ({"xdot": lambda t, x: x}, TypeError, "xdot: got a function of time"),
+    ({"step": [cartpole, cartpole]}, TypeError, "step: got 2 functions, wanted one: for phases count knots"),
     ({"step": njit(lambda x, u: np.einsum("i->i", x))}, TypeError, "step: numba cannot compile it"),
 ]
+
+
+def swapped(u, x):
+    return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0] * x[0]])
+
+
+ORDERS = {
+    "swapped": swapped,
+    "swapped, compiled": njit(swapped),
+    "keyword": lambda x, *, u: swapped(u, x),
+    "other keyword": lambda state, *, control: swapped(control, state),
+    "keywords": lambda *, u, x: swapped(u, x),
+    "other keywords": lambda *, state, control: swapped(control, state),
+    "others": lambda state, control, gain=1.0: gain * swapped(control, state),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_arguments_of_functions_by_name(name, rng):
+    """As many controls as states, so that nothing else tells them apart."""
+    options = {"nx": 2, "nu": 2, "dt": 0.1}
+    wanted = CallableSystem(lambda x, u: swapped(u, x), **options)
+    x, u = rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
+    for derivatives in ("auto", "complex_step"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SlowDynamicsWarning)
+            system = CallableSystem(ORDERS[name], derivatives=derivatives, **options)
+        assert np.allclose(system.step(x, u), wanted.step(x, u), rtol=1e-14)
+        assert np.allclose(system.linearize(x, u)[1], wanted.linearize(x, u)[1], rtol=1e-12)
+    own = residual(ORDERS[name], 2, wanted)
+    assert np.allclose(own.evaluate(x, u), wanted.step(x, u), rtol=1e-14)
+    assert residual(lambda *, x: (x[0],), 1, wanted).evaluate(x, None)[1, 0] == x[1, 0]
 
 
 @pytest.mark.parametrize("options, error, message", BAD)

@@ -181,7 +181,8 @@ def test_window_of_an_ordinary_system():
 OF_THE_ROBOT = (
     "euclidean", "difference_expansion", "integrate_jacobian", "difference_with_jacobian", "difference_residual",
     "check_state", "skeleton", "solids", "body_placements", "contact_points", "center_of_mass", "nq", "neutral_state",
-    "tangent_names", "tangent_units", "control_names", "state_limits", "control_limits", "control_speeds",
+    "state_names", "tangent_names", "tangent_units", "control_names", "control_units", "state_limits", "control_limits",
+    "control_speeds",
     "integrator_order", "single_joints", "joint_efforts", "joint_feedback", "joint_inertias", "state_space",
     "start_advice", "contact_frames",
 )  # fmt: skip

@@ -182,6 +182,11 @@ def test_with_free_durations(trajectory):
     of_held = [one for one in rows.blocks if one.constraint.name == "held"]
     found = np.concatenate([rows.values(zs, ws)[one.rows] for one in of_held])
     np.testing.assert_allclose(found, missed(xs)[[3, N]], rtol=0, atol=1e-14)
+    prepared = DDP().prepare(free)
+    for moved in (LATER, later):
+        prepared.update(target=moved)
+        of_later = make([ResidualCost(tool(LATER), 2.0)], [ResidualCost(tool(LATER), 5.0, PseudoHuber(1.0))])
+        assert total_cost(prepared.problem, zs, ws) == pytest.approx(total_cost(of_later, xs, us), rel=1e-12)
 
 
 def test_with_a_free_initial_state():
@@ -312,6 +317,24 @@ def test_gradients_by_the_targets():
     h = 1e-5
     ends = [float((us_bar * solver.solve(parametric(PATH + s * h * d)).us).sum()) for s in (1.0, -1.0)]
     assert (slope * d).sum() == pytest.approx((ends[0] - ends[1]) / (2.0 * h), rel=1e-5)
+
+
+def test_feedback_of_targets_and_of_the_clock():
+    """What is prepared knows how the first control depends on the targets of all knots, and on when the path begins."""
+    problem = make([ResidualCost(tool(), 30.0), StateCost(SYSTEM, SYSTEM.state(START), 0.1)])
+    exact, plan = DDP(tolerance=1e-14), DDP(tolerance=1e-14).solve(problem)
+    h, d = 1e-4, np.random.default_rng(3).standard_normal(PATH.shape)
+    name = "translation of tool"
+    by_path = exact.prepare(problem, "target").prepare_step(problem.x0, PATH, plan)
+    clock = exact.prepare(problem, lambda t: {name: lambda s: circle(t + s)})
+    by_time = clock.prepare_step(problem.x0, 0.0, plan)
+    parametric = ParametricProblem(problem, name)
+    moves = (lambda e: PATH + e * d), (lambda e: np.array([circle(t + e) for t in TIMES]))
+    for feedback, move in zip((by_path, by_time), moves, strict=True):
+        given = move if feedback is by_path else (lambda e: e)
+        slope = (feedback(problem.x0, given(h)) - feedback(problem.x0, given(-h))) / (2.0 * h)
+        ends = [exact.solve(parametric(move(e)), warm_start=plan).us[0] for e in (h, -h)]
+        assert relative_error(slope, (ends[0] - ends[1]) / (2.0 * h)) < 1e-5
 
 
 # ------------------------------------------------------------------------------------------------ predictive control

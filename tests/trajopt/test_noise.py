@@ -42,7 +42,8 @@ def swing(system, hard=False):
     return Problem(system, [0.0, 0.0], 40, [ControlCost(0.1)], costs, [*rows, ControlBounds(-3.0, 3.0)])
 
 
-OPTIONS = [{}, {"scale": 10.0}, {"jacobians": jacobians}]
+ROUGH = {"derivatives": "finite_differences"}  # as one has to ask for, of single precision
+OPTIONS = [ROUGH, {"scale": 10.0, **ROUGH}, {"jacobians": jacobians}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["differences", "scale", "jacobians"])
@@ -81,20 +82,20 @@ def test_noise_is_measured(rng):
         assert 0.3 * sigma < np.median(found) < 2.0 * sigma
     assert (noise_between(np.exp(t) * np.ones(3)) < 1e-14).all()
     xs = np.array([[0.0, 0.0], [0.1, 1.0], [0.1, 0.5]])
-    noise = pendulum(coarse).step_noise(xs)
+    noise = pendulum(coarse, **ROUGH).step_noise(xs)
     assert noise.shape == (2, 2) and noise[1, 0] == 0.0
     assert 1e-9 < noise[0, 1] < 1e-6
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trajopt.SlowDynamicsWarning)
         step = lambda x, u: x.astype(single) + single(0.1) * coarse(x, u)  # noqa: E731
-        discrete = trajopt.CallableSystem(step, nx=2, nu=1, dt=0.1)
+        discrete = trajopt.CallableSystem(step, nx=2, nu=1, dt=0.1, **ROUGH)
     assert 1e-9 < discrete.step_noise(xs)[0, 1] < 1e-6
 
 
 def test_steps_of_differences_are_those_of_the_noise():
     """Jacobians of the coarse function are those of the exact one to its noise over the step, which is longer."""
     x, u = np.array([[0.4, -0.3]]), np.array([[0.2]])
-    (fx, fu), (gx, gu) = (pendulum(f).linearize(x, u) for f in (exact, coarse))
+    (fx, fu), (gx, gu) = (pendulum(f, **ROUGH).linearize(x, u) for f in (exact, coarse))
     assert np.abs(fx - gx).max() < 1e-5 and np.abs(fu - gu).max() < 1e-5
     assert difference_steps(None) < difference_steps(np.array([1e-7]))
     assert difference_steps(np.array([0.0, 1e-3]))[0] <= 0.125
@@ -102,7 +103,7 @@ def test_steps_of_differences_are_those_of_the_noise():
 
 def test_checks_of_derivatives_name_noise():
     """Not wrong ones; but wrong ones are so with noise, too."""
-    report = trajopt.check_derivatives(pendulum(coarse))
+    report = trajopt.check_derivatives(pendulum(coarse, **ROUGH))
     assert report.ok and any(block.noisy for block in report.blocks)
     text = str(report)
     assert "noise" in text and "WRONG" not in text

@@ -9,6 +9,7 @@ import pytest
 from matplotlib import _pylab_helpers
 
 import dynamics
+import problems
 from problems import car_parking, unicycle_obstacles
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.constrained_cases import arrival, obstacle
@@ -19,7 +20,10 @@ from trajopt import (
     CallableSystem,
     ControlBounds,
     ControlCost,
+    ControlRateSystem,
     Problem,
+    ResidualConstraint,
+    StateBounds,
     StateCost,
     animate,
     compare,
@@ -27,6 +31,7 @@ from trajopt import (
     plot_trajectory,
     simulate,
 )
+from trajopt.plotting.motion import state_limits
 from trajopt.plotting.style import GREY
 from trajopt.plotting.trajectory import Series, _color, _name_components
 
@@ -165,14 +170,46 @@ def test_control_limits_are_grey_lines(tmp_path):
     assert drawn == sorted([(*upper[:, 0], 0.8), (0.5,) * 11])
     bottom, top = figure.axes[1].get_ylim()
     assert bottom < 0.5 and 2.0 < top < 10.0  # the far limit does not flatten the curves
-    assert figure.legends[0].get_texts()[-1].get_text() == "control limits"
+    assert figure.legends[0].get_texts()[-1].get_text() == "limits"
+
+
+def test_limits_of_states_are_grey_lines_too():
+    """Those of `StateBounds` about their reference, at knots where they hold; not where a state is to arrive."""
+    system = vehicle()
+    low, high = np.array([-np.inf, 0.3]), np.array([0.7, FAR])
+    path = StateBounds(system, low, high, reference=[0.1, 0.2], at=range(2, 8))
+    there = StateBounds(system, 0.0, 0.0, reference=[1.0, 2.0], at="terminal")
+    figure = plot_trajectory(DDP(max_iterations=2).solve(drive(system, [path, there])))
+    lines = [line.get_ydata() for line in limit_lines(figure.axes[0])]
+    wanted = [np.full(11, np.nan), np.full(11, np.nan)]
+    wanted[0][2:8], wanted[1][2:8] = 0.1 + 0.7, 0.2 + 0.3
+    np.testing.assert_allclose(sorted(lines, key=np.nanmax, reverse=True), wanted)
+    assert figure.legends[0].get_texts()[-1].get_text() == "limits"
+    rates = ControlRateSystem(system)
+    inside = [ControlCost(1.0)], [rates.lift(StateCost(system, [1.0, 2.0], 100.0))]
+    kept = ResidualConstraint(rates.lift(path.residual), path.lower, path.upper, at=range(2, 8))
+    lifted = Problem(rates, np.zeros(4), 10, [rates.lift(inside[0][0])], inside[1], [kept])
+    lower, upper = state_limits(lifted)
+    np.testing.assert_allclose(lower[3], [-np.inf, 0.5, -np.inf, -np.inf])
+    np.testing.assert_allclose(upper[3], [0.8, 0.2 + FAR, np.inf, np.inf])
+
+
+def test_limits_of_joints_of_a_robot_that_floats():
+    """They are those of the numbers of its state that its joints have, behind the quaternion of its base."""
+    stand = problems.make("quadruped_stand")
+    system, x0 = stand.system, stand.x0
+    bounds = StateBounds(system, {"lf_haa": -0.5}, {"lf_haa": 0.5, "rh_kfe velocity": 8.0}, at="all")
+    problem = Problem(system, x0, 4, [ControlCost(1.0)], [], [bounds])
+    lower, upper = state_limits(problem)
+    assert np.isinf(lower[0]).all() and (lower[1:] > -np.inf).sum() == 4 and (upper[1:] < np.inf).sum() == 8
+    np.testing.assert_array_equal(lower[1:, 7], -0.5)
+    np.testing.assert_array_equal(upper[1:, [7, 36]], np.tile([0.5, 8.0], (4, 1)))
 
 
 def test_no_lines_of_limits_that_there_are_not():
     for constraints in ((), [ControlBounds(-FAR, np.inf)]):
         figure = plot_trajectory(DDP().solve(drive(vehicle(), constraints)))
-        assert not limit_lines(figure.axes[1])
-        assert "control limits" not in [text.get_text() for text in figure.legends[0].get_texts()]
+        assert not limit_lines(figure.axes[1]) and not figure.legends
 
 
 def test_components_have_the_names_that_the_system_gives():
@@ -183,6 +220,73 @@ def test_components_have_the_names_that_the_system_gives():
     system.state_names = ("east",)
     with pytest.raises(ValueError, match="state_names: got 1 names, wanted 2"):
         plot_trajectory(DDP().solve(drive(system)))
+
+
+def leap():
+    """A body that floats, with a foot that is held in the first and the third phase."""
+    builder = dynamics.ModelBuilder(name="leaper")
+    builder.add_body("body", "world", dynamics.FreeFlyer(), joint_name="base", mass=1.0, inertia=0.1 * np.eye(3))
+    below = np.eye(3), [0.0, 0.0, -0.5]
+    own = {"mass": 0.1, "inertia": 0.01 * np.eye(3)}
+    builder.add_body("foot", "body", dynamics.Prismatic("z"), placement=below, joint_name="leg", **own)
+    phases = [("stand", ["foot"], 3), ("fly", [], 4), ("land", ["foot"], 3)]
+    system = dynamics.HybridSystem(builder.build(), 0.02, phases, impacts=False)
+    x0 = system.state([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0])
+    return Problem(system, x0, 10, [ControlCost(1.0)], [], us_init=np.full((10, 1), 20.0), name="leap")
+
+
+def test_a_robot_that_floats_has_names_units_contact_forces_and_phases(tmp_path):
+    problem = leap()
+    solution = ILQR(max_iterations=0).solve(problem)
+    figure = plot_trajectory(solution, tmp_path / "motion.png")
+    q, v, u, forces, space = figure.axes
+    labels = ["configuration $q$ [m, 1]", "velocity $v$ [m/s, rad/s]", "controls $u$ [N]", "contact forces $|f|$ [N]"]
+    assert [axes.get_ylabel() for axes in (q, v, u, forces)] == labels and space.get_ylabel() == "z [m]"
+    named = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in (q, v, u, forces)]
+    assert named[0] == ["base x", "base y", "base z", "base qx", "base qy", "base qz", "base qw", "leg"]
+    assert named[1] == ["base vx", "base vy", "base vz", "base wx", "base wy", "base wz", "leg"]
+    assert named[2:] == [["leg"], ["foot"]]
+    lengths = np.linalg.norm(problem.system.contact_forces(solution.xs, solution.us), axis=-1)[:, 0]
+    np.testing.assert_allclose(forces.lines[0].get_ydata(), np.append(lengths, lengths[-1]))
+    assert lengths[:3].all() and not lengths[3:7].any()
+    for axes in (q, v, u, forces):
+        (shade,) = axes.patches
+        np.testing.assert_allclose(shade.get_extents().transformed(axes.transData.inverted()).intervalx, [0.06, 0.14])
+    assert figure.legends[0].get_texts()[-1].get_text() == "every other phase"
+
+
+def test_forces_beside_a_motion_that_diverged(tmp_path):
+    """It has none, the others theirs; a robot that is never held has no such panel."""
+    solution = ILQR(max_iterations=0).solve(leap())
+    xs = solution.xs.copy()
+    xs[5:] = np.nan
+    several = {"diverged": replace(solution, xs=xs, cost=np.inf), "other": solution}
+    figure = plot_trajectory(several, tmp_path / "motion.png")
+    forces = figure.axes[3]
+    assert np.isnan(forces.lines[0].get_ydata()).all() and np.isfinite(forces.lines[1].get_ydata()).all()
+    problem = leap()
+    falls = dynamics.HybridSystem(problem.system.model, 0.02, [("one", [], 5), ("other", [], 5)], None)
+    fallen = ILQR(max_iterations=0).solve(Problem(falls, problem.x0, 10, [ControlCost(1.0)]))
+    assert "contact forces" not in "".join(axes.get_ylabel() for axes in plot_trajectory(fallen).axes)
+
+
+def test_many_coordinates_of_a_robot_get_a_panel_for_each_unit():
+    """Two columns, the snapshots in the second; no figure is wider than twelve inches."""
+    solution = ILQR(max_iterations=1).solve(problems.make("quadruped_stand"))
+    figure = plot_trajectory(solution)
+    labels = [axes.get_ylabel() for axes in figure.axes[:-1]]
+    units = [label.partition(" [")[2] for label in labels]
+    assert units == ["m]", "1]", "rad]", "m/s]", "rad/s]", "N m]", "N]"]
+    assert figure.get_size_inches()[0] == 12.0 and figure.axes[-1].name == "3d"
+    for axes in figure.axes[:-1]:
+        assert all(line.get_linewidth() >= 1.0 for line in axes.lines)
+    assert not set(figure.axes[2].get_legend().get_texts()[0].get_text()) & set("$")
+
+
+def test_components_of_one_solution_differ_in_grey():
+    figure = plot_trajectory(DDP().solve(drive(vehicle())))
+    first, second = figure.axes[0].lines[:2]
+    assert first.get_linestyle() != second.get_linestyle()
 
 
 def test_names_are_split_between_configuration_and_velocity():
@@ -197,12 +301,12 @@ def test_names_are_split_between_configuration_and_velocity():
 def test_of_many_components_some_are_named_in_their_colours():
     p = cartpole()
     solution = DDP(max_iterations=1).solve(p)
-    wide = Series("q", "", np.zeros((3, 29)), tuple(f"joint {j}" for j in range(29)))
+    wide = Series("", np.zeros((3, 29)), tuple(f"joint {j}" for j in range(29)))
     axes = plot_trajectory(solution).axes[0]
-    _name_components(axes, wide)
+    _name_components(axes, wide, True)
     legend = axes.get_legend()
     named = [int(text.get_text().split()[-1]) for text in legend.get_texts()]
-    assert len(named) == 10 and (named[0], named[-1]) == (0, 28) and legend.get_title().get_text() == "10 of 29 names"
+    assert len(named) == 12 and (named[0], named[-1]) == (0, 28) and legend.get_title().get_text() == "12 of 29 names"
     assert [line.get_color() for line in legend.get_lines()] == [_color(j, 29) for j in named]
 
 
@@ -351,6 +455,28 @@ def test_figures_show_themselves_in_notebooks():
     one, other = (plot(solution)._repr_png_() for plot in (plot_convergence, plot_trajectory))
     assert one.startswith(b"\x89PNG") and other.startswith(b"\x89PNG") and one != other
     assert _pylab_helpers.Gcf.figs == {}
+
+
+def test_names_of_components_are_shown_letter_by_letter(tmp_path):
+    """In labels of axes, legends, moving pictures, reports and tables; components without names have numbers."""
+    names, shown = ["$\\frac{1}$", "half \ud800 pair"], ["$\\frac{1}$", "half ? pair"]
+    solution = DDP().solve(drive(vehicle(skeleton=square, state_names=names, control_names=names)))
+    figure = plot_trajectory(solution, tmp_path / "motion.png")
+    for axes in figure.axes[:2]:
+        assert [text.get_text().replace(r"\$", "$") for text in axes.get_legend().get_texts()] == shown
+    assert animate(solution, tmp_path / "motion.gif", fps=5, size=(120, 100)).stat().st_size > 1000
+    assert "half ? pair" in solution.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "half ? pair" in solution.to_csv(tmp_path / "plan.csv").read_text(encoding="utf-8")
+
+    class Measured(type(solution.problem.system)):
+        def quantities(self, xs):
+            return (("half \ud800 [$]", names, xs),)
+
+    solution.problem.system.__class__ = Measured
+    figure = plot_trajectory(solution, tmp_path / "motion.png")
+    assert figure.axes[0].get_ylabel() == r"half ? [\$]"
+    plain = plot_trajectory(DDP().solve(drive(vehicle())), tmp_path / "plain.png")
+    assert [text.get_text() for text in plain.axes[0].get_legend().get_texts()] == ["$x_{1}$", "$x_{2}$"]
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}$", "5 $", "$a$ $", "half \ud800 pair", "back \\$lash$"])

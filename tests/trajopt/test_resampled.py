@@ -141,7 +141,11 @@ def test_a_table_of_an_arm(reach, tmp_path):
 def test_names_of_other_tables(walk, held, rng, tmp_path):
     names, values = lines_of(walk.to_csv(tmp_path / "plan.csv"))
     model = walk.problem.system.model
-    assert names[1:8] == [f"q[{i}]" for i in range(7)] and names[8:20] == list(model.joint_names[1:])
+    base, joints = model.joint_names[0], list(model.joint_names[1:])
+    assert names[1:8] == [f"{base} {part}" for part in ("x", "y", "z", "qx", "qy", "qz", "qw")]
+    assert names[8:20] == joints
+    assert names[20:26] == [f"{base} {part}" for part in ("vx", "vy", "vz", "wx", "wy", "wz")]
+    assert names[26:38] == [f"{joint} velocity" for joint in joints]
     assert len(set(names)) == len(names) == 1 + 37 + 12 and len(values) == len(walk.xs)
     assert (np.diff(values[:, 0]) == 0.0).sum() == walk.problem.system.idle.sum()
     assert lines_of(held.to_csv(tmp_path / "plan.csv"))[0] == ["time", "place", "speed", "force control"]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -194,7 +195,25 @@ def test_what_is_refused_says_why(name, kind):
 def test_every_question_has_an_answer(name, kind, tmp_path):
     if (name, kind) in NO:
         return
-    solution = solved(name, kind)
+    answers(solved(name, kind), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["none", "rate", "free"])
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if name != "rigid, inverse"])
+def test_motions_that_repeat_answer_too(name, kind, tmp_path):
+    """The initial state is free, and tied to the end, of what of the system says that it moves."""
+    if (name, kind) in NO:
+        return
+    given = solved(name, kind).problem
+    again = trajopt.Periodic(given.system)
+    problem = replace(given, constraints=[*given.constraints, again], free_initial_state=True)
+    solution = trajopt.DDP(max_iterations=30).solve(problem)
+    assert solution.xs.shape[1] == given.system.nx and len(solution.us) == given.horizon
+    answers(solution, tmp_path)
+
+
+def answers(solution, tmp_path):
+    """Every question is answered, or refused with a reason."""
     for question, ask in QUESTIONS.items():
         try:
             ask(solution, tmp_path)

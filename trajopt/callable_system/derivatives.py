@@ -14,8 +14,17 @@ Central differences of fourth order along a direction:
     g'(d)    = [8 (g_1 - g_-1) - (g_2 - g_-2)] / 12 h
     g''(d,d) = [16 (g_1 + g_-1) - (g_2 + g_-2) - 30 g_0] / 12 h^2
 
-with errors of about 1e-12 and 1e-10.  Mixed second derivatives come from g''(d + e, d + e) by polarization.  All steps
-are multiplied by `scale`, the typical size of each variable: the length over which g varies is unknown otherwise.
+with errors of about 1e-12 and 1e-10.  Where a function has a corner at the point itself, its slope jumps there by
+
+    s = [4 (g_1 - 2 g_0 + g_-1) - (g_2 - 2 g_0 + g_-2)] / 2 h
+
+but for h^3 times its fourth derivative, g'(d) is the mean of both slopes, and g''(d,d) without the jump is
+
+    [(g_2 - 2 g_0 + g_-2) - 2 (g_1 - 2 g_0 + g_-1)] / 2 h^2.
+
+Where the function hardly varies on one side, as where it is clipped, its slope is that of the other.  Mixed second
+derivatives come from g''(d + e, d + e) by polarization.  All steps are multiplied by `scale`, the typical size of each
+variable: the length over which g varies is unknown otherwise.
 
 A function may be less exact than double precision: it computes in single precision, or iterates to a tolerance.  Its
 noise sigma shows in high differences of values at m + 1 points so close that the function itself is a straight line
@@ -42,6 +51,9 @@ COMPLEX_CURVATURE_STEP = 2.0**-11
 CURVATURE_STEP = 2.0**-8
 NOISE_STEP, NOISE_POINTS, NOISE_ORDERS = 2.0**-20, 8, (3, 4, 5)
 """Distance of the points, of the scale, between which noise is measured, their number, and the differences used."""
+CORNER = 1e-2
+"""Of second differences of values, beyond which what a corner makes of them is one, and the slope on one side of it, of
+that on the other, below which the function hardly varies there."""
 LEAST_NOISE = 1e-11
 """Relative noise below this is that of double precision, of a function that sums and cancels, and counts as none."""
 
@@ -120,6 +132,10 @@ class Perturbing:
         """g (K, nx)."""
         return self.function.evaluate(X, U)
 
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, ny, nz)."""
+        raise NotImplementedError
+
     def _curvature(self, X, U, mu):
         """mu'g''(d, d) (K, m) along the directions (m, nz)."""
         raise NotImplementedError
@@ -176,12 +192,35 @@ class FiniteDifferences(Perturbing):
 
     def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[g_x g_u] (K, nx, nz)."""
-        return slopes(self.function.displaced, X, U, self.scale, self._step)
+        if self.noise is not None:
+            return slopes(self.function.displaced, X, U, self.scale, self._step)
+        D = np.concatenate([stencil(self._step * self.scale), np.zeros((1, len(self.scale)))])
+        Y = self.function.displaced(X, U, D)
+        J = first_derivatives(Y[:, :-1], self._step * self.scale)
+        near, far = second_differences(Y)
+        jump = np.where(has_corner(near, far), 4.0 * near - far, 0.0).swapaxes(1, 2) / (2.0 * self._step * self.scale)
+        flat = np.abs(np.abs(J) - 0.5 * np.abs(jump)) < CORNER * np.abs(jump)
+        return np.where(flat, J + 0.5 * np.sign(J) * np.abs(jump), J)
 
     def _curvature(self, X, U, mu):
-        Y, m = self.function.contracted(X, U, mu, self._shifts), len(self._directions)
-        near, far = Y[:, :m] + Y[:, m : 2 * m], Y[:, 2 * m : 3 * m] + Y[:, 3 * m : 4 * m]
-        return (16.0 * near - far - 30.0 * Y[:, -1:]) / (12.0 * self._curvature_step**2)
+        near, far = second_differences(self.function.contracted(X, U, mu, self._shifts)[:, :, None])
+        smooth = (16.0 * near - far) / 12.0
+        if self.noise is None:
+            smooth = np.where(has_corner(near, far), 0.5 * far - near, smooth)
+        return smooth[:, :, 0] / self._curvature_step**2
+
+
+def second_differences(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """g_1 - 2 g_0 + g_-1 and g_2 - 2 g_0 + g_-2 (K, m, n) of values Y (K, 4 m + 1, n) at points d, -d, 2 d, -2 d of m
+    directions, and in the middle."""
+    one, minus_one, two, minus_two = np.split(Y[:, :-1], 4, axis=1)
+    middle = 2.0 * Y[:, -1:]
+    return one + minus_one - middle, two + minus_two - middle
+
+
+def has_corner(near: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """Where second differences are those of a corner in the middle: the farther twice the nearer, not four times."""
+    return np.abs(far - 2.0 * near) < CORNER * np.abs(far)
 
 
 def difference_steps(noise: np.ndarray | None) -> tuple[float, float]:
@@ -196,8 +235,17 @@ def slopes(
     displaced: Callable, X: np.ndarray, U: np.ndarray, scale: np.ndarray, step: float = JACOBIAN_STEP
 ) -> np.ndarray:
     """Jacobian (K, n, nz) of what displaced(X, U, D) evaluates, (K, m, n), by fourth-order differences."""
-    nz = len(scale)
-    D = step * np.diag(scale)
-    Y = displaced(X, U, np.concatenate([D, -D, 2 * D, -2 * D])).reshape(len(X), 4, nz, -1)
-    difference = 8.0 * (Y[:, 0] - Y[:, 1]) - (Y[:, 2] - Y[:, 3])
-    return np.ascontiguousarray(difference.swapaxes(1, 2)) / (12.0 * step * scale)
+    return first_derivatives(displaced(X, U, stencil(step * scale)), step * scale)
+
+
+def stencil(h: np.ndarray) -> np.ndarray:
+    """Displacements (4 nz, nz) by h, -h, 2 h, -2 h along each axis."""
+    D = np.diag(h)
+    return np.concatenate([D, -D, 2 * D, -2 * D])
+
+
+def first_derivatives(Y: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """Jacobian (K, n, nz) from values Y (K, 4 nz, n) at a stencil."""
+    one, minus_one, two, minus_two = np.split(Y, 4, axis=1)
+    difference = 8.0 * (one - minus_one) - (two - minus_two)
+    return np.ascontiguousarray(difference.swapaxes(1, 2)) / (12.0 * h)

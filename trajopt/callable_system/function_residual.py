@@ -13,8 +13,16 @@ from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
 from trajopt.callable_system.checks import check_values, sample_points
-from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, Function, PointFunction, plain, wants_output
-from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.callable_system.functions import (
+    ARITHMETIC,
+    CompiledFunction,
+    Function,
+    PointFunction,
+    in_order,
+    plain,
+    wants_output,
+)
+from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
 from trajopt.capabilities import PlainTangent, capability
 from trajopt.interfaces.owners import state_space
@@ -22,7 +30,7 @@ from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
 
-DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences")
+DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences", "jax", "torch")
 
 
 def residual(
@@ -47,7 +55,8 @@ def residual(
     nr : numbers in the residual; None: as many as the function returns at the example, of which one may be a scalar
     system : whose states and controls they are; its states are plain numbers, and tangents what is added to them.
         Where these have equivalents, as of a `SoftRobotSystem` that turns, r ought to be the same for all
-    derivatives : "auto" (default), "traced", "complex_step" or "finite_differences", as for `CallableSystem`
+    derivatives : "auto" (default), "traced", "complex_step", "finite_differences", "jax" or "torch", as for
+        `CallableSystem`
     vectorized : True if the function takes and returns batches, x (K, nx), u (K, nu), r (K, nr)
     scale : number or array (nx,), or (nx + nu,) for r(x, u): the size over which r varies, for finite steps
     x_example, u_example : a point at which the function is defined, zeros by default
@@ -65,11 +74,13 @@ def residual(
     one_of("derivatives", derivatives, DERIVATIVES)
     if not callable(function):
         raise TypeError(f"function: got {type(function).__name__}, wanted a function")
+    function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
     wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
     if nr is None:
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
+    wish = with_library(wish, function if nu else partial(_of_state, function), X, U, nr)
     g = _function(function, nx, nu, nr, wish)
     check_values("function", g, X, U)
     names = () if component_names == () else list_of_names("component_names", component_names, nr)
@@ -124,7 +135,7 @@ def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Fu
     if nu:
         return make_function("function", function, nx, nu, wish, nr)
     adapted = partial(_of_state, function)
-    if not is_jitted(function) or wish.vectorized:
+    if not is_jitted(function) or wish.vectorized or wish.kind in LIBRARIES:
         return make_function("function", adapted, nx, nu, wish, nr)
     compiled = njit(lambda x, u: function(x))
     return CompiledFunction("function", compiled, nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
@@ -140,7 +151,7 @@ class FunctionResidual:
     Attributes
     ----------
     nr, name, component_names, made_for : as `trajopt.Residual` has them
-    derivative_source : "traced", "complex_step" or "finite_differences"
+    derivative_source : "traced", "complex_step", "finite_differences", "jax" or "torch"
     """
 
     made_for: Any = None

@@ -7,9 +7,12 @@ of NaN: a line search that tries a wild step must be able to go on.  All other e
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numba.extending import is_jitted
 
 from trajopt.callable_system.compiled_functions import contracted_loop, displaced_loop
 from trajopt.callable_system.threads import over_threads
@@ -22,6 +25,11 @@ BLOCK = 1 << 13
 
 FEW = 4
 """Points at which a compiled function is called from Python."""
+
+
+TIMES = {"t", "time"}
+STATES = (["x"], ["y"], ["z"], ["q"], ["s"], ["state"])
+"""Names of a first argument that is time, where another one follows that is the state."""
 
 
 class SlowDynamicsWarning(UserWarning):
@@ -45,6 +53,10 @@ class Function:
         """g (ny,) at one finite point x (nx,), u (nu,), as cheaply as can be; None where it is not defined."""
         y = self.evaluate(x[None], u[None])[0]
         return y if np.isfinite(y).all() else None
+
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        return "float64"
 
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
         """g (K, m, ny) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
@@ -86,10 +98,65 @@ def returning(function: Callable, width: int) -> Callable:
     return call
 
 
+def in_order(name: str, function: Any) -> Any:
+    """The form function(x, u), or function(x), of a function that takes them by keywords, or as (u, x) by these names;
+    TypeError for a list of functions and for a function of time."""
+    if isinstance(function, (list, tuple)):
+        raise TypeError(
+            f"{name}: got {len(function)} functions, wanted one: for phases count knots in one more state, and select "
+            "by np.where(x[-1] < ..., ...) in one function (page 'Use your own function: dynamics')"
+        )
+    try:
+        parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    except (TypeError, ValueError):  # a builtin without signature, or nothing to call
+        return function
+    wanted = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = [p.name for p in wanted]
+    if (len(names) > 2 and not TIMES.isdisjoint(names)) or (names[:1] and names[0] in TIMES and names[1:] in STATES):
+        raise TypeError(
+            f"{name}: got a function of time, ({', '.join(names)}), wanted one of x and u: make time the last state, "
+            "whose rate is 1 and which begins at 0, and read x[-1] (page 'Use your own function: dynamics')"
+        )
+    keywords = [p.name for p in wanted if p.kind is p.KEYWORD_ONLY]
+    if names == ["u", "x"]:
+        if is_jitted(function):
+            return njit(lambda x, u: function(u, x))
+        return partial(_with_keywords, function, 0, ("x", "u"))
+    if not keywords or len(names) > 2:
+        return function
+    places = keywords if sorted(keywords) != ["u", "x"] else ["x", "u"]
+    call = _with_keyword if len(names) == 1 else _with_keywords
+    return partial(call, function, len(names) - len(keywords), tuple(places))
+
+
+def _with_keyword(function, positional, keywords, x):
+    return function(**{keywords[0]: x})
+
+
+def _with_keywords(function, positional, keywords, x, u):
+    values = (x, u)
+    return function(*values[:positional], **dict(zip(keywords, values[positional:], strict=True)))
+
+
+def of_one_point(name: str, function: Callable, vectorized: bool, library: str) -> Callable:
+    """The form function(x, u) of one point for a library that maps over points, of a function of batches if it is
+    vectorized; TypeError for one that writes in place."""
+    if wants_output(function):
+        raise TypeError(f"{name}: writes to its argument out, wanted a function that returns its value for {library}")
+    return (lambda x, u: function(x[None], u[None])[0]) if vectorized else function
+
+
 class _PythonFunction(Function):
     def __init__(self, name: str, function: Callable, nx: int, nu: int, ny: int | None = None) -> None:
         super().__init__(name, function, nx, nu, ny)
         self._call = returning(function, self.ny)
+
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        try:
+            return np.asarray(self._call(x, u)).dtype.name
+        except ARITHMETIC:
+            return "float64"
 
 
 class PointFunction(_PythonFunction):
@@ -118,6 +185,10 @@ class PointFunction(_PythonFunction):
 
 class BatchFunction(_PythonFunction):
     """A Python function of many points, (K, nx) and (K, nu)."""
+
+    def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
+        """The name of the numbers that the function itself returns at one point."""
+        return super().returned_kind(x[None], u[None])
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny) in one call, or one point at a time if that call fails."""

@@ -14,9 +14,9 @@ from trajopt.callable_system.arguments import closed_loop_arrays, integrator_nam
 from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
 from trajopt.callable_system.compiled_rollouts import closed_loops, steps
 from trajopt.callable_system.compiled_steps import CompiledPlant
-from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
+from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, in_order, plain
 from trajopt.callable_system.integrators import ORDERS, make_integrator
-from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
 from trajopt.callable_system.timed import timed_function
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
@@ -43,18 +43,19 @@ class CallableSystem(ClosedLoopRollouts):
     xdot : xdot(x, u) -> dx/dt, integrated over dt with the control held.  One of the two.
         A function that can be traced (see `derivatives`) is not called any more but for comparison.  Of others, those
         decorated with `numba.njit` are compiled into the loops over knots; plain Python works, slowly, and says so with
-        a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only.  The value is an array (nx,), or a tuple, or
-        written in place by f(x, u, out).
+        a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only; they may be keywords, and (u, x) if these are their
+        names.  The value is an array (nx,), or a tuple, or written in place by f(x, u, out).
     nx, nu : numbers in a state and in a control
     dt : time step [s], positive
     integrator : "rk4" (default), "rk2", "explicit_euler", "semi_implicit_euler" or "implicit_midpoint"; only with xdot
         "semi_implicit_euler" wants x = [q; v] and xdot = [v; a]; it promises `semi_implicit` structure to the solvers.
     jacobians : jacobians(x, u) -> fx (nx, nx), fu (nx, nu) of the function given (of xdot, not of its integrated step)
     hessian_products : hessian_products(x, u, lam) -> Hxx (nx, nx), Hux (nu, nx), Huu (nu, nu), Hessians of lam'f
-    derivatives : "auto" (default), "user", "traced", "complex_step", "finite_differences" or "jax"
-        "auto" takes yours if given, else the trace of the function if it has one: it is called with symbols, once
-        for each of at most 16 ways through its branches, so it may call nothing but arithmetic, `math` and numpy's
-        functions of numbers, nor look up tables.
+    derivatives : "auto" (default), "user", "traced", "complex_step", "finite_differences", "jax" or "torch"
+        "auto" takes yours if given, jax or torch in double precision if the function returns their arrays,
+        else the trace of the function if it has one: it is called with symbols, once for each of at most 16 ways
+        through its branches, so it may call nothing but arithmetic, `math` and numpy's functions of numbers, nor look
+        up tables.
         Else complex steps if the function accepts complex arrays and is analytic there (it is compared with differences
         at sample points), else differences.  `derivative_source` says which; see Notes.
     vectorized : True if the functions take and return batches, x (K, nx), u (K, nu), lam (K, nx)
@@ -68,8 +69,9 @@ class CallableSystem(ClosedLoopRollouts):
 
     Raises
     ------
-    TypeError, ValueError : names the argument, what it got and what was wanted.
-    ImportError : derivatives="jax" without jax, an extra of the installation.
+    TypeError, ValueError : names the argument, what it got and what was wanted; float32 is refused, unless differences
+        are asked for.
+    ImportError : derivatives="jax" or "torch" without it, an extra of the installation.
 
     Notes
     -----
@@ -78,9 +80,9 @@ class CallableSystem(ClosedLoopRollouts):
     hold it, and of two numbers equal under a maximum each counts one half.  Traces are compared with the function at
     one knot of each call, and taken anew where it has changed.  Relative errors of the others, for a function that
     varies over lengths of `scale`: complex steps give Jacobians to rounding and Hessians to about 1e-12; differences
-    1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax differentiates exactly.  Integrators are
-    differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError the next state is
-    NaN.
+    1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax and torch differentiate exactly.  Integrators
+    are differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError the next
+    state is NaN.
 
     Examples
     --------
@@ -125,9 +127,11 @@ class CallableSystem(ClosedLoopRollouts):
         self._describe(skeleton, scenery, state_names, control_names)
         self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
+        function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
         scale = positive_sizes("scale", scale, self.nx + self.nu)
         wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
+        wish = with_library(wish, function, X, U, self.nx)
         self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)
         self._function = make_function(argument, function, self.nx, self.nu, wish)
         check_values(argument, self._function, X, U)
@@ -137,7 +141,7 @@ class CallableSystem(ClosedLoopRollouts):
         self._source = make_source(self._function, wish, X, U)
         self._integrator = self._make_integrator()
         self._plant = self._compiled_plant()
-        if not (self.compiled or vectorized or derivatives == "jax"):
+        if not (self.compiled or vectorized or wish.kind in LIBRARIES):
             reason = getattr(self._source, "why_not_traced", None)
             warn(slow_words(argument, self._function.compiled, reason), SlowDynamicsWarning)
 
@@ -152,7 +156,7 @@ class CallableSystem(ClosedLoopRollouts):
     @property
     def derivative_source(self) -> str:
         """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "traced",
-        "complex_step", "finite_differences" or "jax"."""
+        "complex_step", "finite_differences", "jax" or "torch"."""
         return self._source.name
 
     @property
@@ -192,12 +196,15 @@ class CallableSystem(ClosedLoopRollouts):
         return None if self.integrator is None else self._timed
 
     def _timed(self) -> CallableSystem:
-        f = timed_function(self._function.function, self.nx, self.nu, self._vectorized, self.semi_implicit)
+        library = self.derivative_source in LIBRARIES
+        batches = self._vectorized and not library
+        f = timed_function(self._function.function, self.nx, self.nu, batches, self.semi_implicit)
         example = np.append(self._examples[1][0], self.dt)
         step, xdot, rule = (f, None, None) if self.semi_implicit else (None, f, self.integrator)
         return CallableSystem(
             step, xdot=xdot, nx=self.nx, nu=self.nu + 1, dt=1.0, integrator=rule, x_example=self._examples[0][0],
             u_example=example, scale=np.append(self._scale, self.dt),
+            derivatives=self.derivative_source if library else "auto",
         )  # fmt: skip
 
     @property

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from trajopt.callable_system.functions import returning
 
 
@@ -20,11 +18,11 @@ def timed_function(function: Callable, nx: int, nu: int, vectorized: bool, semi_
 
     def rate(x, w):
         f = call(x[None], w[None, :nu])[0] if vectorized else call(x, w[:nu])
-        return np.array([w[nu] * f[i] for i in range(nx)])
+        return tuple(w[nu] * f[i] for i in range(nx))
 
     def step(x, w):
         f = rate(x, w)
         v = [x[n + i] + f[n + i] for i in range(n)]
-        return np.array([x[i] + w[nu] * v[i] for i in range(n)] + v)
+        return (*(x[i] + w[nu] * v[i] for i in range(n)), *v)
 
     return step if semi_implicit else rate

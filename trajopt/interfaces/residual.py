@@ -54,8 +54,8 @@ class ComponentNames(Protocol):
 class SeenResidual(Protocol):
     """Of residuals that are about places in the world, for pictures."""
 
-    def scenery(self, x: np.ndarray) -> tuple[Any, ...]:
-        """Targets and obstacles, shapes as those of a problem's scenery, of a motion that ends at x (nx,).
+    def scenery(self, xs: np.ndarray) -> tuple[Any, ...]:
+        """Targets and obstacles, shapes as those of a problem's scenery, of a motion through states xs (K, nx).
 
         Targets are shown where the residual is to be zero.
         """

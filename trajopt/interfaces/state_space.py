@@ -21,10 +21,16 @@ from typing import Any
 import numpy as np
 
 from trajopt.capabilities import CheckedStates, DescribedStates, capability
-from trajopt.interfaces.system import System, as_manifold, check_states
+from trajopt.interfaces.system import System, as_manifold, check_states, tangent_units
 
 SIZES = {"so3": (4, 3), "se3": (7, 6), "se2": (3, 3)}
 """Numbers of a point and of a tangent."""
+MEASURED = {
+    "so3": [(-1, "1")] * 4,
+    "se3": [(-1, "m")] * 3 + [(-1, "1")] * 4,
+    "se2": [(-1, "m"), (-1, "m"), (2, "rad")],
+}
+"""Of each number of a point the component of the tangent that is its change, -1 for none, and its unit."""
 NEAR = 1.8
 """Rotation vectors that differ by less than this in each number, rad, differ by less than half a turn."""
 Factors = tuple[tuple[Any, ...], ...]
@@ -209,3 +215,24 @@ def _is_count(value: Any) -> bool:
 def _is_joint(places: Any, count: int) -> bool:
     listed = isinstance(places, (list, tuple)) and len(places) == 6
     return listed and all(type(i) is int and -1 <= i < count for i in places)
+
+
+def numbers_of_states(system: System) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Of each number (nx,) of a state the component of the tangent that is its change, -1 where no single one is, as of
+    quaternions and of positions that move in axes of their own; and its unit, "1" of quaternions, "" where none is
+    known."""
+    units, components, found, at = tangent_units(system), [], [], 0
+    factors = state_space(system).factors
+    for name, *count in [("unknown", system.nx)] if factors is None else factors:
+        own = MEASURED.get(name)
+        if own is None:
+            plain = name != "unknown"
+            span = range(at, at + count[0] * (2 if name == "charts" else 1))
+            components += [i if plain else -1 for i in span]
+            found += [units[i] if plain else "" for i in span]
+            at = span.stop
+        else:
+            components += [at + i if i >= 0 else -1 for i, _ in own]
+            found += [unit for _, unit in own]
+            at += SIZES[name][1]
+    return np.array(components), tuple(found)

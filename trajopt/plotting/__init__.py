@@ -4,9 +4,11 @@ from trajopt.plotting.animation import animate
 from trajopt.plotting.continuation import plot_continuation
 from trajopt.plotting.convergence import plot_convergence
 from trajopt.plotting.moving_picture import MovingPicture
+from trajopt.plotting.snapshots import plot_poses
 from trajopt.plotting.trajectory import plot_trajectory
 from trajopt.plotting.viewer import Viewer, view
 
 __all__ = [
-    "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_trajectory", "view",
+    "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_poses", "plot_trajectory",
+    "view",
 ]  # fmt: skip

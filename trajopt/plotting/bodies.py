@@ -49,6 +49,12 @@ class Bodies(NamedTuple):
         """Whether some do."""
         return any(solid.bends for solid in self.solids)
 
+    @property
+    def bare(self) -> bool:
+        """Whether most bodies have no surface, so that it takes lines from joint to joint to see the system."""
+        covered = {int(body) for solid in self.solids for body in np.unique(solid.body)} - {-1}
+        return (not self.bend and 2 * len(covered) < self.turns.shape[1] - 1) or not self.solids
+
     def corners(self) -> np.ndarray:
         """Points (K, P, 3) of boxes about all that there is on each body."""
         K, parts = len(self.turns), []
@@ -94,7 +100,7 @@ def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
     if not fine:
         seen = tuple(_from_both_sides(solid) for solid in seen)
         extent = max((float(np.ptp(x.vertices, axis=0).max()) for x in seen if not x.bends), default=0.0)
-        seen = tuple(_with_small_faces(solid, LARGEST_FACE * extent) for solid in seen)
+        seen = tuple(with_small_faces(solid, LARGEST_FACE * extent) for solid in seen)
     still = np.broadcast_to(np.eye(3), (K, 1, 3, 3)), np.zeros((K, 1, 3))
     return Bodies(seen, np.concatenate([R, still[0]], axis=1), np.concatenate([p, still[1]], axis=1))
 
@@ -108,7 +114,7 @@ def _from_both_sides(solid: Surface) -> Surface:
     return solid._replace(faces=np.concatenate([solid.faces, solid.faces[:, ::-1]]))
 
 
-def _with_small_faces(solid: Surface, longest: float) -> Surface:
+def with_small_faces(solid: Surface, longest: float) -> Surface:
     """The surface with triangles cut in four until no edge is longer, so that what is in front of what can be told from
     their middles; one that bends as it is."""
     while not solid.bends:

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.capabilities import Skeleton, capability
+from trajopt.costs.residuals import StateResidual
+from trajopt.interfaces.state_space import numbers_of_states
 from trajopt.plotting.surroundings import brought, shapes_of
+from trajopt.problem.lifted import LiftedResidual
+from trajopt.problem.problem import Problem
 from trajopt.problem.scenery import Shape
 from trajopt.results.dense_output import DenseOutput, dense_output
 from trajopt.results.solution import Solution
@@ -25,6 +29,7 @@ class Motion(NamedTuple):
     us: np.ndarray  # (K - 1, nu), each held until the next, or (K, nu)
     shapes: tuple[Shape, ...]  # that never move
     limits: tuple[np.ndarray, np.ndarray] | None  # of controls, (K - 1, nu) each
+    state_limits: tuple[np.ndarray, np.ndarray] | None = None  # of the numbers of a state, (K, nx) each
     between: DenseOutput | None = None  # what is known of it between its points
 
     @property
@@ -79,8 +84,30 @@ def as_motion(solution: Any) -> Motion:
     points = solution.times, solution.xs, solution.us
     if is_solution:
         problem = solution.problem
-        end = solution.xs[-1]
-        shapes = shapes_of(problem, end if np.isfinite(end).all() else None)
+        shapes = shapes_of(problem, solution.xs[np.isfinite(solution.xs).all(axis=1)])
         between = dense_output(problem.system, solution.xs, solution.us)
-        return Motion(problem.name, problem.system, *points, shapes, problem.control_limits, between)
+        limits = problem.control_limits, state_limits(problem)
+        return Motion(problem.name, problem.system, *points, shapes, *limits, between)
     return Motion(getattr(solution, "name", "motion"), solution.system, *points, brought(solution.system), None)
+
+
+def state_limits(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
+    """lower and upper (N+1, nx) of what constraints keep within limits number by number, as `trajopt.StateBounds` do,
+    infinite at knots and for numbers without; None where all are."""
+    shape = problem.horizon + 1, problem.system.nx
+    lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+    for constraint in problem.residual_constraints:
+        residual = constraint.residual
+        while isinstance(residual, LiftedResidual):  # whose numbers come first in the longer state
+            residual = residual.residual
+        if type(residual) is not StateResidual:
+            continue
+        components = numbers_of_states(residual.system)[0]
+        knots = constraint.knots(problem.horizon, True)
+        low, high = constraint.limits(knots)
+        low, high = np.where(low == high, [[[-np.inf]], [[np.inf]]], [low, high])  # where it is to be is no limit
+        for row, component in enumerate(residual.components):
+            for k in np.flatnonzero(components == component):
+                lower[knots, k] = np.maximum(lower[knots, k], residual.reference[k] + low[:, row])
+                upper[knots, k] = np.minimum(upper[knots, k], residual.reference[k] + high[:, row])
+    return (lower, upper) if np.isfinite(lower).any() or np.isfinite(upper).any() else None

@@ -60,11 +60,12 @@ class Scene(NamedTuple):
         return ends[:, loose[(np.ptp(ends[:, loose], axis=0) > 1e-9 * self.size).any(axis=1)]]
 
     def moving(self) -> np.ndarray:
-        """All points (K, P, 3) that move: corners of boxes about bodies, or the skeleton where these have no shapes,
-        points in contact, the tips of the arrows, the centre of mass."""
+        """All points (K, P, 3) that move: corners of boxes about bodies, the skeleton where most have no shapes, points
+        in contact, the tips of the arrows, the centre of mass."""
         K = len(self.times)
-        robot = self.solids.corners() if self.solids.solids else self.segments.reshape(K, -1, 3)
-        parts = [robot, self.points, self.points + self.arrows()]
+        lines = self.segments if self.solids.bare else self.segments[:, :0]
+        robot = self.solids.corners() if self.solids.solids else np.empty((K, 0, 3))
+        parts = [robot, lines.reshape(K, -1, 3), self.points, self.points + self.arrows()]
         if self.center.size:
             parts.append(self.center[:, None])
         moving = np.concatenate(parts, axis=1)

@@ -1,5 +1,7 @@
 """Snapshots of a system in space, from the line segments that it says it consists of."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +17,17 @@ from trajopt.plotting.bodies import bodies_at
 from trajopt.plotting.motion import Motion
 from trajopt.plotting.scene import AXES
 from trajopt.plotting.stage import SEAM, put_bodies, share_ticks
-from trajopt.plotting.style import GREY, TARGET, literal, tidy
+from trajopt.plotting.style import GREY, TARGET, literal, new_figure, save, tidy
 from trajopt.plotting.surroundings import as_segments
+from trajopt.problem.scenery import Shape
 
 SNAPSHOTS = 9
 CLEAR, LAST = 0.4, 0.5
 """Opacity of what bends, and of that at the end, where what pulls it is seen inside."""
 SHADES = 1.0, 0.8
 """Of lines and of surfaces at the end, in the colour map from light to dark."""
+TICKS = 4
+"""Along the longest side of the box in space."""
 FLATTEST = 0.3
 """The box in space is at no side thinner than this share of its longest."""
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
@@ -69,9 +74,43 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str
         faces, colors = bodies.triangles(frame)
         _add_faces(axes, faces, colors * [1.0, 1.0, 1.0, opacity], None, 2.5)
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
-    below = (0.5, 0.02 if plane is None else -0.1)
+    below = (0.5, -0.05 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
     axes.set_title("snapshots" + (f" ({literal(name)})" if name else ""), fontsize=11)
+
+
+def plot_poses(
+    poses: Mapping[str, np.ndarray], around: Sequence[Shape], title: str, path: str | Path | None = None
+) -> Figure:
+    """Draw poses of a system among shapes that stand still: the first dashed and grey, the last dark.
+
+    In the plane where all that is drawn lies in one that is normal to an axis, else in three dimensions.
+
+    Parameters
+    ----------
+    poses : mapping of what the legend says to line segments (S, 2, 3), m, world axes
+    around : shapes, as those of a problem's scenery
+    title : text above
+    path : file to write, optional
+    """
+    segments = [as_segments(name, each, ()) for name, each in poses.items()]
+    shapes = [(shape.lines(), TARGET if shape.target else GREY) for shape in around]
+    points = np.concatenate([each.reshape(-1, 3) for each in (*segments, *(lines for lines, _ in shapes))])
+    low, high, plane = _extent(points)
+    figure = new_figure(7.0, 5.6)
+    axes: Any = figure.add_subplot(**({} if plane is not None else {"projection": "3d", "computed_zorder": False}))
+    _frame(axes, low, high, points, plane)
+    for lines, color in shapes:
+        _add_lines(axes, lines, color, 1.0, plane, 1.0)
+    handles, shades = [], [GREY, *colormaps["viridis_r"](np.linspace(1.0, 0.5, max(len(segments) - 1, 1))[::-1])]
+    for k, (name, each) in enumerate(zip(poses, segments, strict=True)):
+        stroke = {"color": shades[k], "linewidth": 2.2, "linestyle": "--" if k == 0 else "-"}
+        collection = _add_lines(axes, each, shades[k], 2.2, plane, 2.0 + k)
+        collection.set_linestyle(stroke["linestyle"])
+        handles.append(Line2D([], [], label=literal(name), **stroke))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=10)
+    figure.suptitle(literal(title), fontsize=12)
+    return save(figure, path)
 
 
 def _snapshots(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
@@ -106,12 +145,15 @@ def _extent(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, int]
 
 def _add_lines(
     axes: Any, lines: np.ndarray, color: Any, width: float, plane: tuple[int, int] | None, zorder: float
-) -> None:
+) -> Any:
+    """The collection of segments (S, 2, 3) that was added."""
     style = {"colors": [color], "linewidths": width, "capstyle": "round", "zorder": zorder}
     if plane is not None:
-        axes.add_collection(LineCollection(list(lines[:, :, plane]), **style))
-    elif len(lines):
-        axes.add_collection3d(Line3DCollection(lines, **style))
+        return axes.add_collection(LineCollection(list(lines[:, :, plane]), **style))
+    collection = Line3DCollection(lines, **style)
+    if len(lines):
+        axes.add_collection3d(collection)
+    return collection
 
 
 def _add_faces(
@@ -145,7 +187,8 @@ def _frame(
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         axes.set_box_aspect(half, zoom=0.65 * (np.linalg.norm(half) / half.max()) ** 0.5)
         axes.set(xlabel=labels[0], ylabel=labels[1], zlabel=labels[2])
-        share_ticks(axes, half)
+        axes.tick_params(labelsize=8)
+        share_ticks(axes, half, TICKS)
         return low, high
     i, j = plane
     axes.set(xlim=(low[i], high[i]), ylim=(low[j], high[j]))

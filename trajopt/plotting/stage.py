@@ -15,7 +15,7 @@ from trajopt.plotting.scene import Scene
 from trajopt.plotting.style import COLORS, GREY, TARGET, literal
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
-GROUND = "#e8e4da"
+GROUND, SHADOW = "#e8e4da", "#d3cec1"
 SEAM = 0.5
 """Width of the edges that cover it, points."""
 MARGIN = 1.06
@@ -79,11 +79,14 @@ class Stage:
         if self.ground is not None:
             self._axes.add_collection3d(self._ground)
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=3.5)
-        lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
-        self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
+        lines = scene.segments[0] if scene.solids.bare else np.empty((0, 2, 3))
+        self._skeleton = self._add_lines(lines, BODY, 2.4, 2.9)
+        self._shadow = Poly3DCollection([], facecolor=SHADOW, edgecolor=SHADOW, linewidths=SEAM, zorder=0.5)
         self._bodies = Poly3DCollection([], linewidths=SEAM, zorder=3)
         if scene.solids.solids:
             self._axes.add_collection3d(self._bodies)
+            if self.ground is not None:
+                self._axes.add_collection3d(self._shadow)
         style = {"linestyle": "", "marker": "o", "markersize": 6.5, "color": FORCE, "markeredgewidth": 1.3}
         (self._free,) = self._axes.plot([], [], [], markerfacecolor="white", zorder=5, **style)
         (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
@@ -118,8 +121,13 @@ class Stage:
         scene, box = self.scene, self.boxes[frame]
         self._frame_box(box)
         if scene.solids.solids:
-            put_bodies(self._bodies, self._axes, *scene.solids.triangles(frame))
-        else:
+            faces, colors = scene.solids.triangles(frame)
+            put_bodies(self._bodies, self._axes, faces, colors)
+            if self.ground is not None:  # what is above hides the light that comes straight from above
+                fallen = faces.copy()
+                fallen[:, :, 2] = self.ground
+                self._shadow.set_verts(fallen)
+        if scene.solids.bare:
             self._skeleton.set_segments(scene.segments[frame])
         if scene.center.size:
             path = scene.center[: frame + 1]
@@ -228,15 +236,15 @@ def _fit(axes: Any, box: Box) -> None:
     axes.set_position((x + shift[0], y + shift[1], width, height))
 
 
-def share_ticks(axes: Any, spans: np.ndarray) -> None:
-    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of cubes,
-    for matplotlib moves them along the other two axes in proportion to these."""
+def share_ticks(axes: Any, spans: np.ndarray, most: int = TICKS) -> None:
+    """Ticks on each axis that has some, `most` at most, fewer where the box (3,) is shorter; numbers and labels as far
+    off as of cubes, for matplotlib moves them along the other two axes in proportion to these."""
     for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)
         axis.set_tick_params(pad=NUMBERS[0] * nearer - NUMBERS[1])
         axis.labelpad = LABELS[0] * nearer - LABELS[1]
         if not isinstance(axis.get_major_locator(), NullLocator):
-            ticks = max(2, round(TICKS * float(spans[k] / spans.max())))
+            ticks = max(2, round(most * float(spans[k] / spans.max())))
             axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
 
 

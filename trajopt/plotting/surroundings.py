@@ -14,12 +14,12 @@ from trajopt.problem.problem import Problem
 from trajopt.problem.scenery import Lines, Shape
 
 
-def shapes_of(problem: Problem, x: np.ndarray | None = None) -> tuple[Shape, ...]:
+def shapes_of(problem: Problem, xs: np.ndarray | None = None) -> tuple[Shape, ...]:
     """What never moves: what the system brings along, the scenery of the problem, and what its costs and constraints
-    are about, where that does not list it, after a motion that ended at x (nx,), by default the problem's start."""
+    are about, where that does not list it, of a motion through states xs (K, nx), by default the problem's start."""
     shapes = [*brought(problem.system), *problem.scenery]
     for term in (*problem.objective.terms, *problem.residual_constraints):
-        for shape in _shapes_of_term(term, problem.x0 if x is None else x):
+        for shape in _shapes_of_term(term, problem.x0[None] if xs is None or not len(xs) else xs):
             if not any(_same_place(shape, other) for other in shapes):
                 shapes.append(shape)
     for shape in shapes:
@@ -35,18 +35,18 @@ def brought(system: Any) -> tuple[Shape, ...]:
     return own.scenery if isinstance(own.scenery, tuple) else (Lines(as_segments("scenery", own.scenery, ())),)
 
 
-def _shapes_of_term(term: Any, x: np.ndarray, aims: bool = True) -> Iterator[Shape]:
+def _shapes_of_term(term: Any, xs: np.ndarray, aims: bool = True) -> Iterator[Shape]:
     """Obstacles of what a cost or constraint is about, and its targets unless it is to be somewhere else."""
     shown = capability(term, SeenResidual)
     if shown is not None:
-        yield from (shape for shape in shown.scenery(x) if aims or not shape.target)
+        yield from (shape for shape in shown.scenery(xs) if aims or not shape.target)
         return
     wanted = [getattr(term, name, 0.0) for name in ("reference", "lower", "upper")]
     aims = aims and not any(callable(value) or np.any(value) for value in wanted)
     inside = getattr(term, "cost", None) or getattr(term, "residual", None)
     if inside is not None:
         lifted = isinstance(term, (LiftedCost, LiftedResidual))
-        yield from _shapes_of_term(inside, term.system.split(x)[0] if lifted else x, aims)
+        yield from _shapes_of_term(inside, term.system.split(xs)[0] if lifted else xs, aims)
 
 
 def _same_place(one: Shape, other: Shape) -> bool:

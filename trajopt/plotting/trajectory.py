@@ -1,4 +1,4 @@
-"""The motion that was found: states and controls against time, and snapshots of the system in space."""
+"""The motion that was found: states, controls and contact forces against time, and snapshots of the system in space."""
 
 from __future__ import annotations
 
@@ -11,30 +11,55 @@ from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from trajopt.capabilities import ControlNames, ControlUnits, Coordinates, Quantities, StateNames, capability
+from trajopt.capabilities import (
+    ContactForces,
+    ContactFrames,
+    ControlNames,
+    ControlUnits,
+    Coordinates,
+    Phases,
+    Quantities,
+    StateNames,
+    capability,
+)
+from trajopt.interfaces.state_space import numbers_of_states
 from trajopt.optimality.uncertainty import Covariance
 from trajopt.plotting.bands import band_in_legend, covariances_of, deviations, draw_band
 from trajopt.plotting.motion import Motion, as_motion, is_motion
 from trajopt.plotting.snapshots import draw_snapshots, drawable
-from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, literal, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, DASHES, GREY, as_results, cheapest, literal, new_figure, save, tidy
+from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.results.solution import Solution
 
-NAMED = 10
+NAMED = 12
 """Components are listed in a legend up to this many; of more, as many of them, from the first to the last."""
 REACH = 0.5
 """Limits that lie farther beyond the curves than this share of their height are left outside a panel."""
+WIDTH, ALONE, HEIGHT = 12.0, 8.0, 2.2
+"""Of figures with snapshots and without, and of a panel, inches."""
+TALL = 5
+"""Panels of states and controls that are one column; more are two, with the snapshots in the second."""
+SPAN = 3
+"""Panels that the snapshots are as high as, where they share a column."""
+LIMIT = 1.0
+"""Width of lines at limits, points."""
+SHADE = "0.93"
+"""Of every other phase."""
 
 
 class Series(NamedTuple):
-    """A panel: symbol and label of its values (K, n), and the names of the components, or None; of controls, which."""
+    """A panel: label of its values (K, n), names of the components as matplotlib takes them, or None; of states or
+    controls, which."""
 
-    symbol: str
     label: str
     values: np.ndarray
     names: Sequence[str] | None
     columns: np.ndarray | None = None
+    of: str = "states"  # or "controls", "forces"
 
 
 def plot_trajectory(
@@ -42,16 +67,18 @@ def plot_trajectory(
     path: str | Path | None = None,
     covariance: Covariance | Mapping[str, Covariance] | None = None,
 ) -> Figure:
-    """Draw configuration, velocity and controls of each solver against time; one colour a component, one dash a solver.
+    """Draw configuration, velocity, controls and contact forces of each solver against time.
 
-    Of a system that knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots
-    where their tips are, this takes the place of coordinates; controls of different units get a panel each.  Control
-    limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of the
-    cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``, what its costs and
-    constraints are about, and the path of what is not held in place in grey, targets in green: in three dimensions, or
-    in the plane if the motion stays in one that is normal to an axis.  Components are called as the system says in
-    ``state_names`` and ``control_names``, else numbered.  Bodies that have shapes are shown by these at the start and
-    at the end; what bends, always.
+    One colour a component; dashes tell components of one solution apart, of several the solvers.  Of a system that
+    knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots where their tips
+    are, this takes the place of coordinates; controls of different units get a panel each, and so do coordinates of
+    robots that have many.  Limits of states and controls that are near the curves are thin grey lines; every other
+    phase has a grey ground.  Of contact forces, N, the lengths are drawn.  A system with ``skeleton(xs)`` gets a panel
+    of snapshots of the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``,
+    what its costs and constraints are about, and the path of what is not held in place in grey, targets in green: in
+    three dimensions, or in the plane if the motion stays in one that is normal to an axis.  Components are called as
+    the system says in ``state_names`` and ``control_names``, else numbered.  Bodies that have shapes are shown by these
+    at the start and at the end; what bends, always.  Figures are 12 inches wide at most.
 
     Parameters
     ----------
@@ -69,72 +96,155 @@ def plot_trajectory(
     motions = {name: as_motion(solution) for name, solution in (solutions or {best: results}).items()}
     first = next(iter(motions.values()))
     curves = [_series(motion) for motion in motions.values()]
+    if not any(np.nan_to_num(one.values).any() for series in curves for one in series if one.of == "forces"):
+        curves = [[one for one in series if one.of != "forces"] for series in curves]  # nothing is ever held
     noise = covariances_of(covariance, motions)
     bands = {name: _deviations(motions[name], one) for name, one in noise.items()}
     panels, in_space = curves[0], drawable(first.system)
-    figure = new_figure(15 if in_space else 9.5, 2.5 * len(panels) + 0.8)
-    grid = figure.add_gridspec(len(panels), 2 if in_space else 1, width_ratios=(1.3, 1.0) if in_space else None)
+    figure, places, where = _layout(len(panels), sum(panel.of == "states" for panel in panels), in_space)
     limited = False
-    for row, panel in enumerate(panels):
-        axes = figure.add_subplot(grid[row, 0])
+    for row, (panel, place) in enumerate(zip(panels, places, strict=True)):
+        axes = figure.add_subplot(place)
+        _shade_phases(axes, first)
         for i, ((name, motion), series) in enumerate(zip(motions.items(), curves, strict=True)):
-            if name in bands:
+            if name in bands and panel.of != "forces":
                 _draw_bands(axes, series[row], motion.times, bands[name][row])
-            _draw(axes, series[row], motion.times, _stroke(i, len(motions)))
-        tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
+            _draw(axes, series[row], motion.times, None if len(motions) == 1 else _stroke(i))
+        last = row == len(panels) - 1 or places[row + 1].colspan != place.colspan
+        tidy(axes, "time [s]" if last else "", panel.label)
         axes.set_xlim(first.times[0], first.times[-1])
-        if panel.columns is not None and first.limits is not None:
-            limited |= _draw_limits(axes, [limit[:, panel.columns] for limit in first.limits], first.times)
-        _name_components(axes, panel)
-    if in_space:
-        draw_snapshots(figure, grid[:, 1], motions[best], best if len(motions) > 1 else "")
-    strokes = [(name, _stroke(i, len(motions))) for i, name in enumerate(motions)]
-    handles: list[Artist] = [Line2D([], [], color="0.2", label=literal(name), **stroke) for name, stroke in strokes]
+        limits = {"states": first.state_limits, "controls": first.limits}.get(panel.of)
+        if panel.columns is not None and limits is not None:
+            limited |= _draw_limits(axes, [limit[:, panel.columns] for limit in limits], first.times)
+        _name_components(axes, panel, len(motions) == 1)
+    if where is not None:
+        draw_snapshots(figure, where, motions[best], best if len(motions) > 1 else "")
+    handles: list[Artist] = []
+    if len(motions) > 1:
+        handles = [Line2D([], [], color="0.2", label=literal(name), **_stroke(i)) for i, name in enumerate(motions)]
     if limited:
-        handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
+        handles.append(Line2D([], [], color=GREY, linewidth=LIMIT, label="limits"))
+    if len(_phases(first)) > 1:
+        handles.append(Patch(color=SHADE, label="every other phase"))
     if bands:
         handles.append(band_in_legend())
-    if len(handles) > lone:
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    if handles:
+        style = {"ncols": min(len(handles), 6), "frameon": False, "fontsize": 10}
+        figure.legend(handles=handles, loc="outside lower center", **style)
     title = first.name if first.name.endswith("motion") else f"{first.name}: motion"
-    figure.suptitle(literal(title))
+    figure.suptitle(literal(title), fontsize=13)
     return save(figure, path)
 
 
+def _layout(panels: int, of_states: int, in_space: bool) -> tuple[Figure, list[SubplotSpec], SubplotSpec | None]:
+    """A figure, the places of its panels, those of states first, and that of the snapshots: beside a column of all
+    panels, or above those that are not of states."""
+    if not in_space:
+        figure = new_figure(ALONE, HEIGHT * panels + 0.8)
+        grid = figure.add_gridspec(panels, 1)
+        return figure, [grid[row, 0] for row in range(panels)], None
+    if panels <= TALL:
+        figure = new_figure(WIDTH, HEIGHT * panels + 0.8)
+        grid = figure.add_gridspec(panels, 2, width_ratios=(1.3, 1.0))
+        return figure, [grid[row, 0] for row in range(panels)], grid[:, 1]
+    rows = max(of_states, panels - of_states + SPAN)
+    figure = new_figure(WIDTH, HEIGHT * rows + 0.8)
+    grid, top = figure.add_gridspec(rows, 2), rows - (panels - of_states)
+    left, right = [grid[row, 0] for row in range(of_states)], [grid[row, 1] for row in range(top, rows)]
+    return figure, left + right, grid[:top, 1]
+
+
+def _phases(motion: Motion) -> np.ndarray:
+    """Times at which phases begin, the first at the start; none of a system without."""
+    known = capability(motion.system, Phases)
+    starts = np.zeros(0, dtype=int) if known is None else np.asarray(known.phase_starts)
+    return motion.times[starts[starts < len(motion.times)]]
+
+
+def _shade_phases(axes: Axes, motion: Motion) -> None:
+    """A grey ground for every other phase."""
+    edges = np.append(_phases(motion), motion.times[-1])
+    for begin, end in zip(edges[1:-1:2], edges[2::2], strict=True):
+        axes.axvspan(begin, end, color=SHADE, linewidth=0.0, zorder=0.5)
+
+
+# ------------------------------------------------------------------------------------------------ what is drawn
 def _series(motion: Motion) -> list[Series]:
-    """The panels: what the system says, else its states, split into q and v where it says nq; its controls by units."""
-    system, xs, us = motion.system, motion.xs, motion.us
-    mechanical, named = capability(system, Coordinates), capability(system, StateNames)
-    states = None if named is None else _names("state_names", named.state_names, system.nx)
+    """The panels: what the system says, else its states, split into q and v where it says nq; its controls by units;
+    forces of its contacts."""
+    return _of_states(motion) + _of_controls(motion) + _of_contacts(motion)
+
+
+def _of_states(motion: Motion) -> list[Series]:
+    system, xs = motion.system, motion.xs
     chosen = capability(system, Quantities)
     if chosen is not None:
-        panels = [Series("", label, np.asarray(values), names) for label, names, values in chosen.quantities(xs)]
-    elif mechanical is None:
-        panels = [Series("x", "states $x$", xs, states)]
-    else:
-        nq = mechanical.nq
-        panels = [
-            Series("q", "configuration $q$ [rad, m]", xs[:, :nq], states and states[:nq]),
-            Series("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:], states and states[nq:]),
+        return [
+            Series(literal(label), np.asarray(values), _names(label, names, np.shape(values)[1]))
+            for label, names, values in chosen.quantities(xs)
         ]
-    commanded, measured = capability(system, ControlNames), capability(system, ControlUnits)
-    controls = None if commanded is None else _names("control_names", commanded.control_names, system.nu)
-    units = None if measured is None else _names("control_units", measured.control_units, system.nu)
-    if units is None:
-        label = "controls $u$" if mechanical is None else "controls $u$ [N m, N]"
-        return [*panels, Series("u", label, us, controls, np.arange(us.shape[1]))]
-    for unit in dict.fromkeys(units):
-        own = np.flatnonzero([each == unit for each in units])
-        names = controls and [controls[k] for k in own]
-        panels.append(Series("u", "controls $u$" + f" [{unit}]" * bool(unit), us[:, own], names, own))
+    mechanical, named = capability(system, Coordinates), capability(system, StateNames)
+    names = None if named is None else _names("state_names", named.state_names, system.nx)
+    units, panels, n = numbers_of_states(system)[1], [], system.nx
+    if mechanical is None:
+        kinds = [("states $x$", "", names or _numbered("x", n), np.arange(n))]
+    else:
+        q, v = np.split(np.arange(n), [mechanical.nq])
+        names = names or (*_numbered("q", len(q)), *_numbered("v", len(v)))
+        named_v = tuple(name.removesuffix(" velocity") for name in names)
+        kinds = [("configuration $q$", "rad, m", names, q), ("velocity $v$", "rad/s, m/s", named_v, v)]
+    for label, unknown, names, columns in kinds:
+        known = dict.fromkeys(units[k] for k in columns)
+        whole = len(known) == 1 or (len(columns) <= NAMED and "" not in known)
+        for own in [tuple(known)] if whole else [(unit,) for unit in known]:
+            part = columns[[units[k] in own for k in columns]]
+            unit = ", ".join(own) or (unknown if whole else "")
+            unit = "" if mechanical is None and whole else unit  # which names of single states have themselves
+            shown = label + f" [{literal(unit)}]" * bool(unit)
+            panels.append(Series(shown, xs[:, part], [names[k] for k in part], part))
     return panels
 
 
+def _of_controls(motion: Motion) -> list[Series]:
+    system, us, panels = motion.system, motion.us, []
+    commanded, measured = capability(system, ControlNames), capability(system, ControlUnits)
+    names = _numbered("u", us.shape[1])
+    if commanded is not None and len(commanded.control_names):
+        names = _names("control_names", commanded.control_names, system.nu)
+    units = None if measured is None else _names("control_units", measured.control_units, system.nu)
+    if units is None:
+        plain = capability(system, Coordinates) is None or isinstance(system, ExtendedSystem)
+        label = "controls $u$" if plain else "controls $u$ [N m, N]"
+        return [Series(label, us, names, np.arange(us.shape[1]), "controls")]
+    for unit in dict.fromkeys(units):
+        own = np.flatnonzero([each == unit for each in units])
+        label = "controls $u$" + f" [{unit}]" * bool(unit)
+        panels.append(Series(label, us[:, own], [names[k] for k in own], own, "controls"))
+    return panels
+
+
+def _of_contacts(motion: Motion) -> list[Series]:
+    """Lengths (N, F) of the forces at contacts, NaN along a motion that is not finite; none of a system without."""
+    system: Any = motion.system
+    if capability(system, ContactForces) is None or capability(system, ContactFrames) is None:
+        return []
+    count = len(system.contact_frames)
+    lengths = np.full((len(motion.us), count), np.nan)
+    if np.isfinite(motion.xs).all() and np.isfinite(motion.us).all():
+        lengths = np.linalg.norm(system.contact_forces(motion.xs, motion.us), axis=-1)
+    names = _names("contact_frames", system.contact_frames, count)
+    return [Series("contact forces $|f|$ [N]", lengths, names, None, "forces")]
+
+
 def _names(attribute: str, names: Sequence[str], count: int) -> tuple[str, ...]:
-    """The system's own names of its states or controls, or their units."""
+    """The system's own names of its states or controls, or their units, as matplotlib takes them."""
     if len(names) != count:
         raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
-    return tuple(names)
+    return tuple(literal(str(name)) for name in names)
+
+
+def _numbered(symbol: str, count: int) -> tuple[str, ...]:
+    return tuple(f"${symbol}_{{{j + 1}}}$" for j in range(count))
 
 
 def _held(values: np.ndarray) -> np.ndarray:
@@ -142,25 +252,26 @@ def _held(values: np.ndarray) -> np.ndarray:
     return np.concatenate([values, values[-1:]])
 
 
-def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any]) -> None:
+def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any] | None) -> None:
+    """The curves of one solution, in its stroke, or each in one of its own."""
     held, count = len(series.values) < len(times), series.values.shape[1]
     values = _held(series.values) if held else series.values
     for j in range(count):
         style = "steps-post" if held else "default"
-        axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **stroke)
+        axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **(stroke or _own_stroke(j)))
 
 
 def _deviations(motion: Motion, covariance: Covariance) -> list[np.ndarray]:
     """Standard deviations of the values of all panels."""
     panels = _series(motion)
-    states = [row for row, series in enumerate(panels) if series.columns is None]
+    states = [row for row, series in enumerate(panels) if series.of == "states"]
 
     def drawn(xs: np.ndarray) -> list[np.ndarray]:
-        moved = _series(motion._replace(xs=xs))
+        moved = _of_states(motion._replace(xs=xs))
         return [moved[row].values for row in states]
 
     of_states, us = dict(zip(states, deviations(motion, covariance, drawn), strict=True)), covariance.control_deviations
-    return [us[:, s.columns] if s.columns is not None else of_states[row] for row, s in enumerate(panels)]
+    return [us[:, s.columns] if s.of == "controls" else of_states.get(row, s.values) for row, s in enumerate(panels)]
 
 
 def _draw_bands(axes: Axes, series: Series, times: np.ndarray, sd: np.ndarray) -> None:
@@ -171,13 +282,17 @@ def _draw_bands(axes: Axes, series: Series, times: np.ndarray, sd: np.ndarray) -
 
 
 def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) -> bool:
-    """Grey lines at the control limits (N, n) that are in reach of the curves; True if there are some."""
+    """Grey lines at limits (K, n), or (K - 1, n) of what is held, that are in reach of the curves; True if there are
+    some."""
     rows = np.unique(np.concatenate([limit.T for limit in limits]), axis=0)
+    rows = rows[np.isfinite(rows).sum(axis=1) > 1]
+    held = rows.shape[1] < len(times)
     bottom, top = axes.get_ylim()
     margin = REACH * (top - bottom)
     near = rows[((rows >= bottom - margin) & (rows <= top + margin)).any(axis=1)]
     for row in np.where(np.isfinite(near), near, np.nan):
-        axes.plot(times, _held(row), color=GREY, linewidth=0.8, drawstyle="steps-post", zorder=1.5)
+        style = {"color": GREY, "linewidth": LIMIT, "drawstyle": "steps-post" if held else "default", "zorder": 1.5}
+        axes.plot(times, _held(row) if held else row, **style)
     seen = near[(near >= bottom - margin) & (near <= top + margin)]
     if seen.size:
         edge = 0.05 * (top - bottom)
@@ -185,26 +300,32 @@ def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) ->
     return bool(seen.size)
 
 
-def _stroke(i: int, solvers: int) -> dict[str, Any]:
-    """Line style of solver i: the first a wide pale band under the others, so that equal motions all show."""
-    if i == 0 and solvers > 1:
-        return {"linestyle": "-", "linewidth": 4.5, "alpha": 0.35}
-    return {"linestyle": DASHES[max(i - 1, 0) % len(DASHES)], "linewidth": 1.4}
+def _stroke(i: int) -> dict[str, Any]:
+    """Line style of solver i of several: the first a wide pale band below the others, so that equal motions all show.
+    """
+    return {"linestyle": "-", "linewidth": 4.5, "alpha": 0.35} if i == 0 else _own_stroke(i - 1)
+
+
+def _own_stroke(j: int) -> dict[str, Any]:
+    return {"linestyle": DASHES[j % len(DASHES)], "linewidth": 1.5}
 
 
 def _color(j: int, count: int):
-    return colormaps["tab10"](j) if count <= NAMED else colormaps["turbo"](0.05 + 0.9 * j / (count - 1))
+    return COLORS[j] if count <= len(COLORS) else colormaps["turbo"](0.05 + 0.9 * j / (count - 1))
 
 
-def _name_components(axes: Axes, series: Series) -> None:
+def _name_components(axes: Axes, series: Series, dashed: bool) -> None:
     """A legend beside the panel, of names that the system gives, or of more than one component."""
-    count = series.values.shape[1]
-    if count == 1 and series.names is None:
+    count, names = series.values.shape[1], series.names
+    if names is None or (count == 1 and names[0].startswith("$")):
         return
-    labels = series.names or [f"${series.symbol}_{{{j + 1}}}$" for j in range(count)]
     listed = np.linspace(0, count - 1, min(count, NAMED)).round().astype(int)
-    handles = [Line2D([], [], color=_color(j, count), label=literal(str(labels[j]))) for j in listed]
+    strokes = [_own_stroke(j if dashed else 0) for j in listed]
+    handles = [
+        Line2D([], [], color=_color(j, count), label=names[j], **stroke)
+        for j, stroke in zip(listed, strokes, strict=True)
+    ]
     axes.legend(
-        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2,
-        title=f"{NAMED} of {count} names" if count > NAMED else None, title_fontsize=9,
+        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=2.2,
+        labelspacing=0.3, title=f"{NAMED} of {count} names" if count > NAMED else None, title_fontsize=9,
     )  # fmt: skip

@@ -171,7 +171,7 @@ class Viewer:
         if scene.held.any():
             self.server.gui.add_markdown(f"contact forces: {scene.newtons_per_metre:g} N per m")
         solid = bool(scene.solids.solids)
-        self.lines = self.server.gui.add_checkbox("skeleton", not solid, visible=solid)
+        self.lines = self.server.gui.add_checkbox("skeleton", scene.solids.bare, visible=solid)
         self._add_what_stands_still()
         self._add_what_moves()
         self._add_bodies()

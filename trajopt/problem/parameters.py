@@ -132,15 +132,17 @@ class _AtTimes:
         self._times, self._known = times, {}
 
     def __call__(self, place: Place, attribute: str, value: Any) -> Any:
-        """Of a function what an attribute has at the knots of a term, once for what several terms have inside; of
-        anything else the value itself."""
-        if not callable(value):
-            return value
+        """Of a function, or of a mapping with some, what an attribute has at the knots of a term, once for what several
+        terms have inside; of anything else the value itself."""
         function: Any = value
-        of, before = owner(place.term, attribute), place.values[attribute]
+        before: Any = place.values[attribute]
+        of = owner(place.term, attribute)
+        several = isinstance(value, Mapping) and isinstance(place.values[attribute], Mapping)
+        if not (callable(value) or several):
+            return value
         key = id(of), id(value)
         if key not in self._known:
-            if capability(of, KnotByKnotResidual) is not None:
+            if several or capability(of, KnotByKnotResidual) is not None:
                 self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
             elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
                 self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
@@ -150,14 +152,20 @@ class _AtTimes:
         return self._known[key]
 
 
+def _shapes(value: Any) -> str:
+    """Of an array, of several, or of those that a mapping has by names."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_shapes(each)} of {name!r}" for name, each in value.items())
+    return " and ".join(map(_shapes, value)) if isinstance(value, tuple) else str(np.shape(value))
+
+
 def _check(place: Place, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
-    if isinstance(before, tuple) and capability(owner(place.term, attribute), KnotByKnotResidual) is not None:
+    if capability(owner(place.term, attribute), KnotByKnotResidual) is not None and not isinstance(before, np.ndarray):
         after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
-        if np.shape(after[0]) != np.shape(before[0]):
-            got, wanted = (f"{np.shape(R)} and {np.shape(p)}" for R, p in (after, before))
-            raise ValueError(f"{what}: got shapes {got}, wanted {wanted}")
+        if _shapes(after) != _shapes(before):
+            raise ValueError(f"{what}: got shapes {_shapes(after)}, wanted {_shapes(before)}")
     if not isinstance(before, np.ndarray):
         return  # its owner checks it
     array = number_array(what, value)

@@ -21,7 +21,7 @@ from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.initial_state import FreeInitialState
 from trajopt.problem.objective import Objective
-from trajopt.problem.periodic import Periodic, StartAndEnd
+from trajopt.problem.periodic import Periodic, StartAndEnd, depends_on_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
 
@@ -41,6 +41,11 @@ def transcription_of(problem: Problem) -> Transcription | None:
         known = Transcription(problem)
         object.__setattr__(problem, KEPT, known)
     return known
+
+
+def counts_besides(problem: Problem) -> bool:
+    """Whether the initial state of a problem counts by more than the motion that begins there."""
+    return depends_on_x0(problem) or transcription_of(problem) is not None
 
 
 def transcribed_by(problem: Problem) -> Transcription | None:

@@ -44,11 +44,6 @@ def with_free_durations(
     TypeError, ValueError : what is no problem, and what `FreeDurationSystem` and `TimeCost` raise.
     """
     check_problem(problem)
-    if problem.free_initial_state is not None or problem.parameters or _periodic(problem):
-        raise ValueError(
-            "problem: got one with a free initial state, parameters or a Periodic, expected these in a Problem of a "
-            "FreeDurationSystem"
-        )
     system = FreeDurationSystem(problem.system, problem.horizon, phases, bounds)
     rows = np.flatnonzero(~system.setting)
     where = np.append(rows, system.horizon)  # of the knots 0 ... N of the problem
@@ -71,11 +66,8 @@ def with_free_durations(
         system, system.state(problem.x0), system.horizon, costs,
         [system.lift(moved(cost)) for cost in problem.terminal_costs],
         [system.duration_bounds(), *constraints], us, problem.name, xs, problem.scenery,
+        problem.free_initial_state, problem.parameters,
     )  # fmt: skip
-
-
-def _periodic(problem: Problem) -> bool:
-    return any(isinstance(constraint, Periodic) for constraint in problem.constraints)
 
 
 def _listed(problem: Problem) -> bool:
@@ -118,11 +110,26 @@ def _constraint(
         limits = np.full((2, system.horizon, system.nu), [[[-np.inf]], [[np.inf]]])
         limits[:, where[:-1], :-1] = given.limits(problem.horizon, system.nu - 1)
         return ControlBounds(limits[0], limits[1])
+    if isinstance(given, Periodic):
+        return _periodic(given, system)
     residual = system.lift(moved(given.residual))
     if given.at == "terminal":
         return ResidualConstraint(residual, given.lower, given.upper, "terminal", given.name)
     first = at_knots(given.residual, np.zeros(1, dtype=np.intp))
     of_states = first.jacobians(problem.x0[None], problem.us_init[:1])[1] is None
     knots = given.knots(problem.horizon, of_states)
+    if of_states and problem.free_initial_state is not None:
+        knots = np.union1d(knots, np.intersect1d(given.knots(problem.horizon, False), [0]))
     lower, upper = given.limits(knots)
     return ResidualConstraint(residual, lower, upper, where[knots], given.name)
+
+
+def _periodic(given: Periodic, system: FreeDurationSystem) -> Periodic:
+    """The same of states with durations, which need not repeat."""
+    of, matrix = given.residual, None
+    if of.matrix is not None:
+        matrix = np.pad(of.matrix, (0, 1))
+    reference = None if of.given is None else system.state(of.given)
+    made = Periodic(system, of.components, map=matrix, reference=reference, name=given.name)
+    made.lower, made.upper = given.lower, given.upper
+    return made

@@ -63,7 +63,7 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
     lines.writerows(np.column_stack([times, states, controls]).tolist())
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.getvalue().encode())
+    write_atomically(path, text.getvalue().encode("utf-8", "replace"))  # halves of surrogate pairs are question marks
     return path
 
 
@@ -74,13 +74,7 @@ def _names_of_states(system: System) -> list[str]:
         return tangent
     if known is not None:
         return list(known.state_names)
-    coordinates, joints = capability(system, Coordinates), capability(system, SingleJoints)
-    if coordinates is None or not tangent:
-        return [f"x[{i}]" for i in range(system.nx)]
-    names = [f"q[{i}]" for i in range(coordinates.nq)]
-    for name, (at, _) in ({} if joints is None else joints.single_joints).items():
-        names[at] = name
-    return names + tangent[system.ndx - (system.nx - coordinates.nq) :]
+    return [f"x[{i}]" for i in range(system.nx)]
 
 
 def trajectory_message(

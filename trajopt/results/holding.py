@@ -35,6 +35,7 @@ from trajopt.problem.problem import Problem
 from trajopt.problem.remembering_system import remembered_numbers
 from trajopt.results.advice import called
 from trajopt.results.records import ConstraintReport
+from trajopt.results.transcribed import after_the_start
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -66,9 +67,11 @@ class Hold(NamedTuple):
 def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
     """The solution with gains of a plan that goes on by standing still, and what is done then.
 
-    Raises ValueError for a plan whose end is not at rest, or where no gain holds it.
+    Raises ValueError for a plan whose end is not at rest, or where no gain holds it, and for one with parameters.
     """
     problem, xs, us = solution.problem, solution.xs, solution.us
+    if problem.parameters:
+        raise ValueError("hold: got a plan with parameters of the whole horizon, expected one without")
     lasting = knot_durations(problem.system, len(us), xs) > 0.0
     last = int(np.flatnonzero(lasting)[-1])
     at_end = window(problem.system, last, last + 1)
@@ -160,7 +163,8 @@ def _along(solution: Solution) -> Expansion:
     """The expansion along the plan, with its active constraints and its controls on limits."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     durations = knot_durations(problem.system, len(us), xs)
-    constraints = [_that_last(report, durations) for report in solution.constraints]
+    reports = after_the_start(problem, solution.constraints)
+    constraints = [_that_last(report, durations) for report in reports]
     point = kkt_point(problem, xs, us, tuple(constraints), K=solution.K)
     exact = not solution.log or solution.log[-1].step != GAUSS_NEWTON
     e = point.e if exact else expand(problem, xs, us)

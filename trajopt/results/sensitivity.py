@@ -32,9 +32,8 @@ from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.optimality.reach import reach
 from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
 from trajopt.problem.parametric import INITIAL, DeclaredParameters
-from trajopt.problem.periodic import check_initial
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.problem.transcription import Transcribed, transcribed, transcribed_by, transcription_of
+from trajopt.problem.transcription import Transcribed, counts_besides, transcribed, transcribed_by, transcription_of
 from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
 from trajopt.results.reverse import covector_step, problem_vjp
@@ -227,16 +226,16 @@ class Sensitivity:
     @property
     def _declared(self) -> DeclaredParameters | None:
         """What says which values in the problem p are, if something does."""
-        made = self.make_problem
-        return capability(made.given if isinstance(made, Transcribed) else made, DeclaredParameters)
+        made, by = self.make_problem, transcribed_by(self.point.problem)
+        said = capability(made.given if isinstance(made, Transcribed) else made, DeclaredParameters)
+        besides = counts_besides(self.point.problem if by is None else by.given)
+        return None if said is not None and INITIAL in said.wanted and besides else said
 
     def _by_values(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
         """d phi / dp (P,) without a problem made."""
         declared = self._declared
         assert declared is not None
         by = transcribed_by(self.point.problem)
-        if INITIAL in declared.wanted:
-            check_initial(self.point.problem if by is None else by.given)
         gradients = problem_vjp(self.system, xs_bar, us_bar, cost_bar, declared.wanted)
         gradients = gradients if by is None else by.gradients_outside(gradients)
         return self.parameters.flat(declared.chained(self.parameters.given, gradients))

@@ -16,10 +16,10 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.parameters import with_x0
 from trajopt.problem.parametric import INITIAL
-from trajopt.problem.periodic import check_initial, depends_on_x0
 from trajopt.problem.problem import Problem
-from trajopt.problem.transcription import transcription_of
+from trajopt.problem.transcription import counts_besides, transcription_of
 from trajopt.results.between_knots import ViolationBetweenKnots, violation_between_knots
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
@@ -31,6 +31,7 @@ from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
+from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.shapes import check_arrays
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.results.transcribed import solution_inside
@@ -288,15 +289,26 @@ class Solution(PrintedAsTable, Reported):
 
     def dx0(self) -> tuple[np.ndarray, np.ndarray]:
         """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, with constraints,
-        along tangents; raises ValueError where `certificate` finds no strict minimum, and for constraints that depend
-        on x0, which `trajopt.sensitivity` takes too.  Zero for components of x0 that are free."""
-        check_initial(self._own_problem())
-        system, by = factored(self._point()), transcription_of(self.problem)
+        along tangents; raises ValueError where `certificate` finds no strict minimum.  Zero for components of x0 that
+        are free."""
+        if counts_besides(self._own_problem()):
+            found = self._by_initial_state()
+            return found.xs, found.us
+        system = factored(self._point())
         n = self.problem.system.ndx
         rhs = system.zeros(n)
-        rhs.F[0, :n] = np.eye(n)
+        rhs.F[0] = np.eye(n)
         step = system.solve(rhs)
-        return (step.dx, step.du) if by is None else by.changes_outside(step.dx, step.du)
+        return step.dx, step.du
+
+    def _by_initial_state(self) -> Sensitivity:
+        """Derivatives by changes (ndx,) of x0 along its tangent, where it counts by more than the dynamics."""
+        problem = self.problem
+
+        def moved(dx: np.ndarray) -> Problem:
+            return with_x0(problem, problem.system.integrate(problem.x0, dx))
+
+        return sensitivity(moved, np.zeros(problem.system.ndx), self)
 
     def inertial_vjp(
         self, xs_bar: ArrayLike | None = None, us_bar: ArrayLike | None = None, cost_bar: float = 0.0
@@ -353,8 +365,7 @@ class Solution(PrintedAsTable, Reported):
         -------
         dict, of the form that `PreparedSolver.update` takes:
 
-        - "x0" : (ndx,), along the tangent at the initial state; zero where it is free, absent with a `Periodic`, which
-          depends on it, too: `trajopt.sensitivity` takes these
+        - "x0" : (ndx,), along the tangent at the initial state; zero where it is free
         - of each term, by its name, a dict of its attributes' names to arrays of their shapes: targets, references,
           weights, limits.  By a state on a manifold along its tangent, (ndx,) or (K, ndx); by a rotation (3,), by a
           pose [linear; angular] (6,), of R exp(d).  Of two equal limits the upper one has the whole.  Where limits are
@@ -380,13 +391,11 @@ class Solution(PrintedAsTable, Reported):
         if flag("ambient", ambient) and xs_bar is not None:
             xs_bar = along_tangents(self._own_problem().system, self.xs, float_array("xs_bar", xs_bar, self.xs.shape))
         point, by = self._point(), transcription_of(self._own_problem())
-        names = names_of("wrt", wrt)
-        if names is not None and INITIAL in names:
-            check_initial(self.problem)
-        found = problem_vjp(factored(point), *self._covectors(xs_bar, us_bar), cost_bar, names)
-        if depends_on_x0(self.problem):
-            found.pop(INITIAL, None)
-        return found if by is None else by.gradients_outside(found)
+        found = problem_vjp(factored(point), *self._covectors(xs_bar, us_bar), cost_bar, names_of("wrt", wrt))
+        found = found if by is None else by.gradients_outside(found)
+        if INITIAL in found and counts_besides(self.problem):
+            found[INITIAL] = self._by_initial_state().vjp(xs_bar, us_bar, cost_bar)
+        return found
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
         """Covariances of states and controls when noise acts on the plan and its gains are executed.

@@ -17,6 +17,7 @@ from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Progress, WarmStart
+from trajopt.rows.packing import pack
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -91,6 +92,22 @@ def reports_outside(by: Transcription, reports: Sequence[ConstraintReport]) -> t
         else report._replace(knots=report.knots - by.front)
         for one, report in pairs
     )  # fmt: skip
+
+
+def after_the_start(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
+    """Reports of the knots at which a given initial state has a problem's constraints hold: that of the first one is
+    left out of constraints on states, for gains about a motion that has begun."""
+    if problem.free_initial_state is None:
+        return tuple(reports)
+    kept = []
+    for constraint, report in zip(problem.constraints, reports, strict=True):
+        if isinstance(constraint, ControlBounds) or constraint.at == "terminal":
+            kept.append(report)
+            continue
+        rows = np.isin(report.knots, pack(problem, (constraint,)).knots[0])
+        arrays = {name: getattr(report, name)[rows] for name in ("knots", "values", "lower", "upper", "multipliers")}
+        kept.append(report._replace(**arrays, weights=None))
+    return tuple(kept)
 
 
 def _bounds_outside(by: Transcription, bounds: ControlBounds, report: ConstraintReport) -> ConstraintReport:

@@ -62,10 +62,11 @@ def _law(function: Callable[..., Any], controls: int) -> Law:
     G = np.array([x if isinstance(x, Symbol) else Symbol(graph, graph.constant(float(x))) for x in G])
     z = np.concatenate([X, d, u])
     J, H = jacobian(G, z), hessian(G, mu, z)
-    at_rest = dict.fromkeys(indices_of(graph, np.concatenate([X, d])), graph.constant(0.0))
+    inputs = indices_of(graph, np.concatenate([R, p, eta, u, mu]))
+    at_rest = {i: i for i in inputs} | dict.fromkeys(indices_of(graph, np.concatenate([X, d])), graph.constant(0.0))
 
     def nodes(*expressions: np.ndarray) -> list[int]:
-        return graph.substitute([i for x in expressions for i in indices_of(graph, x)], at_rest)
+        return graph.substitute([i for x in expressions for i in indices_of(graph, x)], at_rest, graph)
 
     def vanish(*expressions: np.ndarray) -> bool:
         return all(graph.values.get(i) == 0.0 for i in nodes(*expressions))
@@ -74,7 +75,6 @@ def _law(function: Callable[..., Any], controls: int) -> Law:
         raise ValueError("law: got controls that multiply each other or velocities, expected forces affine in controls")
     first = G, J[:, :6], J[:, 6:12], J[:, 12:].T
     second = H[:6, :6], H[:6, 6:12], H[6:12, 6:12], H[12:, :6]
-    inputs = indices_of(graph, np.concatenate([R, p, eta, u, mu]))
     levels = (G,), first, (*first, *second)
     one, two, three = (assemble(graph, nodes(*expressions), inputs) for expressions in levels)
     return Law((one, two, three), controls, not vanish(J[:, 6:12]))

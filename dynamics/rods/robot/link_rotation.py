@@ -125,9 +125,9 @@ class LinkRotation(LinkResidual):
         path, chain, fixed = self._attach(model, link, s, placement, "rotation")
         self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, of several the last one, as pictures show it, where the frame is at x; see
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
+        """The target, of several the last one, as pictures show it, where the frame is at the last state; see
         `trajopt.interfaces.residual.SeenResidual`."""
         model = cast(RodModel, self.model)
-        place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(x[None])[0]
+        place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(xs[-1:])[0]
         return (target_cross(self.target.reshape(-1, 3, 3)[-1], place, target_size(model)),)

@@ -100,7 +100,7 @@ class LinkTranslation(LinkResidual):
         path, chain, fixed = self._attach(model, link, s, placement, "translation")
         self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """The target, as pictures show it, of several the last one and the path of all; see
         `trajopt.interfaces.residual.SeenResidual`."""
         path = np.atleast_2d(self.target)

@@ -1,4 +1,4 @@
-"""Distances of rods from spheres, capsules, boxes and half-spaces that stand still.
+"""Distances of rods from spheres, capsules, boxes and half-spaces that stand still, or move on paths of their own.
 
 A rod is a row of balls about its nodes, the quadrature points and the tip, as thick as it is there.  With n the
 gradient and D the Hessian of a row as a function of the node's position p, both of `dynamics.residuals.distance`,
@@ -15,7 +15,7 @@ the last for all rows at once: that of -ID at rest, of the robot without mass, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +30,15 @@ from dynamics.residuals.distance_parts import NEAR, ROUND, TINY
 from dynamics.residuals.distance_rows import Pairs, pair_arrays
 from dynamics.residuals.distance_segments import segments_apart
 from dynamics.residuals.distance_solids import BEND, solids_apart
-from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.moving_obstacles import (
+    PLACE,
+    MovingObstacles,
+    found_places,
+    in_own_axes,
+    moving_count,
+    place_obstacles,
+)
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.kinematics.strains import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
@@ -67,7 +75,7 @@ def _advance(m, s, segments, columns):
 
 
 @kernel
-def _value(m, nodes, pairs, x, state, room, body, near, r, J):
+def _value(m, nodes, pairs, target, x, state, room, body, near, r, J):
     """Rows of all nodes, in their order, and J (rows n) at x = (q, v)."""
     align_stack(state)
     n, k, rows = m.numbers[0], 0, pairs.radius.size // nodes.size
@@ -76,6 +84,7 @@ def _value(m, nodes, pairs, x, state, room, body, near, r, J):
     for i in range(nodes.size):
         store9(body, i * BODY + ROTATION, load9(segments, nodes[i] * SEGMENT + END))
         store3(body, i * BODY + POSITION, load3(segments, nodes[i] * SEGMENT + END + 9))
+    place_obstacles(pairs, target, body)
     for p in range(pairs.radius.size):
         if pairs.kind[p] == ROUND:
             segments_apart(pairs, p, body, near, r)
@@ -156,7 +165,7 @@ def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, scratch
 
 
 # ------------------------------------------------------------------------------------------------ public
-class RodDistance(KernelResidual):
+class RodDistance(MovingObstacles):
     """Distances of rods, with their thickness, from spheres, capsules, boxes and half-spaces of the world, m.
 
     Parameters
@@ -165,11 +174,13 @@ class RodDistance(KernelResidual):
     obstacles : sequence of `dynamics.Geometry` of the world (body -1) with the shapes Sphere, Capsule, Box or HalfSpace
     rods : names of the rods that keep away; by default all of them
     margin : m, at least zero, by which they have to stay apart
+    places : mapping of names of obstacles to where they are, for those that move, as of `dynamics.Distance`
 
     Raises
     ------
-    TypeError : no RodModel, what is no Geometry.
-    ValueError : no obstacles, shapes of other kinds, one on a body, an unknown rod, a negative margin.
+    TypeError : no RodModel, what is no Geometry, places that are no mapping.
+    ValueError : no obstacles, shapes of other kinds, one on a body, an unknown rod, a negative margin, places of what
+        is no obstacle.
 
     Notes
     -----
@@ -182,8 +193,8 @@ class RodDistance(KernelResidual):
 
     kernels = residual_kernels(
         _value, None, _hessian, pair_count, n,
-        {"state": 4 * n, "body": node_count * BODY, "near": pair_count * NEAR,
-         "scratch": 6 * node_count + n + n * n * BLOCKS, "room": WORK}, model=massless,
+        {"state": 4 * n, "body": (node_count + moving_count) * BODY, "near": pair_count * NEAR,
+         "scratch": 6 * node_count + n + n * n * BLOCKS, "room": WORK}, model=massless, target=moving_count * PLACE,
     )  # fmt: skip
     of_states = ("distances",)
     obstacles: tuple[Geometry, ...]
@@ -192,18 +203,25 @@ class RodDistance(KernelResidual):
     component_names: tuple[str, ...]
 
     def __init__(
-        self, model: RodModel, obstacles: Iterable[Geometry], rods: Iterable[str] | None = None, margin: float = 0.0
+        self,
+        model: RodModel,
+        obstacles: Iterable[Geometry],
+        rods: Iterable[str] | None = None,
+        margin: float = 0.0,
+        places: Mapping[str, Any] | None = None,
     ) -> None:
         as_kind("model", model, RodModel)
         margin = as_not_negative("margin", margin)
         chosen = _checked(obstacles)
+        found = found_places(places, chosen)
         names = tuple(model.rods) if rods is None else as_items("rods", rods, "names of rods")
         parts = {name: look_up(f"rods[{k}]: rod", name, model.rods) for k, name in enumerate(names)}
         if not parts:
             raise ValueError("rods: got none, expected at least one")
         super().__init__(cast(Any, model), "distance")
         ordered = sorted(parts.values(), key=lambda rod: rod.segments.start)
-        nodes, pairs, labels = _node_rows(model, ordered, chosen, margin)
+        own = [in_own_axes(each, found) for each in chosen]
+        nodes, pairs, labels = _node_rows(model, ordered, own, margin, tuple(found))
         self._set(nr=len(labels), obstacles=chosen, rods=tuple(parts), margin=margin, component_names=labels)
         self._set(lower=np.zeros(len(labels)), upper=np.full(len(labels), np.inf))
         m, loads = model.arrays, LoadList()
@@ -214,6 +232,7 @@ class RodDistance(KernelResidual):
         external = loads.arrays(m)
         fixed = {"external": external, "closures": no_closures(), "nodes": nodes, "pairs": pairs}
         self._finish(np.unique(np.concatenate(paths)), light, **fixed)
+        self._set_places(found)
 
     def distances(self, xs: ArrayLike) -> np.ndarray:
         """Signed distances (K, nr), m, of the surfaces at states xs (K, nx), without the margin.
@@ -225,10 +244,13 @@ class RodDistance(KernelResidual):
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
 
-    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The obstacles, as pictures show them; see `trajopt.interfaces.residual.SeenResidual`."""
-        around = link_and_section_placements(cast(RodModel, self.model), x[: self.model.nq], 2)[1][0]
-        return tuple(world_shape(each.shape, each.R, each.p, around) for each in self.obstacles)
+    def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
+        """The obstacles as pictures show them, of those that move the last place and the path; see
+        `trajopt.interfaces.residual.SeenResidual`."""
+        around = link_and_section_placements(cast(RodModel, self.model), xs[:, : self.model.nq], 2)[1].reshape(-1, 3)
+        still = [each for each in self.obstacles if each.name not in self.places]
+        shapes = [world_shape(each.shape, each.R, each.p, around) for each in still]
+        return (*shapes, *self._moving_scenery({each.name: each for each in self.obstacles}, around))
 
 
 def _checked(obstacles: Iterable[Geometry]) -> tuple[Geometry, ...]:
@@ -247,7 +269,7 @@ def _checked(obstacles: Iterable[Geometry]) -> tuple[Geometry, ...]:
 
 
 def _node_rows(
-    model: RodModel, rods: list[Rod], obstacles: tuple[Geometry, ...], margin: float
+    model: RodModel, rods: list[Rod], obstacles: list[Geometry], margin: float, moving: tuple[str, ...]
 ) -> tuple[np.ndarray, Pairs, tuple[str, ...]]:
     """Segments whose ends are nodes (K,), pairs of each of them and each obstacle, and what these are called."""
     nodes, rows, first, names = [], [], [], []
@@ -263,5 +285,5 @@ def _node_rows(
                 first.append(len(nodes))
                 names.append(f"{label} - {obstacle.name}")
             nodes.append(rod.segments.start + k - 1)
-    pairs = pair_arrays(cast(Any, model), rows, 0.0, margin)._replace(first=np.array(first))
+    pairs = pair_arrays(cast(Any, model), rows, 0.0, margin, moving, len(nodes))._replace(first=np.array(first))
     return np.array(nodes), pairs, tuple(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -352,3 +353,12 @@ def _driven_joints(model: RodModel, torques: Sequence[str]) -> list[slice]:
             raise ValueError(f"torques[{k}]: {name!r} is given twice")
         driven.append(own)
     return driven
+
+
+def picklable(robot: SoftRobot | None) -> SoftRobot | None:
+    """The robot, or None if it has functions that cannot be pickled, as routes that are lambdas."""
+    try:
+        pickle.dumps(robot)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return robot

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns, turned_far
+from dynamics.rods.pictures import plot_poses
 from dynamics.rods.robot.prescribed_motion import prescribed_values
-from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.robot.soft_robot import SoftRobot, picklable
+from dynamics.rods.robot.surroundings import contact_shapes
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
 from dynamics.rods.statics.loading import Found, descended, loaded
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START
 from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS = {"newton": "Newton's method", "descent": "descent", "loading": "loading"}
 """In the order in which "auto" tries them, with what messages call them."""
@@ -40,6 +47,8 @@ class StaticEquilibrium(NamedTuple):
         direction, elasticity, contact) that is a least energy.  Others (followers, moments of fixed direction) make
         the stiffness unsymmetric: then its real eigenvalues count, which tell divergence and know no flutter
     negative_directions : number of negative (real) eigenvalues: independent ways downhill
+    q0 : (n,) coordinates where the search began
+    robot : SoftRobot; None in a copy by `pickle`, if the robot has functions that cannot be pickled
     """
 
     q: np.ndarray
@@ -51,9 +60,28 @@ class StaticEquilibrium(NamedTuple):
     prescribed_forces: Mapping[str, np.ndarray]
     stable: bool
     negative_directions: int
+    q0: np.ndarray | None = None
+    robot: SoftRobot | None = None
 
     def __repr__(self) -> str:
         return in_brief(self, status=self.status, residual=self.residual, stable=self.stable)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StaticEquilibrium, (*self[:-1], picklable(self.robot))
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw the center lines, m, where the search began and at rest, among what links may touch.
+
+        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib; ValueError where the
+        robot is gone.
+        """
+        if self.robot is None or self.q0 is None:
+            raise ValueError("robot: got None, as it was not pickled, expected rest._replace(robot=robot)")
+        model = self.robot.model
+        before, after = skeleton(model, np.stack([self.q0, self.q]))
+        ended = "at rest" if self.converged else "where the search ended"
+        title = f"{model.name}: {self.status}" + (", not stable" if self.converged and not self.stable else "")
+        return plot_poses({"start": before, ended: after}, contact_shapes(model), title, path)
 
 
 def static_equilibrium(
@@ -116,7 +144,10 @@ def static_equilibrium(
     negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
     forces = path.held.of_links(result.forces)
     message += "" if converged else turned_far(robot.model, q)
-    return StaticEquilibrium(q, converged, message, count, residual, result.multipliers, forces, stable, negative)
+    about = q0, robot
+    return StaticEquilibrium(
+        q, converged, message, count, residual, result.multipliers, forces, stable, negative, *about
+    )
 
 
 def _found_by_first(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,11 +15,11 @@ from scipy.integrate import BDF, Radau
 
 from dynamics.printed import in_brief
 from dynamics.progress import progress_bar
+from dynamics.rods import pictures
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
-from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.stepping import pictures
+from dynamics.rods.robot.soft_robot import SoftRobot, picklable
 from dynamics.rods.stepping.feedback import as_policy, held_motion
 from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark, sdirk2
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
@@ -65,12 +64,7 @@ class Simulation(NamedTuple):
         return in_brief(self, duration=float(self.t[-1] - self.t[0]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        robot = self.robot
-        try:
-            pickle.dumps(robot)
-        except (pickle.PicklingError, AttributeError, TypeError):  # of routes that are lambdas
-            robot = None
-        return Simulation, (*self[:-1], robot)
+        return Simulation, (*self[:-1], picklable(self.robot))
 
     @property
     def times(self) -> np.ndarray:

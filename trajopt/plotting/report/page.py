@@ -59,7 +59,7 @@ def write_report(results: Mapping[str, Solution] | Solution, path: str | Path, s
     solvers = _solvers(solutions, solver)
     page = _page(solutions, {name: s.explain(solvers[name]) for name, s in solutions.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode("utf-8"))
+    write_atomically(path, page.encode("utf-8", "replace"))
     return path
 
 

@@ -107,7 +107,7 @@ def layers_of(scene: Scene) -> list[Layer]:
         Layer("paths", whose, PATH, _along(tips), 1.5, True),
         Layer("center", "centre of mass", CENTER, _along(center), 2.0, True),
         Layer("skeleton", "skeleton", BODY, _capsules(scene.segments[:, :, 0], scene.segments[:, :, 1], tube, tube),
-              1.5, shown=not scene.solids.solids),
+              1.5, shown=scene.solids.bare),
         Layer("free", "no contact", FREE, _balls(scene.points, np.where(held, 0.0, 0.025 * size))),
         Layer("held", "contact", HELD, _balls(scene.points, np.where(held, 0.025 * size, 0.0))),
         Layer("forces", f"contact forces, {scene.newtons_per_metre:g} N per m", FORCE,

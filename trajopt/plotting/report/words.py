@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -21,8 +20,6 @@ from trajopt.results.solution import Solution
 LISTED = 200
 """Rows of a table of iterations or components, at most."""
 THOUSANDS = 1e6
-MATHS = re.compile(r"\$\\?(.*?)\$")
-"""Of names that are written for figures."""
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -128,7 +125,7 @@ def _components(problem: Problem, solution: Solution) -> Html:
     states = [f"x[{i}]" for i in range(system.nx)] if named is None else named.state_names
     controls = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
     rows = [
-        [re.sub(MATHS, r"\1", name), *(number(x, 4) for x in (column[0], column[-1], column.min(), column.max()))]
+        [name, *(number(x, 4) for x in (column[0], column[-1], column.min(), column.max()))]
         for names, values in ((states, solution.xs), (controls, solution.us))
         for name, column in zip(names, values.T, strict=True)
     ]
