@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Activation,
         ControlCost,
         Cost,
+        LinearCost,
         LogBarrier,
         PseudoHuber,
         QuadraticBarrier,
@@ -81,8 +82,8 @@ _HOME = {
     "batch.outcomes": ("ManySolutions", "Outcome", "SolveManyInterrupted"),
     "callable_system": ("CallableSystem", "SlowDynamicsWarning", "residual"),
     "costs": (
-        "Activation", "ControlCost", "Cost", "LogBarrier", "PseudoHuber", "QuadraticBarrier", "ResidualCost",
-        "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
+        "Activation", "ControlCost", "Cost", "LinearCost", "LogBarrier", "PseudoHuber", "QuadraticBarrier",
+        "ResidualCost", "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
     ),
     "costs.accelerations": ("AccelerationResidual",),
     "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),

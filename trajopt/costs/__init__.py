@@ -16,10 +16,11 @@ from trajopt.costs.activations import (
 )
 from trajopt.costs.control_cost import ControlCost
 from trajopt.costs.cost import Cost, Quadratic
+from trajopt.costs.linear_cost import LinearCost
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.state_cost import StateCost
 
 __all__ = [
-    "Activation", "ControlCost", "Cost", "LogBarrier", "PseudoHuber", "Quadratic", "QuadraticActivation",
+    "Activation", "ControlCost", "Cost", "LinearCost", "LogBarrier", "PseudoHuber", "Quadratic", "QuadraticActivation",
     "QuadraticBarrier", "ResidualCost", "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
 ]  # fmt: skip
