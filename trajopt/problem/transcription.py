@@ -129,6 +129,8 @@ class Transcription:
             "control_limits": common_limits((*constraints, *limits), system.horizon, system.nu),
             "free_initial_state": None, "parameters": (), BACK: self,
         }.items():  # fmt: skip
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a problem never changes
             object.__setattr__(made, name, value)
         vars(made).pop(KEPT, None)
         return made
