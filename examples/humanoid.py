@@ -1,4 +1,4 @@
-"""A humanoid makes a step and keeps the pressure under its soles away from their edges: README, "Robots that walk"."""
+"""A humanoid makes a step and keeps the pressure under its soles away from their edges."""
 
 from dataclasses import replace
 
