@@ -84,7 +84,10 @@ class Collisions(Distance):
 
     def _begin(self, model, pairs, closest, along, margin, smoothing, places) -> None:
         if not pairs:
-            raise ValueError("model: got no shapes that can meet, expected some of them, or obstacles")
+            raise ValueError(
+                "model: got no shapes that can meet, nor one that obstacles could, expected bodies with shapes "
+                "(ModelBuilder.add_geometry, <collision> of a file)"
+            )
         still = tuple(pair for pair in pairs if not any(each.name in places for each in pair))
         count = len(still) if closest is None else as_whole_number("closest", closest, 1)
         chosen = pairs

@@ -225,8 +225,8 @@ class ResidualConstraint:
         those that the residual has by these names, or else r = 0.
     at : "path" (default), "terminal", "all", knots, times or a slice
         Knots 0 ... N-1, the last knot N, or both; or others, see `trajopt.interfaces.knots`.  Where r does not depend
-        on the controls, knot 0 is left out, whose state is given; where it does, a slice ends before knot N, which has
-        none.
+        on the controls, knot 0 is left out unless its state is free; where it does, a slice ends before knot N, which
+        has none.
     name : str, optional
         How reports call it.
 
@@ -350,8 +350,8 @@ class StateBounds(ResidualConstraint):
     reference : (nx,) array, optional
         x_ref, by default the system's neutral state, or zeros, so that the limits are those of the state itself where
         it is a plain vector, as angles of joints are.
-    at : "all" (default), "path", "terminal" or an array of knots
-        As for `ResidualConstraint`.  Knot 0 is left out: its state is given.
+    at : "all" (default), "path", "terminal", knots, times or a slice
+        As for `ResidualConstraint`.  Knot 0 is left out unless its state is free.
     name : str, optional
 
     Examples
