@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.configuration import difference
 from dynamics.algorithms.frames import frame_placement
 from dynamics.algorithms.reach import REACHED, own_joints, reach
-from dynamics.contacts.point_contact import PointContact
-from dynamics.contacts.rigid_contact import RigidContact
-from dynamics.joints import FreeFlyer
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.contacts.frame_contact import PointContact, RigidContact
+from dynamics.model.joints import FreeFlyer
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.printed import in_brief
 from dynamics.residuals.friction_cone import FrictionCone
 from dynamics.residuals.wrench_cone import WrenchCone

@@ -26,10 +26,9 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from dynamics.algorithms.configuration import neutral, random_configuration
-from dynamics.contacts.loop_constraint import LoopConstraint
-from dynamics.contacts.loop_motion import loop_gap, pair_motion
-from dynamics.joints import FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.contacts.loop_constraint import LoopConstraint, loop_gap, pair_motion
+from dynamics.model.joints import FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.printed import in_brief
 from dynamics.residuals.frame_rotation import FrameRotation
 from dynamics.residuals.frame_translation import FrameTranslation

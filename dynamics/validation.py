@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from dynamics.model import RigidBodyModel
+    from dynamics.model.model import RigidBodyModel
 
 PLACEMENT_TOLERANCE = 1e-6  # on R'R - I: rotations printed with seven digits pass
 SYMMETRY_TOLERANCE = 1e-6  # relative to the largest entry

@@ -8,11 +8,10 @@ import numpy as np
 
 import trajopt
 from trajopt.solvers.forward import Curvature
-from trajopt.solvers.iterate import EXACT
+from trajopt.solvers.iterate import EXACT, Stopwatch
 from trajopt.solvers.line_search import Step, own_merit, search
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of, takes_accelerations
-from trajopt.solvers.timing import Stopwatch
 
 
 def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], Step]]:

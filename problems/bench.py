@@ -25,7 +25,7 @@ import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from dynamics.derivatives.packed import packed_size
 from dynamics.derivatives.second_order import drive_second_order
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     aligned_empty,
@@ -208,11 +208,10 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.backward.sweep import sweep
     from trajopt.interfaces.system import semi_implicit_form
     from trajopt.solvers.forward import Curvature
-    from trajopt.solvers.iterate import EXACT
+    from trajopt.solvers.iterate import EXACT, Stopwatch
     from trajopt.solvers.line_search import own_merit, search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import formulation_of
-    from trajopt.solvers.timing import Stopwatch
 
     problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
     system, N, clock = cast(dynamics.RigidBodySystem, problem.system), problem.horizon, Stopwatch()

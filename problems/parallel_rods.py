@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.joints import Fixed, Spherical
+from dynamics.model.joints import Fixed, Spherical
 from dynamics.rods.kinematics.center_lines import link_placement
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.joints import Prismatic, Revolute
+from dynamics.model.joints import Prismatic, Revolute
 from dynamics.rods.kinematics.center_lines import link_placement
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic

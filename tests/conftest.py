@@ -87,7 +87,7 @@ unused: dict[str, int] = {}
 def drivers() -> set[str]:
     """Module and name of every driver for `launch` in the project, those that are declared with the others."""
     import dynamics
-    from dynamics.knot_driver import DRIVERS
+    from dynamics.model.knot_driver import DRIVERS
     from dynamics.residuals.kernel_residual import RESIDUALS
 
     for module in walk_packages(dynamics.__path__, "dynamics."):

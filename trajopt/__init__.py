@@ -46,8 +46,7 @@ if TYPE_CHECKING:
         view,
     )  # fmt: skip
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
-    from trajopt.problem.control_rate import ControlRateSystem
-    from trajopt.problem.control_rate_cost import ControlRateCost
+    from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
     from trajopt.problem.free_duration import FreeDurationSystem
     from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
@@ -56,21 +55,19 @@ if TYPE_CHECKING:
     from trajopt.problem.periodic import Periodic
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
-    from trajopt.problem.time_cost import TimeCost
     from trajopt.problem.waypoints import waypoints
-    from trajopt.problem.with_free_durations import with_free_durations
+    from trajopt.problem.with_free_durations import TimeCost, with_free_durations
     from trajopt.results.between_knots import BetweenKnots, ViolationBetweenKnots
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
     from trajopt.results.feedback import Feedback
     from trajopt.results.policy import Policy
-    from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
+    from trajopt.results.records import ConstraintReport, IterationRecord, Progress, Status, WarmStart
     from trajopt.results.resampled import ResampledPlan
     from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
     from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
-    from trajopt.results.status import Status
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
     from trajopt.solvers.options import LoopOptions
@@ -98,14 +95,12 @@ _HOME = {
         "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_trajectory", "view",
     ),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
-    "problem.control_rate": ("ControlRateSystem",),
-    "problem.control_rate_cost": ("ControlRateCost",),
+    "problem.control_rate": ("ControlRateSystem", "ControlRateCost"),
     "problem.jerk": ("JerkBounds", "JerkResidual", "JerkSystem"),
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
     "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
     "problem.free_duration": ("FreeDurationSystem",),
-    "problem.time_cost": ("TimeCost",),
-    "problem.with_free_durations": ("with_free_durations",),
+    "problem.with_free_durations": ("TimeCost", "with_free_durations"),
     "problem.parametric": ("ParametricProblem",),
     "problem.periodic": ("Periodic",),
     "problem.problem": ("Problem",),
@@ -116,13 +111,12 @@ _HOME = {
     "results.discretization": ("DiscretizationError",),
     "results.feedback": ("Feedback",),
     "results.policy": ("Policy",),
-    "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
+    "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart", "Status"),
     "results.resampled": ("ResampledPlan",),
     "results.sensitivity": ("Directional", "Sensitivity", "sensitivity"),
     "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("ContactReport", "Simulation", "simulate"),
     "results.solution": ("Solution",),
-    "results.status": ("Status",),
     "solvers.ddp": ("DDP",),
     "solvers.ilqr": ("ILQR",),
     "solvers.options": ("LoopOptions",),

@@ -72,7 +72,7 @@ class DifferenceWithJacobian(Protocol):
 
 
 class DifferenceResidual(Protocol):
-    """The difference from one state as a residual that sums its weighted squares (see `trajopt.problem.squares`)."""
+    """The difference from one state as a residual that sums its weighted squares (see `trajopt.problem.objective`)."""
 
     def difference_residual(self, x_ref: np.ndarray) -> Any:
         """r = difference(x_ref, x), x_ref (nx,)."""

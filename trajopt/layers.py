@@ -39,8 +39,7 @@ from trajopt.problem.transcription import Transcribed, transcribed, transcribed_
 from trajopt.results.records import WarmStart
 from trajopt.results.sensitivity import Sensitivity, sensitivity_at
 from trajopt.results.solution import Solution
-from trajopt.results.stationary import SHORT, polished_solution, stationary_point
-from trajopt.results.transcribed import solution_inside
+from trajopt.results.stationary import SHORT, polished_solution, solution_inside, stationary_point
 from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError

@@ -28,8 +28,8 @@ class Subject(NamedTuple):
 SUBJECTS = (
     Subject("problem", "Problems", ("trajopt.problem",), "What is to be solved, and checks of it."),
     Subject(
-        "costs", "Costs", ("trajopt.costs", "trajopt.interfaces.residual", "trajopt.problem.control_rate_cost",
-        "trajopt.problem.time_cost", "trajopt.problem.waypoints"),
+        "costs", "Costs", ("trajopt.costs", "trajopt.interfaces.residual", "trajopt.problem.control_rate",
+        "trajopt.problem.with_free_durations", "trajopt.problem.waypoints"),
         "Terms of the objective, residuals and activations.",
     ),
     Subject(
@@ -51,8 +51,7 @@ SUBJECTS = (
     Subject("plotting", "Pictures", ("trajopt.plotting", "trajopt.problem.scenery"), "Plots, animations and views."),
     Subject("batch", "Many problems", ("trajopt.batch", "trajopt.families"), "A problem for each of many parameters."),
     Subject(
-        "models", "Robots", ("dynamics.model", "dynamics.builder", "dynamics.joints", "dynamics.attachments",
-        "dynamics.model_edits", "dynamics.formats"),
+        "models", "Robots", ("dynamics.model", "dynamics.formats"),
         "Models from files and from the builder, joints, springs, actuators.",
     ),
     Subject(

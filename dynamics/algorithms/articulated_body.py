@@ -28,7 +28,7 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.algorithms.loads import add_loads
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_dot6,
     add_rotated,

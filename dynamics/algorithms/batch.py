@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, aligned_empty, launch, routine, scratch
 from dynamics.validation import QUATERNION_TOLERANCE, as_batch, check_configuration
 

@@ -11,7 +11,8 @@ Three neighbours on a stretch without branches have the same rows below and abov
                                                                                [Featherstone 2008, section 6.5]
 """
 
-from dynamics.lane_algebra import (
+from dynamics.simd import align_stack, fnma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import (
     four_columns,
     load_columns,
     no_columns,
@@ -20,7 +21,6 @@ from dynamics.lane_algebra import (
     store_pair,
     subtract_scaled,
 )
-from dynamics.simd import align_stack, fnma, helper, kernel, load, shared_kernel, splat, store
 
 
 # ------------------------------------------------------------------------------------------------ sweeps

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, splat
-from dynamics.spatial import accumulate, add3, add_rotated, load3, load6, load9, rate_moment, scale3, store3
-from dynamics.tangent import store_column3
+from dynamics.spatial.spatial import accumulate, add3, add_rotated, load3, load6, load9, rate_moment, scale3, store3
+from dynamics.spatial.tangent import store_column3
 
 
 @kernel

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
-from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
-from dynamics.knot_driver import knot_driver, nv
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
+from dynamics.model.knot_driver import knot_driver, nv
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd.sizes import Size
-from dynamics.tangent import difference_configuration, integrate_configuration
+from dynamics.spatial.tangent import difference_configuration, integrate_configuration
 from dynamics.validation import as_kind, check_configuration
 
 _nq = Size("nq", "q.shape[1]")

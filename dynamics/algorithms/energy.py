@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, splat, store
-from dynamics.spatial import add_dot6, load6
+from dynamics.spatial.spatial import add_dot6, load6
 
 
 @kernel

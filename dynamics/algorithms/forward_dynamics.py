@@ -13,8 +13,8 @@ from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import kernel
 from dynamics.validation import as_array
 

@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.simd.sizes import Size
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add_cross,
     add_cross_motion,
     add_rotated,
@@ -43,7 +43,8 @@ from dynamics.spatial import (
     store6,
     store9,
 )
-from dynamics.tangent import store_column6
+from dynamics.spatial.tangent import store_column6
+from dynamics.validation import check_configuration
 
 LOCAL_WORLD_ALIGNED, LOCAL, WORLD = 0, 1, 2
 REFERENCES = {"local_world_aligned": LOCAL_WORLD_ALIGNED, "local": LOCAL, "world": WORLD}
@@ -311,3 +312,23 @@ def frame_acceleration(
     code = reference_code(reference)
     single, (q, v, a) = points(model, q, v=v, a=a)
     return unbatch(single, _evaluate(model, frame, code, _ACCELERATION, 6, q, v, a))[0]
+
+
+# --------------------------------------------------------------------------------------------
+# Where all moving bodies are.
+
+
+@of_tree()
+def body_placements(model: RigidBodyModel, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Poses R (K, nb, 3, 3) and p (K, nb, 3), m, of the moving bodies in the world at configurations q (K, nq).
+
+    The frames of `Frame` and `Geometry`: that of a body's name may be turned against its moving body's, so that the
+    joint moves about an axis of the latter.  Raises ValueError as `frame_placement`.
+    """
+    q, _ = check_configuration(check_model(model), q)
+    R, p = np.empty((len(q), model.nb, 3, 3)), np.empty((len(q), model.nb, 3))
+    for i, name in enumerate(model.body_names):
+        link, pose = model.frame(name), frame_placement(model, q, name)
+        R[:, i] = pose.R @ link.R.T
+        p[:, i] = pose.p - R[:, i] @ link.p
+    return R, p

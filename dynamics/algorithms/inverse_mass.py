@@ -14,8 +14,15 @@ c + 1 of both matrices go through a route together.
 from dynamics.algorithms.articulated_body import D_INVERSE, ELIMINATION, U_VECTOR
 from dynamics.algorithms.branch_factor import factorize, invert_factored, solve_columns
 from dynamics.algorithms.kinematics import COLUMN, DOF
-from dynamics.lane_algebra import four_columns, load_columns, no_columns, scale_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import (
+    four_columns,
+    load_columns,
+    no_columns,
+    scale_columns,
+    store_columns,
+    subtract_scaled,
+)
 
 AUTOMATIC, FACTOR, DIRECT, AZA = -1, 0, 1, 2
 PANEL = (0, 1, 2, 3)

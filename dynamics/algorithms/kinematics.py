@@ -10,9 +10,9 @@ of freedom.  With S the joint's columns (fixed in the moving body), v_p and a_p 
 Gravity enters as the acceleration of the base, a_0 = -g.
 """
 
-from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
+from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, sincos, splat
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_cross_force,
     add_cross_motion,

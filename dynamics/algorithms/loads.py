@@ -16,11 +16,11 @@ from numba.extending import overload
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
-from dynamics.knot_driver import Gathered
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import Gathered
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper, kernel, splat
 from dynamics.simd.compilation import INLINED
-from dynamics.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
+from dynamics.spatial.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
 from dynamics.validation import as_array
 
 REFERENCES = ("local", "local_world_aligned")

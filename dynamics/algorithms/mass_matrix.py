@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, load, shared_kernel, splat, store
-from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
+from dynamics.spatial.spatial import accumulate, dot6, inertia_times, load3, load6
 
 
 @kernel

@@ -22,8 +22,8 @@ import numpy as np
 
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import frame_jacobian, frame_placement
-from dynamics.joints import FreeFlyer
-from dynamics.model import RigidBodyModel
+from dynamics.model.joints import FreeFlyer
+from dynamics.model.model import RigidBodyModel
 
 NEWTON_STEPS, DAMPED_STEPS = 8, 100
 CLOSE, REACHED = 1e-10, 1e-6

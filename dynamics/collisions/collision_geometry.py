@@ -18,7 +18,7 @@ from dynamics.geometry.capsules import capsule_around, minimal_capsule, volume
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
 from dynamics.geometry.triangles import MeshError, mesh_file, mesh_triangles
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd.cache_folder import cache_root, make_folder
 from dynamics.simd.caller import first_few, warn
 from dynamics.validation import check_choice

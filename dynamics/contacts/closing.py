@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import frame_placement
 from dynamics.contacts.contact_set import ContactSet, of_system
-from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
-from dynamics.contacts.loop_motion import pair_motion
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, pair_motion
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.validation import as_array, as_items, check_configuration, unknown_name
 
 CLOSED = 1e-10

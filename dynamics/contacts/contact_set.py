@@ -1,28 +1,267 @@
-"""Contacts that hold at the same time: points, feet, closed loops, joints that are coupled.
-
-Kernels know contacts as blocks of three rows of forces and constraints.  A point has one: its force and its
-acceleration.  A rigid foot has a second one: its moment and its angular acceleration; a loop one for each pair of its
-points.
-"""
+"""The contacts and loops of a system as one set, and the arrays that kernels take of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.contact_arrays import ContactArrays
-from dynamics.contacts.frame_contact import AXES, feedback
-from dynamics.contacts.loop_arrays import LoopArrays, without_feedback
+from dynamics.algorithms.frames import FRAME, frame_numbers
+from dynamics.contacts.frame_contact import AXES, FrameContact, PointContact, RigidContact, feedback
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
-from dynamics.contacts.point_contact import PointContact
-from dynamics.contacts.rigid_contact import RigidContact
-from dynamics.contacts.set_arrays import loop_blocks, set_arrays
-from dynamics.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel
+from dynamics.model.model_arrays import ModelArrays
+from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_items, as_kind
+
+# --------------------------------------------------------------------------------------------
+# Contacts as kernels take them.
+
+
+class ContactArrays(NamedTuple):
+    """A set of contacts as kernels take it: B blocks, b with the rows 3 b ... 3 b + 2 of forces and constraints."""
+
+    body: np.ndarray  # (B,)
+    frame: np.ndarray  # (B, FRAME) placements in the bodies
+    point: np.ndarray  # (B, 3) origins in the bodies
+    angular: np.ndarray  # (B,) 1 where the block is that of a moment
+    gains: np.ndarray  # (B, 2)
+    reference: np.ndarray  # (B, 3) positions to be kept
+    turn: np.ndarray  # (B, 9) rotations to be kept
+    local: np.ndarray  # (B,) 1 where the force is given in the frame's axes
+    damping: float  # how much the contacts yield to force, 1/kg
+    blocks: int  # B
+    pair_start: np.ndarray  # (ceil(nv / 2) + 1,) where the rows of each pair of dofs begin in pair_row
+    pair_row: np.ndarray  # rows of [tau; constraints] on which dofs 2 p, 2 p + 1 act
+
+
+blocks = Size("blocks", "contacts.blocks")
+"""Number of blocks of three rows, where `contacts` are ContactArrays or LoopArrays."""
+halves = Size("halves", "contacts.body.size")
+"""Number of their contacts, moments of feet apart, and of halves of loops."""
+
+
+# --------------------------------------------------------------------------------------------
+# Where the columns of derivatives of inverse dynamics and of constraints are not zero.
+
+
+def paths(arrays: ModelArrays) -> np.ndarray:
+    """[k, j] (nv, nv): whether dof j is on the path from k to the root."""
+    n = len(arrays.dof_body)
+    above = np.eye(n, dtype=bool)
+    for k, before in enumerate(arrays.dof_parent):
+        if before >= 0:
+            above[k] |= above[before]
+    return above
+
+
+def moved_by(arrays: ModelArrays, bodies: np.ndarray) -> np.ndarray:
+    """(bodies, nv): whether a dof moves a body."""
+    last = arrays.v_index[bodies] + arrays.dof_count[bodies] - 1
+    return paths(arrays)[last]
+
+
+def pair_rows(
+    arrays: ModelArrays, bodies: np.ndarray, blocks: np.ndarray | None = None, turning: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each pair of dofs 2 p, 2 p + 1, the torques and constraints that depend on their positions or velocities:
+    torques of dofs on one path with them, contacts below them.
+
+    bodies : of the contacts, each with three rows; with `blocks` (B, nv) instead, whether a dof moves any of a block
+    turning : (t, 2, nv), of loops whose axes turn, whether a dof moves either body and whether it moves the second one:
+        the latter dofs reach the torques of all the former
+    """
+    n = len(arrays.dof_body)
+    above = paths(arrays)
+    reaches = above | above.T
+    for either, second in () if turning is None else turning:
+        reaches |= np.outer(either, second)
+    acts = np.vstack([reaches, np.repeat(moved_by(arrays, bodies) if blocks is None else blocks, 3, axis=0)])
+    rows = [np.flatnonzero(acts[:, j : j + 2].any(axis=1)) for j in range(0, n, 2)]
+    start = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+    return start.astype(np.int64), np.concatenate(rows).astype(np.int64)
+
+
+# --------------------------------------------------------------------------------------------
+# Contacts and closed loops that hold at the same time, as kernels take them.
+#
+# A loop holds pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
+# motion of a point and T its axes: those of the world for a ball, those of the second frame otherwise.  Each moving
+# body of a pair is a half of the block, which adds its part to the rows; contacts are blocks of one half.  Rows that a
+# pair does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
+#
+# Joints that are coupled have a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset each, which nothing bends.
+
+PLAIN = "body", "frame", "point", "angular", "gains", "reference", "turn", "local"
+"""Fields of halves that contacts have as well."""
+COUPLED = "row", "dof", "ratio", "gains", "offset"
+"""Fields of each joint of a coupling."""
+
+
+class LoopArrays(NamedTuple):
+    """As `ContactArrays`, with H halves of B blocks in place of as many blocks."""
+
+    body: np.ndarray  # (H,)
+    frame: np.ndarray  # (H, FRAME)
+    point: np.ndarray  # (H, 3)
+    angular: np.ndarray  # (H,)
+    gains: np.ndarray  # (H, 2)
+    reference: np.ndarray  # (H, 3) positions to be kept; zero for halves that have a partner
+    turn: np.ndarray  # (H, 9)
+    local: np.ndarray  # (H,)
+    damping: float
+    blocks: int
+    pair_start: np.ndarray
+    pair_row: np.ndarray
+    row: np.ndarray  # (H,) block of each half
+    sign: np.ndarray  # (H,) 1 of the first frame, -1 of the second
+    axes: np.ndarray  # (H,) half along whose frame's axes the rows lie, -1 for the next ones
+    fixed_axes: np.ndarray  # (H, 9) T where it does not turn
+    kept: np.ndarray  # (H, 3) 0 for masked rows, else 1
+    turning: np.ndarray  # (t, 3) blocks with axes that turn, their first half (-1: fixed in the world) and their second
+    idle: np.ndarray  # (.,) rows that hold nothing
+    coupled_row: np.ndarray  # (E,) row of each entry r_j of a coupling
+    coupled_dof: np.ndarray  # (E,)
+    coupled_ratio: np.ndarray  # (E,)
+    coupled_gains: np.ndarray  # (E, 2)
+    coupled_offset: np.ndarray  # (E,) of the row, on its first entry, else zero
+
+
+def with_loops(
+    plain: ContactArrays,
+    rows: np.ndarray,
+    halves: list[dict[str, Any]],
+    blocks: int,
+    couplings: list[dict[str, Any]],
+    model: ModelArrays,
+) -> LoopArrays:
+    """The arrays of contacts with those of loops and couplings.
+
+    rows : (C,) blocks of the contacts;  halves : fields of each half;  blocks : B;  couplings : fields of entries
+    """
+    C = len(plain.body)
+    own = {
+        "row": rows, "sign": np.ones(C), "axes": np.full(C, -1), "fixed_axes": np.tile(np.eye(3).ravel(), (C, 1)),
+        "kept": np.ones((C, 3)),
+    }  # fmt: skip
+    fields = {name: getattr(plain, name) for name in PLAIN} | own
+    for name, values in fields.items():
+        added = np.array([half[name] for half in halves], dtype=values.dtype)
+        fields[name] = np.concatenate([values, added.reshape(-1, *values.shape[1:])])
+    sides = [(fields["row"] == row) & (np.arange(C + len(halves)) >= C) for row in range(blocks)]
+    turning = []
+    for row, side in enumerate(sides):
+        for c in np.flatnonzero(side & (fields["axes"] == np.arange(len(side)))):
+            first = np.flatnonzero(side & (fields["sign"] > 0.0))
+            turning.append((row, first[0] if len(first) else -1, c))
+    moved, by_block = moved_by(model, fields["body"]), np.zeros((blocks, len(model.dof_body)), dtype=bool)
+    np.logical_or.at(by_block, fields["row"], moved)
+    coupled = {name: np.array([each[name] for each in couplings]) for name in COUPLED}
+    for each in couplings:
+        by_block[each["row"] // 3, each["dof"]] = True
+    reach = np.array([(by_block[row], moved[second]) for row, _, second in turning])
+    start, row = pair_rows(model, fields["body"], by_block, reach)
+    return LoopArrays(
+        **fields,
+        damping=plain.damping,
+        blocks=blocks,
+        pair_start=start,
+        pair_row=row,
+        turning=np.array(turning, dtype=np.int64).reshape(-1, 3),
+        idle=_idle_rows(blocks, fields, coupled["row"]),
+        coupled_row=coupled["row"].astype(np.int64),
+        coupled_dof=coupled["dof"].astype(np.int64),
+        coupled_ratio=coupled["ratio"].astype(np.float64),
+        coupled_gains=coupled["gains"].astype(np.float64).reshape(-1, 2),
+        coupled_offset=coupled["offset"].astype(np.float64),
+    )
+
+
+def without_feedback(arrays: ContactArrays | LoopArrays) -> ContactArrays | LoopArrays:
+    """The same with gains of zero."""
+    if isinstance(arrays, LoopArrays):
+        arrays = arrays._replace(coupled_gains=np.zeros_like(arrays.coupled_gains))
+    return arrays._replace(gains=np.zeros_like(arrays.gains))
+
+
+def _idle_rows(blocks: int, fields: dict[str, np.ndarray], coupled: np.ndarray) -> np.ndarray:
+    """Rows that are masked, or that nothing has."""
+    used = np.zeros(3 * blocks, dtype=bool)
+    for row, kept in zip(fields["row"], fields["kept"], strict=True):
+        used[3 * row : 3 * row + 3] |= kept != 0.0
+    used[coupled.astype(np.int64)] = True
+    return np.flatnonzero(~used).astype(np.int64)
+
+
+# --------------------------------------------------------------------------------------------
+# From contacts to the arrays that kernels take.
+#
+# Blocks of rows come in this order: the first of every contact, the moments of rigid feet, the further pairs of points
+# of loops, and joints that are coupled, three to a block.
+
+
+def set_arrays(model: RigidBodyModel, contacts: Sequence[Any]) -> ContactArrays | LoopArrays:
+    """Arrays of contacts, loops and couplings of a model."""
+    held = [i for i, contact in enumerate(contacts) if isinstance(contact, FrameContact)]
+    rigid = [i for i in held if not contacts[i].turns]
+    plain = _plain_arrays(model, [contacts[i] for i in held], [contacts[i] for i in rigid])
+    if len(held) == len(contacts):
+        return plain
+    C = len(contacts)
+    rows = np.array([*held, *range(C, C + len(rigid))], dtype=np.int64)
+    halves: list[dict[str, Any]] = []
+    for i, blocks in loop_blocks(contacts).items():
+        halves += contacts[i].halves(blocks, len(rows) + len(halves))
+    coupled = {i: contact for i, contact in enumerate(contacts) if isinstance(contact, JointCoupling)}
+    couplings = [entry for i, contact in coupled.items() for entry in contact.entries(3 * i)]
+    blocks = C + len(rigid) + sum(len(found) - 1 for found in loop_blocks(contacts).values())
+    return with_loops(plain, rows, halves, blocks, couplings, model.arrays)
+
+
+def loop_blocks(contacts: Sequence[Any]) -> dict[int, list[int]]:
+    """Of every loop, by its place, the numbers of its blocks."""
+    free = len(contacts) + sum(not contact.turns for contact in contacts)
+    found = {}
+    for i, contact in enumerate(contacts):
+        if isinstance(contact, LoopConstraint):
+            more = len(contact.pairs) - 1
+            found[i] = [i, *range(free, free + more)]
+            free += more
+    return found
+
+
+def _plain_arrays(model, contacts, rigid) -> ContactArrays:
+    held = [*contacts, *rigid]
+    B = len(held)
+    frames = [frame_numbers(model, contact.frame) for contact in held]
+    body = np.array([body for body, _ in frames], dtype=np.int64)
+    frame = np.array([frame for _, frame in frames]).reshape(B, FRAME)
+    poses = [contact.pose for contact in held]
+    return ContactArrays(
+        body,
+        frame,
+        np.ascontiguousarray(frame[:, 9:]),
+        np.repeat([0, 1], [len(contacts), len(rigid)]),
+        np.array([contact.gains for contact in held]).reshape(B, 2),
+        np.array([p for _, p in poses]).reshape(B, 3),
+        np.array([R for R, _ in poses]).reshape(B, 9),
+        np.array([contact.local for contact in held], dtype=np.int64),
+        0.0,
+        B,
+        *pair_rows(model.arrays, body),
+    )
+
+
+# --------------------------------------------------------------------------------------------
+# Contacts that hold at the same time: points, feet, closed loops, joints that are coupled.
+#
+# Kernels know contacts as blocks of three rows of forces and constraints.  A point has one: its force and its
+# acceleration.  A rigid foot has a second one: its moment and its angular acceleration; a loop one for each pair of its
+# points.
 
 Contact = PointContact | RigidContact | LoopConstraint | JointCoupling
 

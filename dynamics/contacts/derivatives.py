@@ -19,30 +19,29 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.branch_factor import invert_factored, sweep_down
 from dynamics.algorithms.inverse_mass import PANEL
 from dynamics.algorithms.loads import Loads
-from dynamics.contacts.contact_arrays import halves
 from dynamics.contacts.contact_motion import (
+    add_turning_loads,
+    add_turning_rows,
+    block_of,
     constraint_derivatives,
     contact_points,
     force_components,
     force_derivative_components,
+    on_body,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.delassus import invert_kkt
-from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
-from dynamics.contacts.row_blocks import block_of, on_body
-from dynamics.contacts.turning import add_turning_loads, add_turning_rows
+from dynamics.contacts.contact_set import Contacts, as_contact_set, halves, of_full_robot
+from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, invert_kkt, workspace_numbers
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-from dynamics.joint_friction import add_friction_derivative
-from dynamics.joint_springs import add_spring_responses
-from dynamics.kernel_model import kernel_model
-from dynamics.knot_driver import nv
-from dynamics.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel
+from dynamics.model.joint_forces import add_friction_derivative, add_spring_responses
+from dynamics.model.kernel_model import kernel_model
+from dynamics.model.knot_driver import nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
+from dynamics.simd.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.references import by_reference
-from dynamics.spatial import load3, store3
+from dynamics.spatial.spatial import load3, store3
 
 
 class ContactDynamicsDerivatives(NamedTuple):

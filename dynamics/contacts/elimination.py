@@ -1,57 +1,37 @@
-"""Accelerations of a robot on legs, by eliminating the joints leg by leg.
-
-The three joints of a leg follow the base: in world axes, with the base's spatial acceleration A,
-
-    a_l = -(P A + r)
-
-Where the foot is held at the point p, with L s = u + w x p the linear part there of a motion s = (w, u), J the leg's
-columns there and x = a_c + kd v_c + kp (p - reference) at a = 0, the contact says J a_l + L A + x = 0.  Where it is
-not, the leg's own equation says F'A + M_l a_l = t: F (6, 3) are the joints' columns of composite momentum I^C s, the
-block of the mass matrix between leg and base, M_l is their own 3 x 3 block, and t what bias forces leave of the
-torques.  So
-
-    held      P = J^-1 L         r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
-
-Motions [1; -P] of the base and of the legs that follow it do no work on the contact forces, so that these drop out of
-the equation of motion taken along them,
-
-    S A = t_base - sum_l [P't - (F - P'M_l) r]         S = I_total - sum_l (X P + P'X')         X = F - P'M_l / 2
-
-S (6, 6) is the inertia of the base with its legs' joints held by the ground or left to themselves.  Neither M^-1 nor
-J M^-1 J' is formed.
-
-Near a leg's singular positions, such as a straight knee, J^-1 grows without bound where the motion does not.  Rounding
-errors grow with J^-T M_l J^-1, the inertia that the leg shows at its foot: lanes in which this is large beside the
-robot's mass take the accelerations of `contact_dynamics_kernel` instead.
-"""
+"""Legs of three joints that hold points, eliminated one by one from the equation of motion."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.kinematics import BODY, FORCE, FORCES, INERTIA, MOMENT, POSITION, ROTATION, forward_pass
-from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.delassus import factorize_delassus, solve_delassus
-from dynamics.contacts.dynamics import contact_dynamics_kernel
-from dynamics.contacts.legs import (
-    LEG,
-    combined,
-    held_leg,
-    inverse_rows,
-    leg_columns,
-    store_leg,
-    store_leg_accelerations,
+from dynamics.algorithms.kinematics import (
+    BODY,
+    COLUMN,
+    DOF,
+    FORCE,
+    FORCES,
+    INERTIA,
+    MOMENT,
+    POSITION,
+    ROTATION,
+    forward_pass,
 )
+from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, constraint, contact_points
+from dynamics.contacts.contact_set import ContactArrays, ContactSet
+from dynamics.contacts.dynamics import contact_dynamics_kernel, factorize_delassus, solve_delassus
+from dynamics.model.joints import FREE_FLYER
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, fnma, helper, kernel, lane, load, select_less, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add3,
     add6,
     add_cross,
     add_scaled6,
     angular,
+    cross,
     dot3,
     dot6,
     inertia_times,
@@ -68,6 +48,143 @@ from dynamics.spatial import (
     store6,
     sub6,
 )
+
+# --------------------------------------------------------------------------------------------
+# Robots whose joints all belong to legs, which `elimination` takes one by one: which these are, and their arrays.
+
+FOLLOWED, OWN = 0, 18
+LEG = 21
+"""Numbers kept per leg: the rows of P, and r."""
+
+JOINTS = 3
+"""Joints per leg: as many as a point of contact holds."""
+
+
+class LegArrays(NamedTuple):
+    """A robot's L legs and what their feet hold, as kernels take it."""
+
+    foot: np.ndarray  # (L,) last body
+    contact: np.ndarray  # (L,) its contact, -1 for a leg in the air
+    contacts: ContactArrays
+
+
+def leg_arrays(model: RigidBodyModel, contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
+    """The legs of a robot that walks on point contacts, or None for one of another kind.
+
+    The base is a free flyer without armature, and all other bodies form legs: chains of three joints of one degree of
+    freedom each, from the base.  The contacts, one at least, are points of the legs' last bodies, one a leg at most,
+    and do not yield.  A robot in flight has no use for legs: the articulated-body algorithm is faster.
+    """
+    m, held = model.arrays, contacts.arrays
+    if not isinstance(held, ContactArrays):
+        return None
+    hip = np.arange(1, len(m.parent), JOINTS)
+    foot = hip + JOINTS - 1
+    chains = np.stack([0 * hip, hip, hip + 1], axis=1).ravel()  # parents: bodies are numbered depth-first
+    base = m.joint_type[0] == FREE_FLYER and not m.armature[:6].any()
+    on_legs = base and np.array_equal(m.parent[1:], chains) and np.all(m.dof_count[1:] == 1)
+    on_feet = np.isin(held.body, foot).all() and len(np.unique(held.body)) == len(held.body)
+    if len(contacts) == 0 or damping != 0.0 or held.angular.any() or not (on_legs and on_feet):
+        return None
+    contact = np.full(len(foot), -1)
+    contact[(held.body - 1) // JOINTS] = np.arange(len(held.body))
+    return LegArrays(foot, contact, held)
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@helper
+def seen_from(p, f):
+    """L'f: the wrench of a force f at p about the world's origin."""
+    return join(cross(p, f), f)
+
+
+@helper
+def combined(X, x):
+    """sum_k x_k X_k for three vectors X_k of six numbers"""
+    return add_scaled6(add_scaled6(scale6(X[0], x[0]), x[1], X[1]), x[2], X[2])
+
+
+@helper
+def times_rows(P, x):
+    """The three numbers P_k.x"""
+    return dot6(P[0], x), dot6(P[1], x), dot6(P[2], x)
+
+
+@helper
+def inverse_rows(X):
+    """The rows of the inverse of the matrix with three columns X_k, and its determinant."""
+    x = cross(X[1], X[2])
+    det = dot3(X[0], x)
+    d = 1.0 / det
+    return (scale3(x, d), scale3(cross(X[2], X[0]), d), scale3(cross(X[0], X[1]), d)), det
+
+
+@helper
+def leg_columns(m, foot, dof):
+    """World columns of the leg's joints, from the base outwards."""
+    d = m.v_index[foot] * DOF + COLUMN
+    return load6(dof, d - 2 * DOF), load6(dof, d - DOF), load6(dof, d)
+
+
+@helper
+def held_leg(m, contacts, c, s, points):
+    """P and r of a leg that contact c holds, and det J."""
+    p, x = load3(points, c * CONTACT + POINT), constraint(m, contacts, c, points)
+    rows, det = inverse_rows((at_point(s[0], p), at_point(s[1], p), at_point(s[2], p)))
+    P = seen_from(p, rows[0]), seen_from(p, rows[1]), seen_from(p, rows[2])
+    return P, (dot3(rows[0], x), dot3(rows[1], x), dot3(rows[2], x)), det
+
+
+@helper
+def store_leg(e, l, P, r):
+    """P and r of leg l into e.legs."""
+    o = l * LEG
+    store6(e.legs, o + FOLLOWED, P[0])
+    store6(e.legs, o + FOLLOWED + 6, P[1])
+    store6(e.legs, o + FOLLOWED + 12, P[2])
+    store3(e.legs, o + OWN, r)
+
+
+@helper
+def leg_rows(e, l):
+    """The rows of P of leg l."""
+    o = l * LEG + FOLLOWED
+    return load6(e.legs, o), load6(e.legs, o + 6), load6(e.legs, o + 12)
+
+
+@helper
+def store_leg_accelerations(m, legs, l, e, A, a):
+    """a_l = -(P A + r) into a (nv)."""
+    x = add3(times_rows(leg_rows(e, l), A), load3(e.legs, l * LEG + OWN))
+    store3(a, m.v_index[legs.foot[l]] - 2, scale3(x, -1.0))
+
+
+# --------------------------------------------------------------------------------------------
+# Accelerations of a robot on legs, by eliminating the joints leg by leg.
+#
+# The three joints of a leg follow the base: in world axes, with the base's spatial acceleration A,
+#
+#     a_l = -(P A + r)
+#
+# Where the foot is held at the point p, with L s = u + w x p the linear part there of a motion s = (w, u), J the leg's
+# columns there and x = a_c + kd v_c + kp (p - reference) at a = 0, the contact says J a_l + L A + x = 0.  Where it is
+# not, the leg's own equation says F'A + M_l a_l = t: F (6, 3) are the joints' columns of composite momentum I^C s, the
+# block of the mass matrix between leg and base, M_l is their own 3 x 3 block, and t what bias forces leave of the
+# torques.  So
+#
+#     held      P = J^-1 L         r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
+#
+# Motions [1; -P] of the base and of the legs that follow it do no work on the contact forces, so that these drop out of
+# the equation of motion taken along them,
+#
+#     S A = t_base - sum_l [P't - (F - P'M_l) r]         S = I_total - sum_l (X P + P'X')         X = F - P'M_l / 2
+#
+# S (6, 6) is the inertia of the base with its legs' joints held by the ground or left to themselves.  Neither M^-1 nor
+# J M^-1 J' is formed.
+#
+# Near a leg's singular positions, such as a straight knee, J^-1 grows without bound where the motion does not.
+# Rounding errors grow with J^-T M_l J^-1, the inertia that the leg shows at its foot: lanes in which this is large
+# beside the robot's mass take the accelerations of `contact_dynamics_kernel` instead.
 
 SINGULAR = 300.0
 """A leg is singular if the trace of J^-T M_l J^-1 is more than this times the robot's mass.  Over random postures of

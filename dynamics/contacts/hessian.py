@@ -1,9 +1,4 @@
-"""The exact Hessian of y'z, z = (a, f) the accelerations and forces of contact dynamics, without forming a tensor.
-
-With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the Hessian
-of nu'g at constant nu.  mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as dead loads;
-what n'g2 and the forces add is in `curvature`.
-"""
+"""Exact Hessians of weighted accelerations and contact forces."""
 
 from __future__ import annotations
 
@@ -13,26 +8,216 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
-from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.curvature import (
-    SecondOrder,
-    add_contact_curvature,
-    contact_terms,
-    hessian_of_solution,
-    solve_adjoint,
+from dynamics.algorithms.frames import last_dof
+from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, PSI2, RATE
+from dynamics.contacts.contact_motion import (
+    CONTACT,
+    POINT,
+    POINT_AXES,
+    add_turning_curvature,
+    add_turning_loads,
+    add_turning_rows,
+    block_of,
+    column,
+    contact_columns,
+    contact_points,
+    cross_columns,
+    on_body,
+    put_down,
+    start_derivatives,
+    sum_of_crosses,
 )
-from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
+from dynamics.contacts.derivatives import WIDTH, FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
-from dynamics.contacts.turning import add_turning_curvature, add_turning_loads, add_turning_rows
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
-from dynamics.implicit_function import subtract_product
-from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
-from dynamics.joint_springs import add_spring_responses
-from dynamics.knot_driver import knot_driver
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel
-from dynamics.simd import kernel, shared_kernel
+from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
+from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
+from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import four_columns, load_columns, store_columns, subtract_scaled
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
+
+# --------------------------------------------------------------------------------------------
+# What contacts add to Hessians: the terms of n'g2 and those of the forces in g1, and the congruence with dz/dx.
+#
+# In the notation of `hessian`, n'g2 adds, for every degree of freedom x, sums over the contacts below it,
+#
+#     B = sum J x n        C = sum (2 dv_c/dq + kd J) x n        D = sum dg2/dq x n        D_v = sum dg2/dv x n
+#
+# and for x at or below y on one path, with w the angular parts of a column s, its psi, psi2 and rate,
+#
+#     Gqq[x, y] += C_x.w(psi_y) + B_x.w(psi2_y) + D_x.w_y            Gvv[x, y] += 2 B_x.w_y
+#     G[q_x, v_y] += C_x.w_y + B_x.w(rate_y)                         G[q_y, v_x] += 2 B_x.w(psi_y) + D_v,x.w_y
+#     G[q_x, a_y] += B_x.w_y                                         G[q_y, a_x] += B_x.w_y
+#
+# where inside one joint only the forms with q_y upper apply, as in `derivatives.hessian`, and
+# Gvv[x, y] += B_x.w_y + B_y.w_x.  Forces enter by G[q_k, f] = -d(J mu)/dq_k = -(L(zeta_k) + w_k x L(V)).
+#
+# The angular acceleration of a rigid foot has no B and another C,
+#
+#     C = sum domega/dq x n        D = sum dg2/dq x n + kp/2 sum_i r_i x (n x (w x R_i))        E = sum w x n
+#
+# the second part of D because the r_i do not turn; E adds to 2 B above, different joints, and to B in
+# G[q_y, a_x].  A moment enters by G[q_k, m] = -(w(zeta_k) + w_k x w(V)).
+#
+# A multiplier e of a force, or moment, given in the frame's axes turns with them: D -= (w x e) x f and
+# G[q_k, f] -= w_k x e.
+
+# per degree of freedom: the sums B, C, D, D_v, E
+SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
+
+
+class SecondOrder(NamedTuple):
+    """Lanes of the Hessian."""
+
+    y: np.ndarray = lanes(WIDTH)  # multiplier
+    nu: np.ndarray = lanes(WIDTH)
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    sums: np.ndarray = lanes(nv * SUMS)
+    Hqq: np.ndarray = lanes(nv * nv)
+    Hqv: np.ndarray = lanes(nv * nv)
+    Hvv: np.ndarray = lanes(nv * nv)
+    Hqa: np.ndarray = lanes(nv * nv)
+    Hqtau: np.ndarray = lanes(nv * nv)
+    Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
+
+
+carve_second_order, second_order_numbers = carving(SecondOrder)
+
+
+# ------------------------------------------------------------------------------------------------ terms of the contacts
+@kernel
+def solve_adjoint(n, contacts, points, Z, y, nu):
+    """nu = Z'y, once the force multipliers in y are turned to world axes."""
+    align_stack(Z)
+    width = n + 3 * contacts.blocks
+    for c in range(contacts.body.size):
+        if contacts.local[c] != 0:
+            o = n + 3 * block_of(contacts, c)
+            store3(y, o, rotate(load9(points, c * CONTACT + POINT_AXES), load3(y, o)))
+    for j in range(0, width, 4):
+        c = four_columns(j, width)
+        x = (splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0))
+        for k in range(width):
+            x = subtract_scaled(x, -load(y, k), load_columns(Z, Z, k * width, c))
+        store_columns(nu, nu, 0, c, x)
+
+
+@helper
+def _add_moment(sums, o, x, n):
+    """The sum at offset o += x x n."""
+    store3(sums, o, add_cross(load3(sums, o), x, n))
+
+
+@helper
+def _add_sums(contacts, c, points, w, sums, o, J, velocity, of_q, of_v, n):
+    """Terms of block c in the sums at offset o, w the angular part of the dof's column."""
+    _add_moment(sums, o + SUM_D, of_q, n)
+    _add_moment(sums, o + SUM_DV, of_v, n)
+    if contacts.angular[c] != 0:
+        _add_moment(sums, o + SUM_C, velocity, n)
+        _add_moment(sums, o + SUM_E, w, n)
+        if contacts.gains[c, 0] != 0.0:
+            turned = cross_columns(n, cross_columns(w, load9(points, c * CONTACT + POINT_AXES)))
+            lag = sum_of_crosses(contacts.turn[c], turned)
+            store3(sums, o + SUM_D, add_scaled3(load3(sums, o + SUM_D), splat(sums, contacts.gains[c, 0]), lag))
+    else:
+        kd = splat(sums, contacts.gains[c, 1])
+        _add_moment(sums, o + SUM_B, J, n)
+        _add_moment(sums, o + SUM_C, add_scaled3(add3(velocity, velocity), kd, J), n)
+
+
+@kernel
+def contact_terms(m, contacts, f, w, d, h):
+    """dg2/dq and dg2/dv into d, the sums, and G[q, f] into the last rows of h.Gzq."""
+    align_stack(w.dof)
+    n = m.dof_body.size
+    h.sums[:], h.Gzq[:] = 0.0, 0.0
+    start_derivatives(contacts, n, d.Gq[n * n :], d.Gv[n * n :])
+    for c in range(contacts.body.size):
+        b = 3 * block_of(contacts, c)
+        p = load3(w.points, c * CONTACT + POINT)
+        virtual = column(contacts, c, load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
+        nu = on_body(contacts, c, w.points, load3(h.nu, n + b))
+        e, force = load3(h.y, n + b), load3(f, b)
+        k = last_dof(m, contacts.body[c])
+        while k >= 0:
+            J, velocity, of_q, of_v = contact_columns(contacts, c, k, w.dof, w.points)
+            put_down(contacts, c, w.points, d.Gq, n * n + k, n, of_q)
+            put_down(contacts, c, w.points, d.Gv, n * n + k, n, of_v)
+            o, turn = k * SUMS, load3(w.dof, k * DOF + COLUMN)
+            _add_sums(contacts, c, w.points, turn, h.sums, o, J, velocity, of_q, of_v, nu)
+            of_f = add_cross(column(contacts, c, load6(h.zeta, k * 6), p), turn, virtual)
+            if contacts.local[c] != 0:
+                lag = cross(turn, e)
+                of_f = add3(of_f, lag)
+                store3(h.sums, o + SUM_D, add_cross(load3(h.sums, o + SUM_D), force, lag))
+            put_down(contacts, c, w.points, h.Gzq, n * n + k, n, (-of_f[0], -of_f[1], -of_f[2]))
+            k = m.dof_parent[k]
+
+
+@helper
+def _add_to(H, o, x):
+    store(H, o, load(H, o) + x)
+
+
+@shared_kernel
+def add_contact_curvature(m, dof, h):
+    """The terms of n'g2 in Gqq, Gqv, Gvv, Gqa."""
+    align_stack(dof)
+    n = m.dof_body.size
+    for x in range(n):
+        o, first = x * SUMS, m.v_index[m.dof_body[x]]
+        B, C, D, Dv, E = (
+            load3(h.sums, o + SUM_B), load3(h.sums, o + SUM_C), load3(h.sums, o + SUM_D), load3(h.sums, o + SUM_DV),
+            load3(h.sums, o + SUM_E),
+        )  # fmt: skip
+        twice = add3(add3(B, B), E)
+        y = first + m.dof_count[m.dof_body[x]] - 1
+        while y >= 0:
+            e = y * DOF
+            s, psi, psi2 = load3(dof, e + COLUMN), load3(dof, e + PSI), load3(dof, e + PSI2)
+            lower, upper = x * n + y, y * n + x
+            turned, both = dot3(B, s), dot3(twice, s)
+            curvature = dot3(C, psi) + dot3(B, psi2) + dot3(D, s)
+            _add_to(h.Hqq, lower, curvature)
+            _add_to(h.Hqv, upper, dot3(twice, psi) + dot3(Dv, s))
+            _add_to(h.Hqa, upper, both - turned)
+            if y < first:
+                _add_to(h.Hqq, upper, curvature)
+                _add_to(h.Hqv, lower, dot3(C, s) + dot3(B, load3(dof, e + RATE)))
+                _add_to(h.Hqa, lower, turned)
+                _add_to(h.Hvv, lower, both)
+                _add_to(h.Hvv, upper, both)
+            else:
+                _add_to(h.Hvv, lower, turned + dot3(load3(h.sums, y * SUMS + SUM_B), load3(dof, x * DOF + COLUMN)))
+            y = m.dof_parent[y]
+
+
+# ------------------------------------------------------------------------------------------------ terms of dz
+@kernel
+def hessian_of_solution(m, contacts, d, h):
+    """h.Hqq, h.Hqv, h.Hvv of y'z in place of G; h.Hqa is spent, and its transpose in h.Gzq."""
+    align_stack(h.Hqa)
+    n = m.dof_body.size
+    for i in range(n):
+        for j in range(n):
+            store(h.Gzq, j * n + i, load(h.Hqa, i * n + j))
+    implicit_hessian(contacts, n, h.Gzq, d.Gq, d.Gv, h, h.Hqa)
+
+
+# --------------------------------------------------------------------------------------------
+# The exact Hessian of y'z, z = (a, f) the accelerations and forces of contact dynamics, without forming a tensor.
+#
+# With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the
+# Hessian of nu'g at constant nu.  mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as
+# dead loads; what n'g2 and the forces add is in `curvature`.
 
 
 class ContactDynamicsHessian(NamedTuple):

@@ -15,7 +15,7 @@ and the vectors of a column s, with its psi, psi2 and rate = psi + Sdot, are
 
 from dynamics.algorithms.kinematics import COMPOSITE, FORCE, INERTIA, INERTIA_RATE, MOMENT, MOMENTUM
 from dynamics.simd import helper
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add6,
     add_cross_force,

@@ -15,7 +15,7 @@ from dynamics.algorithms.kinematics import BODY
 from dynamics.algorithms.loads import dead_load
 from dynamics.derivatives.dead_loads import add_outer
 from dynamics.simd import helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add3,
     add6,
     add_cross,

@@ -17,7 +17,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, COMPOSITE, DOF
 from dynamics.algorithms.loads import dead_load
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add_cross,
     add_dot6,

@@ -20,14 +20,13 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian, inverse_dynamics_hessian_kernel
+from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
-from dynamics.implicit_function import implicit_hessian, subtract_product
-from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
-from dynamics.joint_springs import add_spring_responses
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.model import RigidBodyModel
+from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
 from dynamics.simd.lane_blocks import carving, lanes
 

@@ -44,12 +44,12 @@ from dynamics.derivatives.virtual import (
     load_virtual,
     virtual_motion,
 )
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import lanes
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add3,
     add6,

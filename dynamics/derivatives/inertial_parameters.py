@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.body_inertia import BodyInertia, inertia_defect
-from dynamics.joints import PLANAR
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel, check_model
-from dynamics.model_arrays import subtree_masses
+from dynamics.model.body_inertia import BodyInertia, inertia_defect
+from dynamics.model.joints import PLANAR
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model_arrays import subtree_masses
 from dynamics.validation import as_array, as_flag
 
 INERTIAL = 10

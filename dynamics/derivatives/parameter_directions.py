@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points
 from dynamics.algorithms.loads import Loads, Wrenches, loads_batch
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
-from dynamics.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper
 from dynamics.validation import as_array
 

@@ -31,11 +31,11 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.mimic import of_tree
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.mimic import of_tree
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add_cross,
     add_scaled6,
     angular,

@@ -2,7 +2,7 @@
 
 from dynamics.algorithms.kinematics import COLUMN, DOF
 from dynamics.simd import helper, kernel, load, splat, store
-from dynamics.spatial import add_scaled6, cross_motion, load6, store6
+from dynamics.spatial.spatial import add_scaled6, cross_motion, load6, store6
 
 VIRTUAL, SUM_G0, SUM_G4, SUM_MOMENT, SUM_ROTATION = 0, 6, 12, 18, 21
 VIRTUAL_BODY = 27

@@ -10,14 +10,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dynamics.builder import INERTIAS, ModelBuilder
 from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
 from dynamics.formats.urdf import urdf_builder
 from dynamics.formats.xml import root_of
-from dynamics.model import RigidBodyModel
-from dynamics.model_edits import lock_joints
+from dynamics.model.builder import INERTIAS, ModelBuilder
+from dynamics.model.edits import lock_joints
+from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_array, as_flag, as_items, as_kind, check_choice
 
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]

@@ -1,15 +1,8 @@
-"""Robots from MuJoCo's models.
-
-MuJoCo itself reads and compiles the XML: defaults, includes, inertias from geoms, Euler angles and units are its
-business; what is read here is its compiled model.  A body with several joints becomes as many moving bodies, all but
-the last without mass; a joint that does not pass through its body's origin carries a body that the body is fixed to.
-
-Configurations differ in quaternions alone: MuJoCo has w first and the velocity of a free body's origin in world axes,
-`dynamics` has w last and all velocities in body axes.
-"""
+"""Robots from MJCF, through MuJoCo's compiler: bodies, joints, shapes, tendons, actuators."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,18 +10,78 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dynamics.builder import ModelBuilder
 from dynamics.formats.mesh_paths import is_file
-from dynamics.formats.mjcf_geometry import add_geoms
 from dynamics.formats.mujoco_names import body_names, joint_names, named
 from dynamics.formats.remarks import Remarks
-from dynamics.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
-from dynamics.links import IDENTITY, Pose, compose
-from dynamics.model import RigidBodyModel
+from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
+from dynamics.model.links import IDENTITY, Pose, compose
+from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_kind
 
 if TYPE_CHECKING:
-    import mujoco  # pyright: ignore[reportMissingImports]
+    import mujoco
+
+
+
+# --------------------------------------------------------------------------------------------
+# The shapes of a compiled model of MuJoCo: what collides, and what is only looked at.
+
+Reader = Callable[[np.ndarray, np.ndarray], Pose]
+"""From a position and a quaternion."""
+
+
+def add_geoms(
+    m: Any, mujoco: ModuleType, builder: ModelBuilder, bodies: list[str], names: Sequence[str], pose: Reader
+) -> list[str]:
+    """Add all geoms to bodies of these names; returns the names of those of kinds that are not known.
+
+    Geoms that collide with nothing are for pictures.
+    """
+    lost, taken = [], set()
+    for g, own in enumerate(names):
+        name = own if own not in taken else f"{own}_{g}"
+        taken.add(name)
+        shape = _shape(m, g, mujoco.mjtGeom(m.geom_type[g]).name.removeprefix("mjGEOM_").lower())
+        if shape is None:
+            lost.append(own)
+            continue
+        material = m.geom_matid[g]
+        color = np.clip(m.geom_rgba[g] if material < 0 else m.mat_rgba[material], 0.0, 1.0)
+        purpose = "collision" if m.geom_contype[g] or m.geom_conaffinity[g] else "visual"
+        place = pose(m.geom_pos[g], m.geom_quat[g])
+        builder.add_geometry(bodies[m.geom_bodyid[g]], shape, place, purpose, name, color)
+    return lost
+
+
+def _shape(m: Any, g: int, kind: str) -> Shape | None:
+    a, b, _ = size = m.geom_size[g]
+    if kind == "mesh":
+        return _mesh(m, m.geom_dataid[g])
+    made: dict[str, Callable[[], Shape]] = {
+        "plane": HalfSpace, "sphere": lambda: Sphere(a), "capsule": lambda: Capsule(a, (0, 0, -b), (0, 0, b)),
+        "ellipsoid": lambda: Ellipsoid(size), "cylinder": lambda: Cylinder(a, 2.0 * b), "box": lambda: Box(size),
+    }  # fmt: skip
+    return made[kind]() if kind in made else None
+
+
+def _mesh(m: Any, mesh: int) -> Mesh:
+    """As compiled: scaled, its origin and axes where the geom has them."""
+    vertices = m.mesh_vert[m.mesh_vertadr[mesh] :][: m.mesh_vertnum[mesh]]
+    faces = m.mesh_face[m.mesh_faceadr[mesh] :][: m.mesh_facenum[mesh]]
+    return Mesh(vertices=vertices.astype(float), faces=faces)
+
+
+# --------------------------------------------------------------------------------------------
+# Robots from MuJoCo's models.
+#
+# MuJoCo itself reads and compiles the XML: defaults, includes, inertias from geoms, Euler angles and units are its
+# business; what is read here is its compiled model.  A body with several joints becomes as many moving bodies, all but
+# the last without mass; a joint that does not pass through its body's origin carries a body that the body is fixed to.
+#
+# Configurations differ in quaternions alone: MuJoCo has w first and the velocity of a free body's origin in world axes,
+# `dynamics` has w last and all velocities in body axes.
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's types of joints."""

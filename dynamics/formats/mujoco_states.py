@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.formats.mujoco_names import joint_names
-from dynamics.joints import FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.model.joints import FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL
+from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.validation import as_array, as_batch, as_items, as_name, check_configuration, unknown_name
 
 if TYPE_CHECKING:

@@ -1,12 +1,8 @@
-"""Reading URDF files.
-
-The file is parsed (entities refused), its links and joints are read into plain records, the records are checked to form
-one tree, and the tree is handed to `ModelBuilder`, children in alphabetical order of joint name.
-"""
+"""Robots from URDF: links, joints and shapes, and what is in a file without being read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +11,222 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.builder import ModelBuilder
 from dynamics.formats.mesh_paths import MeshPaths
 from dynamics.formats.remarks import Remarks
-from dynamics.formats.urdf_geometry import GeometryReader
-from dynamics.formats.urdf_unread import note_unread
 from dynamics.formats.xml import attribute_of, by_name, child_of, number_of, numbers_of, parse, read_origin
-from dynamics.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
-from dynamics.model import RigidBodyModel
+from dynamics.geometry.geometry import PURPOSES, as_color
+from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
+from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_flag, unknown_name
+
+# --------------------------------------------------------------------------------------------
+# Reading the shapes of a URDF: <collision> and <visual> of every link, with the colours of their materials.
+
+Color = tuple[float, float, float, float]
+
+
+class GeometryReader:
+    """Adds the shapes of a <robot> to a builder, link by link."""
+
+    def __init__(self, robot: Element, paths: MeshPaths, remarks: Remarks) -> None:
+        self._paths, self._remarks = paths, remarks
+        self._names: set[str] = set()
+        self._colors: dict[str, Color] = {}
+        for material in robot.iter("material"):  # one that a link gives in full may serve others by its name
+            name, color = material.get("name"), _color(material)
+            if name and color is not None:
+                self._colors.setdefault(name, color)
+
+    def add_all(self, builder: ModelBuilder, link: Element, name: str) -> None:
+        """Add the shapes of a link, which the builder has."""
+        for purpose in PURPOSES:
+            for number, element in enumerate(link.findall(purpose)):
+                where = f"<link name={name!r}> <{purpose}>"
+                shape = self._shape(element, where)
+                if shape is None:
+                    continue
+                own = element.get("name")
+                label = own if own and own not in self._names else f"{name}_{purpose}_{number}"
+                while label in self._names:
+                    label += "_"
+                self._names.add(label)
+                color = self._color_of(element) if purpose == "visual" else None
+                builder.add_geometry(name, shape, read_origin(element, where), purpose, label, color)
+
+    def _shape(self, element: Element, where: str) -> Shape | None:
+        """The shape of a <collision> or <visual>; None, which is noted, for none or one of an unknown kind."""
+        geometry = element.find("geometry")
+        kinds = [] if geometry is None else list(geometry)
+        if not kinds or kinds[0].tag not in _SHAPES:
+            found = f"<{kinds[0].tag}>" if kinds else "no <geometry>"
+            self._remarks.add("shapes of an unknown kind are left out", f"{where} has {found}")
+            return None
+        kind = kinds[0]
+        where = f"{where} <geometry>"
+        if kind.tag == "mesh":
+            return self._mesh(kind, where)
+        try:
+            return _SHAPES[kind.tag](kind, where)
+        except ValueError as error:
+            raise error if str(error).startswith("<") else ValueError(f"{where} <{kind.tag}>: {error}") from None
+
+    def _mesh(self, element: Element, where: str) -> Mesh:
+        path = self._paths.find(attribute_of(element, "filename", f"{where} <mesh>"))
+        scale = element.get("scale", "1 1 1")
+        count = len(scale.split())
+        values = numbers_of(element, "scale", count if count in (1, 4) else 3, where, "1 1 1")
+        if count == 4:
+            self._remarks.add(
+                "scales of meshes with four numbers, read as the first three", f"{where} <mesh> {scale!r}"
+            )
+            values = values[:3]
+        if not values.all():
+            raise ValueError(f"{where} <mesh>: attribute 'scale' is {scale!r}, expected nonzero numbers")
+        return Mesh(path, values if len(values) == 3 else float(values[0]))
+
+    def _color_of(self, element: Element) -> Color | None:
+        material = element.find("material")
+        if material is None:
+            return None
+        own = _color(material)
+        return self._colors.get(material.get("name", "")) if own is None else own
+
+
+def _color(material: Element) -> Color | None:
+    color = material.find("color")
+    if color is None or color.get("rgba") is None:
+        return None
+    where = f"<material name={material.get('name')!r}>"
+    return as_color(f"{where} <color>: attribute 'rgba'", np.clip(numbers_of(color, "rgba", 4, where), 0.0, 1.0))
+
+
+def _capsule(element: Element, where: str) -> Capsule:
+    half = 0.5 * number_of(element, "length", where)
+    return Capsule(number_of(element, "radius", where), (0.0, 0.0, -half), (0.0, 0.0, half))
+
+
+_SHAPES: dict[str, Callable[[Element, str], Shape]] = {
+    "sphere": lambda element, where: Sphere(number_of(element, "radius", where)),
+    "box": lambda element, where: Box(0.5 * numbers_of(element, "size", 3, where)),
+    "cylinder": lambda element, where: Cylinder(
+        number_of(element, "radius", where), number_of(element, "length", where)
+    ),
+    "capsule": _capsule,
+    "ellipsoid": lambda element, where: Ellipsoid(numbers_of(element, "radii", 3, where)),
+    "mesh": lambda element, where: Mesh(attribute_of(element, "filename", where)),
+}
+"""By the tag inside <geometry>; capsule and ellipsoid are extensions that other readers have too."""
+
+
+# --------------------------------------------------------------------------------------------
+# What a URDF says and nobody here reads: all but what is known, by a list of that.
+#
+# Known is what the reader takes, and what cannot change how the robot moves: pictures, sensors, programs, figures of
+# contacts with a ground, which a robot's file does not hold.  Whatever else there is, a spring of a simulator or a
+# misspelt attribute, might, and is named.
+
+ORIGIN = "xyz rpy quat_xyzw"
+_SHAPE = {
+    "": "name group", "/origin": ORIGIN, "/geometry": "name", "/geometry/box": "size", "/geometry/sphere": "radius",
+    "/geometry/cylinder": "radius length", "/geometry/capsule": "radius length", "/geometry/ellipsoid": "radii",
+    "/geometry/mesh": "filename scale",
+}  # fmt: skip
+READ = {
+    "": "name version",
+    "/link": "name type", "/link/inertial": "", "/link/inertial/origin": ORIGIN, "/link/inertial/mass": "value",
+    "/link/inertial/inertia": "ixx ixy ixz iyy iyz izz",
+    **{f"/link/collision{path}": attributes for path, attributes in _SHAPE.items()},
+    "/joint": "name type dont_collapse", "/joint/parent": "link", "/joint/child": "link", "/joint/origin": ORIGIN,
+    "/joint/axis": "xyz", "/joint/dynamics": "damping friction", "/joint/mimic": "joint multiplier offset",
+    # the last three are of drives, beside the limits that are read
+    "/joint/limit": "lower upper velocity effort current command_effort gear_velocity",
+    "/transmission": "name type", "/transmission/joint": "name", "/transmission/actuator": "name",
+    "/transmission/actuator/drake:rotor_inertia": "value", "/transmission/actuator/drake:gear_ratio": "value",
+    "/link/contact": "", "/gazebo": "reference name",
+    "/mujoco": "", "/mujoco/compiler": "meshdir texturedir assetdir strippath discardvisual fusestatic convexhull",
+    "/mujoco/option": "timestep integrator solver iterations tolerance cone jacobian impratio ls_iterations",
+}  # fmt: skip
+"""Elements by their path inside <robot>, and their attributes."""
+REPEATED = {
+    "/link", "/link/collision", "/joint", "/transmission", "/transmission/joint", "/transmission/actuator", "/gazebo",
+    "/transmission/actuator/drake:rotor_inertia", "/transmission/actuator/drake:gear_ratio",
+}  # fmt: skip
+"""Those of which there may be several; of others the first is read."""
+HARMLESS = {
+    "": "material sensor ros2_control frame drake:collision_filter_group",
+    "/link": "visual sensor material surface self_filter collision_checking",
+    "/link/contact": """lateral_friction rolling_friction spinning_friction stiffness damping restitution
+        contact_cfm contact_erp friction_anchor""",
+    "/link/collision": "material contact surface verbose drake:proximity_properties",
+    "/link/collision/geometry/mesh": "drake:declare_convex",
+    "/joint": "safety_controller calibration",
+    "/transmission": "type mechanicalReduction",
+    "/transmission/joint": "type hardwareInterface mechanicalReduction offset role ignoreTransmissionAbsoluteEncoder",
+    "/transmission/actuator": "type hardwareInterface mechanicalReduction role",
+    "/gazebo": """plugin sensor material visual canonicalBody provideFeedback preserveFixedJoint
+        disableFixedJointLumping initial_joint_position implicitSpringDamper fudgeFactor laserRetro selfCollide
+        self_collide mu mu1 mu2 fdir1 kp kd maxVel minDepth maxContacts stopCfm stopErp stopKp stopKd cfmDamping""",
+    "/mujoco": "size visual statistic asset",
+}
+"""Elements by the path around them, with all that is in them."""
+DEFAULTS = {
+    "gravity": ("1", "true"), "turnGravityOff": ("0", "false"), "kinematic": ("0", "false"), "static": ("0", "false"),
+    "enable_wind": ("0", "false"), "dampingFactor": ("0", "0.0"), "springStiffness": ("0", "0.0"),
+    "springReference": ("0", "0.0"),
+}  # fmt: skip
+"""Settings of simulators, and texts by which they change nothing."""
+PROGRAMS = ("sensor", "controller", "interface")
+"""Prefixes of what older simulators were told."""
+
+UNREAD = "not read, though it may change how the robot moves"
+
+_READ = {path: frozenset(attributes.split()) for path, attributes in READ.items()}
+_HARMLESS = {f"{path}/{tag}" for path, tags in HARMLESS.items() for tag in tags.split()}
+
+
+def note_unread(robot: Element, remarks: Remarks) -> None:
+    """Note what of a <robot> is not known: of each kind the first, and how many there are."""
+    found: dict[str, list[str]] = {}
+    pending = [(robot, "", "")]
+    while pending:
+        element, path, where = pending.pop()
+        for attribute in element.attrib:
+            if attribute not in _READ[path] and not attribute.startswith("xmlns"):
+                found.setdefault(f"{path}@{attribute}", []).append(f"{where or '<robot>'} attribute {attribute!r}")
+        inner, seen = [], set()
+        for child in element:
+            below, label = f"{path}/{child.tag}", f"{where} {_label(child)}".lstrip()
+            if below in _HARMLESS or child.tag.partition(":")[0] in PROGRAMS or _is_default(child):
+                continue
+            if below in _READ and (below not in seen or below in REPEATED):
+                seen.add(below)
+                inner.append((child, below, label))
+            elif not path.endswith("/geometry"):  # of shapes, their reader says what it leaves out
+                found.setdefault(below, []).append(label)
+        pending += reversed(inner)
+    for places in found.values():
+        more = f" (and {len(places) - 1} like it)" if len(places) > 1 else ""
+        remarks.add(UNREAD, f"{places[0]}{more}")
+
+
+def _label(element: Element) -> str:
+    """As it stands in the file, with its name."""
+    named = (f" {key}={element.get(key)!r}" for key in ("name", "reference") if element.get(key))
+    return f"<{element.tag}{''.join(named)}>"
+
+
+def _is_default(element: Element) -> bool:
+    text = element.get("value", element.text) or ""
+    return text.strip().lower() in DEFAULTS.get(element.tag, ())
+
+
+# --------------------------------------------------------------------------------------------
+# Reading URDF files.
+#
+# The file is parsed (entities refused), its links and joints are read into plain records, the records are checked to
+# form one tree, and the tree is handed to `ModelBuilder`, children in alphabetical order of joint name.
 
 ROOT_JOINT = "root_joint"
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")

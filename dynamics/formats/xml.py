@@ -14,7 +14,7 @@ import defusedxml.sax
 import numpy as np
 from defusedxml import DefusedXmlException
 
-from dynamics.joints import Spherical
+from dynamics.model.joints import Spherical
 
 
 class _Elements(ContentHandler):

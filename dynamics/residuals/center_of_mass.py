@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
-from dynamics.knot_driver import nb, nv
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, kernel, load, store
-from dynamics.spatial import load3
+from dynamics.spatial.spatial import load3
 
 
 @kernel

@@ -42,15 +42,15 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.knot_driver import nb, nv
-from dynamics.lane_algebra import store_pair
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
 from dynamics.residuals.squares import add_pair
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.simd.lane_algebra import store_pair
+from dynamics.spatial.spatial import (
     accumulate,
     add_cross,
     add_cross_force,
@@ -71,7 +71,7 @@ from dynamics.spatial import (
     store3,
     store6,
 )
-from dynamics.tangent import store_column6
+from dynamics.spatial.tangent import store_column6
 
 BY_VELOCITY, BY_POSITION = PSI2, RATE
 """Where a degree of freedom keeps g and d."""

@@ -14,7 +14,7 @@ from dynamics.collisions.collision_geometry import collision_geometry, simplifie
 from dynamics.collisions.collision_pairs import Disabled, collision_pairs
 from dynamics.geometry.geometry import Geometry, shape_in_place
 from dynamics.geometry.shapes import Box, Shape
-from dynamics.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.distance import Distance
 from dynamics.validation import as_array, as_flag, as_items, as_kind, as_whole_number
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
-from dynamics.residuals.force_lanes import FORCES
-from dynamics.residuals.force_map import ForceMap
+from dynamics.residuals.contact_residual import FORCES, ContactResidual, ForceMap, Frames, contacts_of
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.validation import as_array
 

@@ -21,14 +21,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.actuation import actuation_map, torques_of_controls
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
-from dynamics.knot_driver import nb, nv
-from dynamics.model import RigidBodyModel
+from dynamics.model.actuation import actuation_map, torques_of_controls
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
+from dynamics.model.subject import Subject
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.simd.sizes import Size
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add_cross,
     add_rotated,
@@ -43,7 +44,6 @@ from dynamics.spatial import (
     scale3,
     store3,
 )
-from dynamics.subject import Subject
 
 # where the vectors of a degree of freedom x are kept in its block, and sums over the tree in that of a body
 RATE_OF_MOMENT, TURN = PSI, PSI + 3

@@ -15,16 +15,27 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
-from dynamics.groups import se3, so3
-from dynamics.groups.stumpff import stumpff
-from dynamics.knot_driver import nb, nv
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import PLACEMENT
 from dynamics.simd import align_stack, helper, load, select_less, shared_kernel, store
-from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, load9, multiply, rotate, rotate_back, store6
-from dynamics.tangent import load_column6, store_column6
+from dynamics.spatial import se3, so3
+from dynamics.spatial.spatial import (
+    add_rotated,
+    add_scaled6,
+    dot3,
+    dot6,
+    load6,
+    load9,
+    multiply,
+    rotate,
+    rotate_back,
+    store6,
+)
+from dynamics.spatial.stumpff import stumpff
+from dynamics.spatial.tangent import load_column6, store_column6
 
 
 @helper

@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
-from dynamics.groups import so3
-from dynamics.groups.stumpff import stumpff
-from dynamics.knot_driver import nb, nv
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import ROTATION
 from dynamics.simd import align_stack, helper, kernel, store
-from dynamics.spatial import add_scaled3, dot3, load3, load9, multiply, rotate, rotate_back, store3
-from dynamics.tangent import store_column3
+from dynamics.spatial import so3
+from dynamics.spatial.spatial import add_scaled3, dot3, load3, load9, multiply, rotate, rotate_back, store3
+from dynamics.spatial.stumpff import stumpff
+from dynamics.spatial.tangent import store_column3
 
 
 @helper

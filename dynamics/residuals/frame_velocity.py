@@ -36,16 +36,28 @@ from dynamics.algorithms.frames import (
     reference_code,
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
-from dynamics.groups import se3
-from dynamics.knot_driver import nb, nv
-from dynamics.lane_algebra import store_pair
-from dynamics.model import RigidBodyModel
+from dynamics.model.knot_driver import nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
-from dynamics.spatial import add_cross, add_dot6, angular, cross, cross_motion, dot6, join, load3, load6, scale6, store6
-from dynamics.tangent import load_column6, store_column6
+from dynamics.simd.lane_algebra import store_pair
+from dynamics.spatial import se3
+from dynamics.spatial.spatial import (
+    add_cross,
+    add_dot6,
+    angular,
+    cross,
+    cross_motion,
+    dot6,
+    join,
+    load3,
+    load6,
+    scale6,
+    store6,
+)
+from dynamics.spatial.tangent import load_column6, store_column6
 
 UPPER = 18
 """Numbers per degree of freedom: a, b, c."""

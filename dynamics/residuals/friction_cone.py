@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of, in_axes_of_frames, normal_limits
-from dynamics.residuals.force_lanes import FORCES
-from dynamics.residuals.force_map import ForceMap
+from dynamics.residuals.contact_residual import (
+    FORCES,
+    ContactResidual,
+    ForceMap,
+    Frames,
+    contacts_of,
+    in_axes_of_frames,
+    normal_limits,
+)
 from dynamics.validation import as_array, as_flag, as_positive
 
 if TYPE_CHECKING:

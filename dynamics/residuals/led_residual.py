@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from dynamics.geometry.world_shape import WorldShape
+from dynamics.model.subject import Subject
 from dynamics.residuals.robot_residual import NO_BLOCKS, NO_ROWS, NO_TARGET, Blocks, RobotResidual, Rows, knots
-from dynamics.subject import Subject
 
 
 class LedResidual(RobotResidual):

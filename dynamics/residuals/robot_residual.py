@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel
+from dynamics.model.subject import Subject
 from dynamics.residuals.target_gradient import VECTOR, target_gradients
 from dynamics.simd import LANES, helper, launch
-from dynamics.subject import Subject
 from dynamics.validation import as_floats
 
 VALUE, JACOBIAN, HESSIAN, PRODUCTS = 0, 1, 2, 4

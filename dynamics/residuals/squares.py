@@ -11,8 +11,8 @@ are added to what the arrays of an expansion hold.
 
 import numpy as np
 
-from dynamics.lane_algebra import store_pair
 from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
+from dynamics.simd.lane_algebra import store_pair
 
 SQUARES_ROW = 4
 """Scratch numbers for every number of a residual that `weigh` needs for its weights."""
@@ -106,7 +106,7 @@ def add_gauss_newton(path, J, mu, gauss_newton_weight, t, count, row, lx, lxx):
 
 @kernel
 def add_control_gauss_newton(B, skip, J, mu, gauss_newton_weight, first, count, row, lu, lux, luu):
-    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.actuation`: B'mu to lu (K, nu),
+    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.model.actuation`: B'mu to lu (K, nu),
     B' diag(gauss_newton_weight) J to lux (K, nu, n), and B' diag(gauss_newton_weight) B to luu (K, nu, nu)."""
     nr, nu = B.shape
     stride = J.shape[0] // nr

@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.frame_contact import FrameContact
-from dynamics.contacts.rigid_contact import RigidContact
-from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of, in_axes_of_frames, moment_blocks
-from dynamics.residuals.force_lanes import FORCES
-from dynamics.residuals.force_map import ForceMap
+from dynamics.contacts.frame_contact import FrameContact, RigidContact
+from dynamics.residuals.contact_residual import (
+    FORCES,
+    ContactResidual,
+    ForceMap,
+    Frames,
+    contacts_of,
+    in_axes_of_frames,
+    moment_blocks,
+)
 from dynamics.validation import as_array
 
 if TYPE_CHECKING:

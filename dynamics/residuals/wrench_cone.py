@@ -20,15 +20,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.residuals.contact_residual import (
+    FORCES,
     ContactResidual,
+    ForceMap,
     Frames,
     feet_of,
     in_axes_of_frames,
     moment_blocks,
     normal_limits,
 )
-from dynamics.residuals.force_lanes import FORCES
-from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
 
 if TYPE_CHECKING:

@@ -8,13 +8,11 @@ import importlib
 _HOME = {
     "chains.closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
     "kinematics.center_lines": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
-    "loads.chambers": ("Chamber",),
+    "loads.tendons": ("Chamber", "Tendon"),
     "loads.contacts": ("CapsuleContact", "CylinderContact", "PlaneContact", "RodContact", "SphereContact"),
     "loads.external_loads": ("Fluid",),
-    "loads.tendons": ("Tendon",),
-    "model.closed_joint": ("Closure",),
+    "model.segment_list": ("Closure", "Helical"),
     "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
-    "model.helical_joint": ("Helical",),
     "model.rod_model": ("LinkContact", "Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (

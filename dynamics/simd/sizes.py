@@ -4,8 +4,8 @@ A size is an expression of symbols, each of which says where its number comes fr
 
     nv = Size("nv", "m.dof_body.size")
 
-has the text "nv * nv + 3", which source that is written for a driver (`dynamics.knot_driver`) has twice: where Python
-counts the scratch that it hands over, and where compiled code carves it.
+has the text "nv * nv + 3", which source that is written for a driver (`dynamics.model.knot_driver`) has twice: where
+Python counts the scratch that it hands over, and where compiled code carves it.
 """
 
 from __future__ import annotations

@@ -15,19 +15,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.actuation import Actuation
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
+from dynamics.derivatives.implicit_function import store_control_blocks, store_state_blocks
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
-from dynamics.implicit_function import store_control_blocks, store_state_blocks
-from dynamics.joint_friction import add_friction_curvature, add_friction_derivative, joint_forces, subtract_joint_forces
-from dynamics.joint_springs import add_spring_derivatives, felt_springs
-from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.lane_algebra import add_product, scale_into
-from dynamics.model import RigidBodyModel
+from dynamics.model.actuation import Actuation
+from dynamics.model.joint_forces import (
+    add_friction_curvature,
+    add_friction_derivative,
+    add_spring_derivatives,
+    felt_springs,
+    joint_forces,
+    subtract_joint_forces,
+)
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, aligned_empty, fma, helper, kernel, load, splat, store
+from dynamics.simd.lane_algebra import add_product, scale_into
 from dynamics.simd.lane_blocks import lanes
 
 

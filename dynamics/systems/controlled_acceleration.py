@@ -4,17 +4,16 @@ The Hessian of y'a is that of `implicit_function`; columns of tau times the actu
 robots in contact see `dynamics.contacts.derivatives` and `dynamics.contacts.hessian`.
 """
 
-from dynamics.actuation import joint_torques, times_actuation
 from dynamics.algorithms.inverse_mass import AUTOMATIC
-from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.contact_set import ContactArrays, LoopArrays
 from dynamics.contacts.derivatives import contact_first_order
 from dynamics.contacts.hessian import contact_hessian_at_solution
-from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order, forward_dynamics_hessian_at_solution
-from dynamics.implicit_function import subtract_product
-from dynamics.lane_algebra import add_transpose
+from dynamics.derivatives.implicit_function import subtract_product
+from dynamics.model.actuation import joint_torques, times_actuation
 from dynamics.simd import kernel, shared_kernel
 from dynamics.simd.by_type import by_type
+from dynamics.simd.lane_algebra import add_transpose
 from dynamics.systems.frame_forces import add_force_curvature, add_force_derivatives, add_frame_forces
 from dynamics.systems.steps import acceleration
 

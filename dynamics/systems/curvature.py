@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.contacts.contact_set import ContactSet
-from dynamics.implicit_function import store_control_blocks, store_hessian, store_state_blocks
-from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import add_scaled, scale_into, store_pair
-from dynamics.model import RigidBodyModel
+from dynamics.derivatives.implicit_function import store_control_blocks, store_hessian, store_state_blocks
+from dynamics.model.kernel_model import kernel_model
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     carve,
@@ -34,9 +33,11 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.by_type import by_type
+from dynamics.simd.lane_algebra import add_scaled, scale_into, store_pair
 from dynamics.simd.references import by_reference
+from dynamics.spatial.tangent import JACOBIAN, add_geometry, add_velocity_geometry, apply_map_transposed, tangent_maps
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
-from dynamics.systems.frame_actuators import FrameActuators
+from dynamics.systems.frame_forces import FrameActuators
 from dynamics.systems.linearization import (
     increment_rate,
     scatter_step,
@@ -64,8 +65,6 @@ from dynamics.systems.workspace import (
     derivative_numbers,
     dynamics_numbers,
 )
-from dynamics.tangent import JACOBIAN, apply_map_transposed, tangent_maps
-from dynamics.tangent_geometry import add_geometry, add_velocity_geometry
 
 
 # ------------------------------------------------------------------------------------------------ kernels

@@ -1,38 +1,120 @@
-"""What actuators on frames add to accelerations and their derivatives, one knot per lane.
+"""Forces of actuators between frames: what drives frames, lines between points, and their derivatives."""
 
-With tau(q, u) = B u + R(q) u, T = d(R u)/dq and, at mu = da/dtau' y, the power mu'R u of `frame_actuators`:
-
-    a_q += a_tau T      Hqq += H_qtau T + T'H_tauq + d2(mu'R u)/dq2
-    a_u = a_tau (B + R)      Hqu = H_qtau (B + R) + d(mu'R)/dq
-
-Of a line, with P = (1 - n n')/l, g = P dV, and columns delta_k, W_k of the difference of the two points' velocities dV
-along rates and configuration,
-
-    d(mu'r)/dq_k = g.delta_k + n.W_k      d2/dmu_j dq_k = delta_k'P delta_j + [n.V]_kj
-    d2/dq_k dq_l = [g.p]_kl + [n.V]_kl + delta_k'P W_l + delta_l'P W_k - (n.dV) delta_k'P delta_l / l
-                   - ((n.delta_k)(g.delta_l) + (n.delta_l)(g.delta_k)) / l
-
-where brackets are the second derivatives of positions and velocities of frames, see `residuals`.
-"""
+from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.frames import LOCAL, LOCAL_WORLD_ALIGNED, components, frame_pose, last_dof, path_velocity
+from dynamics.algorithms.frames import (
+    FRAME,
+    LOCAL,
+    LOCAL_WORLD_ALIGNED,
+    components,
+    frame_jacobian,
+    frame_numbers,
+    frame_placement,
+    frame_pose,
+    last_dof,
+    path_velocity,
+)
 from dynamics.algorithms.kinematics import COLUMN, DOF, place_bodies
-from dynamics.contacts.contact_arrays import ContactArrays
-from dynamics.contacts.loop_arrays import LoopArrays
-from dynamics.implicit_function import subtract_product
-from dynamics.knot_driver import nv
-from dynamics.model_arrays import ModelArrays
+from dynamics.contacts.contact_set import ContactArrays, LoopArrays
+from dynamics.derivatives.implicit_function import subtract_product
+from dynamics.model.attachments import LinearActuator, Thruster
+from dynamics.model.knot_driver import nv
+from dynamics.model.model import RigidBodyModel
+from dynamics.model.model_arrays import ModelArrays
 from dynamics.residuals.frame_velocity import UPPER, store_psi, upper_vectors, velocity_curvature, velocity_first_order
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_blocks import carving, lanes
-from dynamics.spatial import add_cross, cross, dot3, dot6, load3, load6, rotate, scale3
-from dynamics.systems.frame_actuators import FrameActuators, pushed
-from dynamics.tangent import load_column3, load_column6
+from dynamics.simd.sizes import Size
+from dynamics.spatial.spatial import add_cross, cross, dot3, dot6, load3, load6, rotate, scale3
+from dynamics.spatial.tangent import load_column3, load_column6
+
+# --------------------------------------------------------------------------------------------
+# Actuators that act on frames, as kernels take them: wrenches fixed in a frame, forces along the line of two frames.
+#
+# The force on the joints is linear in the controls and depends on the configuration, tau = B u + sum_i u_i r_i(q).  At
+# joint rates mu the power of unit control is
+#
+#     mu'r = W . V(q, mu)                    W a wrench in the axes of its frame, V the frame's velocity in the same
+#     mu'r = n . (v_1 - v_2) = dl/dt         n the direction from the second frame to the first, l their distance
+#
+# so that r and all its derivatives are those of velocities of frames.
+
+NOWHERE = -2
+"""In place of the second body of a wrench."""
+
+
+class FrameActuators(NamedTuple):
+    """D actuators."""
+
+    control: np.ndarray  # (D,) which control each has
+    body: np.ndarray  # (D,)
+    frame: np.ndarray  # (D, FRAME) placements in the bodies
+    other: np.ndarray  # (D,) second bodies, NOWHERE for a wrench
+    other_frame: np.ndarray  # (D, FRAME)
+    wrench: np.ndarray  # (D, 6) force and moment in the frame's axes; of a line its ratio first
+
+
+pushed = Size("pushed", "actuators.control.size")
+"""Number of these actuators."""
+
+
+def frame_actuators(model: RigidBodyModel) -> FrameActuators | None:
+    """Those of a robot, at its controls; None if it has none."""
+    chosen = [(i, each) for i, each in enumerate(model.actuators) if isinstance(each, (Thruster, LinearActuator))]
+    if not chosen:
+        return None
+    D = len(chosen)
+    arrays = FrameActuators(
+        np.array([i for i, _ in chosen], dtype=np.int64), np.zeros(D, np.int64), np.zeros((D, FRAME)),
+        np.full(D, NOWHERE, np.int64), np.zeros((D, FRAME)), np.zeros((D, 6)),
+    )  # fmt: skip
+    for d, (_, each) in enumerate(chosen):
+        if isinstance(each, Thruster):
+            arrays.body[d], arrays.frame[d] = frame_numbers(model, each.frame)
+            arrays.wrench[d] = each.wrench
+        else:
+            arrays.body[d], arrays.frame[d] = frame_numbers(model, each.frame1)
+            arrays.other[d], arrays.other_frame[d] = frame_numbers(model, each.frame2)
+            arrays.wrench[d, 0] = each.ratio
+    return arrays
+
+
+def force_map(model: RigidBodyModel, q: np.ndarray) -> np.ndarray:
+    """The columns r_i (K, nv, nu) at configurations q (K, nq), zero for controls of other actuators."""
+    R = np.zeros((len(q), model.nv, len(model.actuators)))
+    for i, each in enumerate(model.actuators):
+        if isinstance(each, Thruster):
+            R[:, :, i] = np.einsum("kij,i->kj", frame_jacobian(model, q, each.frame, "local"), each.wrench)
+        elif isinstance(each, LinearActuator):
+            (_, p1), (_, p2) = (frame_placement(model, q, frame) for frame in (each.frame1, each.frame2))
+            J1, J2 = (frame_jacobian(model, q, frame)[:, :3] for frame in (each.frame1, each.frame2))
+            apart = p1 - p2
+            n = each.ratio * apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-300)
+            R[:, :, i] = np.einsum("kij,ki->kj", J1 - J2, n)
+    return R
+
+
+# --------------------------------------------------------------------------------------------
+# What actuators on frames add to accelerations and their derivatives, one knot per lane.
+#
+# With tau(q, u) = B u + R(q) u, T = d(R u)/dq and, at mu = da/dtau' y, the power mu'R u of `frame_actuators`:
+#
+#     a_q += a_tau T      Hqq += H_qtau T + T'H_tauq + d2(mu'R u)/dq2
+#     a_u = a_tau (B + R)      Hqu = H_qtau (B + R) + d(mu'R)/dq
+#
+# Of a line, with P = (1 - n n')/l, g = P dV, and columns delta_k, W_k of the difference of the two points' velocities
+# dV along rates and configuration,
+#
+#     d(mu'r)/dq_k = g.delta_k + n.W_k      d2/dmu_j dq_k = delta_k'P delta_j + [n.V]_kj
+#     d2/dq_k dq_l = [g.p]_kl + [n.V]_kl + delta_k'P W_l + delta_l'P W_k - (n.dV) delta_k'P delta_l / l
+#                    - ((n.delta_k)(g.delta_l) + (n.delta_l)(g.delta_k)) / l
+#
+# where brackets are the second derivatives of positions and velocities of frames, see `residuals`.
 
 TINY = 1e-24
 """m^2: lines of no length push nowhere."""

@@ -24,7 +24,7 @@ from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.derivatives.regressor import regressor_product
 from dynamics.simd import launch
-from dynamics.systems.frame_actuators import force_map
+from dynamics.systems.frame_forces import force_map
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_steps
 from dynamics.systems.steps import Euler, Plant, step_numbers

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamics.mimic import MimicMap
-from dynamics.model import RigidBodyModel
+from dynamics.model.mimic import MimicMap
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import aligned_arrays
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 

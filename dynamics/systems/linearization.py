@@ -10,9 +10,8 @@ fx and fu are written apart from the start: rows of whole blocks leave the lanes
 """
 
 from dynamics.contacts.contact_set import ContactSet
-from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import add_scaled, scale_into
-from dynamics.model import RigidBodyModel
+from dynamics.model.kernel_model import kernel_model
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -29,13 +28,14 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.by_type import by_type
+from dynamics.simd.lane_algebra import add_scaled, scale_into
 from dynamics.simd.references import by_reference
+from dynamics.spatial.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
-from dynamics.systems.frame_actuators import FrameActuators
+from dynamics.systems.frame_forces import FrameActuators
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
 from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, TimedRungeKutta, duration, durations_behind
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
-from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 
 
 @kernel

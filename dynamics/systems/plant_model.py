@@ -14,9 +14,9 @@ import numpy as np
 
 from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.attachments import spring_matrices
-from dynamics.joint_springs import with_springs
-from dynamics.model import RigidBodyModel
+from dynamics.model.attachments import spring_matrices
+from dynamics.model.joint_forces import with_springs
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_flag
 

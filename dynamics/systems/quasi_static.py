@@ -4,12 +4,11 @@ import numpy as np
 
 from dynamics.algorithms.frames import frame_jacobian, frame_placement
 from dynamics.algorithms.inverse_dynamics import gravity_forces
-from dynamics.attachments import spring_matrices
 from dynamics.contacts.contact_set import Contact, ContactSet
 from dynamics.contacts.frame_contact import FrameContact
-from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
-from dynamics.contacts.loop_motion import loop_gap, loop_rows
-from dynamics.model import RigidBodyModel
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, loop_gap, loop_rows
+from dynamics.model.attachments import spring_matrices
+from dynamics.model.model import RigidBodyModel
 
 AWAY = 1e-3
 """How far a contact's frame may be from its reference where a motion starts, m and rad; of a coupling, the joint

@@ -1,4 +1,4 @@
-"""A robot under an integrator: the discrete-time system that trajectory optimization works on."""
+"""Full tensors of second derivatives of Euler steps of ordinary joints without contacts, from those of IDSVA-SO."""
 
 from __future__ import annotations
 
@@ -9,31 +9,56 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.actuation import actuation_map
+from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.dynamics import dynamics_of_set
-from dynamics.contacts.legs import leg_arrays
-from dynamics.joint_friction import joint_forces
-from dynamics.model import RigidBodyModel, check_model
+from dynamics.contacts.elimination import leg_arrays
+from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
+from dynamics.model.actuation import actuation_map
+from dynamics.model.joint_forces import joint_forces
+from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.subject import Subject
 from dynamics.simd import launch
-from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
-from dynamics.systems.euler_tensors import euler_tensors
-from dynamics.systems.frame_actuators import force_map, frame_actuators
+from dynamics.systems.frame_forces import force_map, frame_actuators
 from dynamics.systems.inertial_gradient import of_steps
 from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
-from dynamics.systems.other_models import check_same_joints, contacts_of
 from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
-from dynamics.systems.robot_system import RobotSystem
+from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers, timed_integrator_of
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
+
+
+def euler_tensors(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu) at xs (N, nx), us (N, nu)."""
+    N, n, nu, h = len(us), system.nv, system.nu, system.dt
+    q, v, B = xs[:, :n], xs[:, n:], system.actuation.B
+    force, _, bend = joint_forces(system.plant_model, q, v)
+    T = forward_dynamics_second_derivatives(system.plant_model, q, v, us @ B.T - force)
+    fxx = np.zeros((N, 2 * n, 2 * n, 2 * n))
+    fux = np.zeros((N, 2 * n, nu, 2 * n))
+    fxx[:, n:, :n, :n] = 0.5 * h * (T.d2a_dqdq + T.d2a_dqdq.swapaxes(2, 3))
+    fxx[:, n:, :n, n:] = h * T.d2a_dqdv
+    fxx[:, n:, n:, :n] = h * T.d2a_dqdv.swapaxes(2, 3)
+    fxx[:, n:, n:, n:] = h * T.d2a_dvdv
+    if bend.any():
+        diagonal = np.einsum("tikk->tik", fxx[:, n:, n:, n:])
+        diagonal -= h * inverse_mass_matrix(system.plant_model, q) * bend[:, None]
+    fux[:, n:, :, :n] = h * (T.d2a_dqdtau @ B).swapaxes(2, 3)
+    if system.semi_implicit:
+        fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]
+    return fxx, fux, np.zeros((N, 2 * n, nu, nu))
+
+
+# --------------------------------------------------------------------------------------------
+# A robot under an integrator: the discrete-time system that trajectory optimization works on.
 
 FORMULATIONS = ("forward", "inverse")
 ORDERS = {"explicit_euler": 1, "semi_implicit_euler": 1, "rk4": 4}

@@ -1,34 +1,97 @@
-"""What the discrete-time systems of a rigid robot share: the manifold of its states x = [q; v]."""
+"""A model's limits as limits of a system: of the tangent at the neutral state, and of the controls."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.actuation import Actuation
-from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.configuration import neutral
-from dynamics.algorithms.frames import frame_placement
+from dynamics.algorithms.frames import body_placements, frame_placement
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.attachments import Actuator, actuation_of, actuator_limits
-from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL, Joint
-from dynamics.model import RigidBodyModel
-from dynamics.subject import Subject
+from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
+from dynamics.model.actuation import Actuation
+from dynamics.model.attachments import Actuator, actuation_of, actuator_limits
+from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
+from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
-from dynamics.systems.integrate_jacobian import integrate_jacobian
-from dynamics.systems.limits import control_names, effort_limits, position_limits, speed_limits
-from dynamics.systems.skeleton import skeleton
-from dynamics.systems.solids import Solid, solids
+from dynamics.systems.pictures import Solid, skeleton, solids
 from dynamics.systems.state_difference import (
     StateDifference,
     difference_expansion,
     difference_of_states,
+    integrate_jacobian,
     integrate_states,
 )
 from dynamics.validation import as_array, check_configuration
+
+PLAIN = (REVOLUTE, PRISMATIC, TRANSLATION)
+"""Joints whose displacement from the neutral configuration is their configuration."""
+
+
+def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
+    """lower and upper (nv,) of the displacement from the neutral configuration, infinite where there is no limit.
+
+    Raises ValueError for limits of a joint that turns or moves on a group: no displacement stands for one number of its
+    configuration.
+    """
+    lower, upper = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+    for i, joint in enumerate(model.joints):
+        q = slice(model.q_index[i], model.q_index[i] + joint.nq)
+        low, high = model.lower_position[q], model.upper_position[q]
+        if joint.code in PLAIN:
+            v = slice(model.v_index[i], model.v_index[i] + joint.nv)
+            lower[v], upper[v] = low, high
+        elif np.isfinite(low).any() or np.isfinite(high).any():
+            raise ValueError(
+                f"position: joint {model.joint_names[i]!r} of type {joint.type_name} has limits of its configuration, "
+                "which are none of its displacement; expected position=False and a constraint of a residual"
+            )
+    return lower, upper
+
+
+def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """lower and upper (nu,) of controls u for |B u| to keep to the effort limits, where that is a box.
+
+    Of |B_ij u_j| <= effort_i the narrowest counts for u_j.  Raises ValueError where a limited degree of freedom is
+    driven by several controls: their limits depend on each other.
+    """
+    upper = np.full(B.shape[1], np.inf)
+    for i in np.flatnonzero(np.isfinite(model.effort_limit)):
+        driving = np.flatnonzero(B[i])
+        if len(driving) > 1:
+            raise ValueError(
+                f"actuation: {model.dof_names[i]!r} has an effort limit and is driven by {len(driving)} controls, "
+                "whose limits depend on each other; expected one control, or a constraint of a residual"
+            )
+        for j in driving:
+            upper[j] = min(upper[j], model.effort_limit[i] / abs(B[i, j]))
+    return -upper, upper
+
+
+def speed_limits(model: RigidBodyModel, B: np.ndarray) -> np.ndarray:
+    """Limits (nu,) of the motors' speeds B'v, where a motor drives one degree of freedom; of others infinite."""
+    alone = np.count_nonzero(B, axis=0) == 1
+    driven = np.abs(B).argmax(axis=0)
+    return np.where(alone, model.velocity_limit[driven] * np.abs(B).max(axis=0), np.inf)
+
+
+def control_names(model: RigidBodyModel, B: np.ndarray) -> tuple[str, ...]:
+    """Names (nu,) of the degrees of freedom where every control is the torque of one of its own, else "control j"."""
+    driven = [np.flatnonzero(column) for column in B.T]
+    if all(len(rows) == 1 and B[rows[0], j] == 1.0 for j, rows in enumerate(driven)):
+        names = [model.dof_names[rows[0]] for rows in driven]
+        if len(set(names)) == len(names):
+            return tuple(names)
+    return tuple(f"control {j}" for j in range(B.shape[1]))
+
+
+# --------------------------------------------------------------------------------------------
+# What the discrete-time systems of a rigid robot share: the manifold of its states x = [q; v].
 
 
 class RobotSystem(DiscreteSystem):
@@ -267,3 +330,23 @@ def _velocities(joint: Joint) -> tuple[str, ...]:
         return ("velocity",)
     axes, turns = joint.motion_subspace()
     return tuple(("w" if turn else "v") + "xyz"[np.abs(axis).argmax()] for axis, turn in zip(axes, turns, strict=True))
+
+
+# --------------------------------------------------------------------------------------------
+# What it takes to put another robot into a system: as many coordinates, joints of the same names, the same frames.
+
+
+def check_same_joints(model: RigidBodyModel, other: RigidBodyModel) -> None:
+    """Raise TypeError or ValueError unless `other` is a model with the joints of this one, in the same order."""
+    joints, others = (
+        tuple(zip(each.joint_names, each.joint_types, strict=True)) for each in (model, check_model(other))
+    )
+    if joints != others:
+        wrong = next((name for name, _ in others if name not in model.joint_names), "their order, number or kind")
+        raise ValueError(f"model: got {len(others)} joints, expected the {len(joints)} of {model!r}; not so: {wrong}")
+
+
+def contacts_of(model: RigidBodyModel, contacts: Contacts) -> list[Contact]:
+    """The same contacts on another model; ValueError where it lacks a frame."""
+    held = contacts.contacts if isinstance(contacts, ContactSet) else contacts
+    return [each if each.model is model else replace(each, model=model) for each in held]

@@ -1,7 +1,6 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
-from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import combine
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -18,10 +17,11 @@ from dynamics.simd import (
     splat,
     store,
 )  # fmt: skip
+from dynamics.simd.lane_algebra import combine
 from dynamics.simd.references import by_reference
+from dynamics.spatial.tangent import difference_configuration
 from dynamics.systems.steps import move, step_kernel
 from dynamics.systems.workspace import carve_dynamics
-from dynamics.tangent import difference_configuration
 
 
 @driver

@@ -11,26 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.implicit_function import add_along, store_control_blocks, store_state_blocks
-from dynamics.knot_driver import nv
-from dynamics.lane_algebra import add_scaled, combine, scale_into
-from dynamics.model import RigidBodyModel
+from dynamics.derivatives.implicit_function import add_along, store_control_blocks, store_state_blocks
+from dynamics.model.knot_driver import nv
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import add_scaled, combine, scale_into
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
-from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
-from dynamics.systems.steps import duration, durations_behind, stage_factor, stage_increment
-from dynamics.tangent import (
+from dynamics.spatial.tangent import (
     ADJOINT,
     JACOBIAN,
+    add_bracket_hessian,
+    add_bracket_matrix,
+    add_bracket_rows,
+    add_bracket_transposed,
+    add_geometry,
     add_map,
     add_mapped_rows,
     apply_map_transposed,
     integrate_configuration,
     tangent_maps,
 )
-from dynamics.tangent_brackets import add_bracket_hessian, add_bracket_matrix, add_bracket_rows, add_bracket_transposed
-from dynamics.tangent_geometry import add_geometry
+from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
+from dynamics.systems.steps import duration, durations_behind, stage_factor, stage_increment
 
 # ------------------------------------------------------------------------------------------------ what a stage keeps
 _nq, _nz = Size("nq", "nq"), Size("nz", "nz")

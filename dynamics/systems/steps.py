@@ -21,21 +21,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.actuation import joint_torques
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
-from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.contact_set import ContactArrays, LoopArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
-from dynamics.contacts.elimination import eliminated_dynamics_kernel
-from dynamics.contacts.legs import LegArrays
-from dynamics.contacts.loop_arrays import LoopArrays
-from dynamics.lane_algebra import add_scaled, combine, scale_into
-from dynamics.model import RigidBodyModel
+from dynamics.contacts.elimination import LegArrays, eliminated_dynamics_kernel
+from dynamics.model.actuation import joint_torques
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
-from dynamics.systems.frame_actuators import FrameActuators
-from dynamics.systems.frame_forces import add_frame_forces
-from dynamics.tangent import integrate_configuration
-from dynamics.tangent_brackets import add_bracket_rows
+from dynamics.simd.lane_algebra import add_scaled, combine, scale_into
+from dynamics.spatial.tangent import add_bracket_rows, integrate_configuration
+from dynamics.systems.frame_forces import FrameActuators, add_frame_forces
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 

@@ -9,21 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.contacts import curvature as contact_curvature
 from dynamics.contacts import derivatives as contact_derivatives
 from dynamics.contacts import dynamics as contact_dynamics
-from dynamics.contacts.contact_arrays import ContactArrays
-from dynamics.contacts.contact_set import ContactSet
-from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
-from dynamics.contacts.legs import LegArrays
-from dynamics.contacts.loop_arrays import LoopArrays
+from dynamics.contacts import hessian as contact_curvature
+from dynamics.contacts.contact_set import ContactArrays, ContactSet, LoopArrays
+from dynamics.contacts.elimination import Elimination, LegArrays, carve_elimination, elimination_numbers
 from dynamics.derivatives import forward_dynamics
-from dynamics.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel
 from dynamics.simd import carve, helper
 from dynamics.simd.by_type import by_type
-from dynamics.systems.frame_actuators import FrameActuators
-from dynamics.systems.frame_forces import Forces, carve_forces, force_numbers
-from dynamics.tangent import TANGENT_SLOTS
+from dynamics.spatial.tangent import TANGENT_SLOTS
+from dynamics.systems.frame_forces import Forces, FrameActuators, carve_forces, force_numbers
 
 
 class Dynamics(NamedTuple):

@@ -24,12 +24,11 @@ from experiments.constraints.residuals import problem_of
 from trajopt.backward.expansions import Expansion
 from trajopt.results.records import HELD
 from trajopt.solvers.forward import Curvature
-from trajopt.solvers.iterate import EXACT, Formulation, LocalModel
+from trajopt.solvers.iterate import EXACT, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.posed import pose
 from trajopt.solvers.solve import formulation_of
 from trajopt.solvers.steering import first_multipliers
-from trajopt.solvers.timing import Stopwatch
 
 PROBLEMS = ("double_integrator", "arm_tip", "cart_pole")
 PENALTIES = (1e2, 1e4, 1e6, 1e8, 1e10)

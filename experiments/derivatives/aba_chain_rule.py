@@ -5,7 +5,7 @@ varies there.                                                                  [
 """
 
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_state, scatter
 from experiments.derivatives.aba_chain_rule_sweeps import (
     ACCELERATIONS,

@@ -4,9 +4,9 @@ Kept as 21 numbers: E (6, upper triangle), F (9, row-major), G (6).  An articula
 derivative in any direction.
 """
 
-from dynamics.groups.so3 import add9, congruence, full, transpose
 from dynamics.simd import fma, fnma, helper
-from dynamics.spatial import (
+from dynamics.spatial.so3 import add9, congruence, full, transpose
+from dynamics.spatial.spatial import (
     add6,
     add_cross,
     add_rotated,

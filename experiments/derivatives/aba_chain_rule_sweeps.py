@@ -19,7 +19,7 @@ not vary between branches; the columns of tau_j are those of a symmetric matrix.
 """
 
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_dot6,
     add_scaled6,

@@ -11,7 +11,7 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC
 from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
-from dynamics.knot_driver import KnotDriver
+from dynamics.model.knot_driver import KnotDriver
 from experiments.derivatives.competitors_common import paths, require_one_axis
 
 

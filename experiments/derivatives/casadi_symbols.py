@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.joints import PRISMATIC, REVOLUTE
+from dynamics.model.joints import PRISMATIC, REVOLUTE
 
 try:
     import casadi  # pyright: ignore[reportMissingImports]

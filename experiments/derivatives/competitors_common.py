@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.joints import REVOLUTE
+from dynamics.model.joints import REVOLUTE
 from dynamics.simd import fma, helper, load, sincos, splat
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_cross,
     add_cross_force,

@@ -16,7 +16,7 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import InverseDynamicsSecondDerivatives
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_complex, kernel
 
 STEP = 1e-30

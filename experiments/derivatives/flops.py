@@ -120,7 +120,7 @@ def _counts(nq: int, m) -> dict[str, int]:
     from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
     from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
     from dynamics.derivatives.packed import packed_size
-    from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
+    from dynamics.derivatives.second_order import LOWEST, second_order_packed_kernel
     from dynamics.derivatives.virtual import VIRTUAL_BODY
 
     nb, n = len(m.parent), len(m.dof_body)

@@ -29,7 +29,7 @@ from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forwa
 from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.aba_chain_rule import aba_chain_rule

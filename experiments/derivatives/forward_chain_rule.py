@@ -12,7 +12,7 @@ from dynamics.algorithms.inverse_mass import products_direct
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_state, scatter
 from experiments.derivatives.algorithm import Algorithm
 from experiments.derivatives.rnea_chain_rule_body import body_numbers, rnea_chain_rule_body

@@ -8,9 +8,9 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
 
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, kernel, load, scatter, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add_cross_motion,
     add_dot6,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from dynamics.joints import FREE_FLYER, PRISMATIC, REVOLUTE
+from dynamics.model.joints import FREE_FLYER, PRISMATIC, REVOLUTE
 
 STEP = 1e-6  # the value MuJoCo's documentation suggests
 

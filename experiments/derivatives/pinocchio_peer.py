@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import dynamics
-from dynamics import joints
+from dynamics.model import joints
 
 
 def pinocchio() -> Any:

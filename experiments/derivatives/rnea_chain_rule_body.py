@@ -11,9 +11,9 @@ from its parent,
 V and A vary only for joints at or above the body; F for those below it too.  [Kim 2012, table 5; Singh 2022, table II]
 """
 
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
-from dynamics.spatial import add6, load6, scale3, store6
+from dynamics.spatial.spatial import add6, load6, scale3, store6
 from experiments.derivatives.competitors_common import (
     BODY_FRAME,
     FORCE,

@@ -25,9 +25,9 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     accumulate,
     add6,
     add_cross_force,

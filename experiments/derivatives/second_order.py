@@ -30,8 +30,7 @@ from matplotlib.ticker import NullLocator
 from rich.table import Table
 
 import dynamics
-from dynamics.derivatives.packed_tensors import drive_contract
-from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_second_order
+from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_contract, drive_second_order
 from dynamics.simd import LANES, launch
 from experiments.derivatives import casadi_peer, complex_step, finite_differences, trees
 from experiments.derivatives.algorithm import EXPANSION

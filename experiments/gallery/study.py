@@ -12,7 +12,7 @@ import problems
 import trajopt
 from dynamics.distribution import version
 from experiments.gallery.pictures import Look, picture_name, write_picture
-from trajopt.plotting.report.machine import machine
+from trajopt.plotting.report.page import machine
 
 TEXTS = Path(__file__).resolve().parents[2] / "docs" / "gallery" / "problems.toml"
 SOLVERS = {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()}

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from experiments.harness.options import Option
 from experiments.harness.timing import threads
-from trajopt.plotting.report.machine import machine
+from trajopt.plotting.report.page import machine
 from trajopt.plotting.style import save
 
 COMPLETED: set[str] = set()

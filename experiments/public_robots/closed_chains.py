@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import dynamics
-from dynamics.contacts.loop_motion import loop_rows
-from dynamics.model_edits import builder_of
+from dynamics.contacts.loop_constraint import loop_rows
+from dynamics.model.edits import builder_of
 from experiments.public_robots.oracles import STENCIL, as_pinocchio
 
 STEPS = 0.02, 0.01, 0.005

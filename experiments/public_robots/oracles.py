@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from dynamics.joints import FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.model.joints import FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 
 STEPS = 0.04, 0.02, 0.01, 0.005
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}

@@ -17,7 +17,7 @@ from PIL import Image
 
 import dynamics
 import trajopt
-from dynamics.model_edits import builder_of
+from dynamics.model.edits import builder_of
 from experiments.harness import Experiment, Run, quick, table
 from experiments.public_robots.robots import loaders
 from tests.trajopt.browser import CHROMIUM, Browser

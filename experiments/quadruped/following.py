@@ -22,25 +22,21 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.delassus import factorize_delassus, solve_delassus
-from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
+from dynamics.contacts.dynamics import carve_workspace, factorize_delassus, solve_delassus, workspace_numbers
 from dynamics.contacts.elimination import (
     carve_elimination,
+    combined,
     eliminated_dynamics_kernel,
     elimination_numbers,
-    subtract_both_sides,
-)
-from dynamics.contacts.legs import (
-    combined,
     held_leg,
     leg_columns,
     leg_rows,
     store_leg,
     store_leg_accelerations,
+    subtract_both_sides,
     times_rows,
 )
-from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import combine, scale_into
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -54,7 +50,8 @@ from dynamics.simd import (
     scatter,
     span,
 )
-from dynamics.spatial import add6, add_cross, join, load3, load6, load9, rotate, scale6, store3, store6
+from dynamics.simd.lane_algebra import combine, scale_into
+from dynamics.spatial.spatial import add6, add_cross, join, load3, load6, load9, rotate, scale6, store3, store6
 from dynamics.systems.rollouts import feedback, start_lanes
 from dynamics.systems.steps import move
 

@@ -15,9 +15,9 @@ from trajopt.backward.expansions import adjoint, expand
 from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.solvers.forward import Curvature
+from trajopt.solvers.iterate import Stopwatch
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of
-from trajopt.solvers.timing import Stopwatch
 
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
 SHIFT = np.array([0.03, 0.02, 0.02])

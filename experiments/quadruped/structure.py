@@ -42,7 +42,7 @@ from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
 from experiments.quadruped.parts import one_step_in, shift_problem
 from experiments.quadruped.timing import timing
-from trajopt.solvers.rollout import ALPHAS
+from trajopt.solvers.iterate import ALPHAS
 
 ITERATION = "iLQR"
 PLAIN = f"{ITERATION}, rollouts by contact dynamics"

@@ -37,7 +37,7 @@ from scipy.optimize import least_squares, root
 from dynamics.rods.chains.closed_chains import evaluate_chains
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.model.arrays import FORCES
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.recursion.momenta import energies
 from dynamics.rods.robot.plant import Plant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion, prescribed_values

@@ -17,7 +17,7 @@ from scipy.optimize import brentq, lsq_linear
 import dynamics
 import problems
 from dynamics import Box, Capsule, Distance, Geometry, Sphere
-from dynamics.algorithms.body_placements import body_placements
+from dynamics.algorithms.frames import body_placements
 from experiments.harness import in_turns
 from experiments.public_robots.oracles import STENCIL
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamics.joints import Planar
+from dynamics.model.joints import Planar
 from dynamics.rods.loads.external_loads import Fluid
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic

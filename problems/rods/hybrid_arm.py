@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.joints import Revolute
+from dynamics.model.joints import Revolute
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis

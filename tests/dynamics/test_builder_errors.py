@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dynamics.builder import ModelBuilder
-from dynamics.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.validation import as_array, as_batch, check_configuration
 
 GOOD = {"name": "arm", "parent": "world", "joint": Revolute("z"), "mass": 1.0, "inertia": np.eye(3)}

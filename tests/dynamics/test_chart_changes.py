@@ -5,7 +5,8 @@ import pytest
 
 import trajopt
 from dynamics.rods.kinematics.center_lines import link_placements
-from dynamics.rods.kinematics.chart_changes import (
+from dynamics.rods.kinematics.charts import (
+    LIMIT,
     TURN,
     beyond,
     change,
@@ -16,12 +17,10 @@ from dynamics.rods.kinematics.chart_changes import (
     farther,
     within_limit,
 )
-from dynamics.rods.kinematics.charts import LIMIT
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.recursion.momenta import energies, momentum
-from dynamics.rods.stepping.chart_difference import ChartDifference
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
-from dynamics.rods.stepping.soft_system import SoftRobotSystem
+from dynamics.rods.stepping.soft_system import ChartDifference, SoftRobotSystem
 from tests.reference.robot_systems import slope
 from tests.reference.soft_systems import complex_step_derivatives
 from tests.reference.turning_robots import ROBOTS, body_with_boom

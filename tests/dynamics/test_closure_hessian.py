@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dynamics import Fixed, Revolute, Spherical
-from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
-from dynamics.rods.model.closure_arrays import virtual_rows
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
 from dynamics.rods.recursion.blocks import BLOCKS, Blocks
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot.soft_robot import SoftRobot

@@ -31,9 +31,9 @@ from dynamics import (
     minimal_capsule,
     random_configuration,
 )
-from dynamics.algorithms.body_placements import body_placements
+from dynamics.algorithms.frames import body_placements
 from dynamics.collisions import collision_geometry as fits
-from dynamics.collisions.distances import cores, distances, segment_distances
+from dynamics.collisions.collision_pairs import cores, distances, segment_distances
 from dynamics.geometry.capsules import capsule_around, volume
 from dynamics.geometry.triangles import LARGEST_FILE, MeshError, mesh_triangles, surface
 

@@ -13,8 +13,8 @@ from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.kernel_model import kernel_model
+from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, gather_complex, launch
 from tests.dynamics.test_complex_lanes import complex_lanes, complex_zeros
 from tests.reference.random_robots import random_states, random_tree

@@ -11,8 +11,7 @@ from problems.quadruped_model import FEET
 from tests.dynamics.test_contact_system import stance
 from tests.trajopt.cost_differences import assert_gradients
 from tests.trajopt.test_squares import Hidden
-from trajopt.problem.objective import zero_blocks
-from trajopt.problem.squares import gather_squares
+from trajopt.problem.objective import gather_squares, zero_blocks
 from trajopt.results.explanation import lagrangian_gradient
 
 N, MU = 12, 0.1

@@ -8,7 +8,7 @@ import pytest
 
 from dynamics import ModelBuilder, Revolute, Spherical, rods
 from dynamics.content import digest
-from dynamics.model import Frame
+from dynamics.model.model import Frame
 
 COM = (0.1, 0.0, 0.2)
 SOFT = rods.Elastic(young=1e6, poisson=0.5, density=1000.0)

@@ -6,8 +6,8 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import Box, Capsule, Cylinder, Distance, Geometry, HalfSpace, Sphere
-from dynamics.algorithms.body_placements import body_placements
-from dynamics.collisions.distances import cores, distances
+from dynamics.algorithms.frames import body_placements
+from dynamics.collisions.collision_pairs import cores, distances
 from experiments.tasks.distances import by_coal
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error

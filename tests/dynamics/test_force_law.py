@@ -12,7 +12,7 @@ LAW = re.compile(r"@helper\ndef friction\(.*?\n(?=\n|```)", re.S)
 CHECK = """
 import numpy as np
 import dynamics
-from dynamics.joint_friction import joint_forces
+from dynamics.model.joint_forces import joint_forces
 from tests.dynamics.test_joint_friction import pendulum
 
 d, c, e, h = 0.7, 0.4, 0.5, 0.01
@@ -37,7 +37,7 @@ def test_the_worked_example(tmp_path):
     for package in ("dynamics", "trajopt", "problems", "tests"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
     written = LAW.search((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    place = tmp_path / "dynamics" / "joint_friction.py"
+    place = tmp_path / "dynamics" / "model" / "joint_forces.py"
     changed, count = LAW.subn(lambda _: written[0], place.read_text(encoding="utf-8"))
     assert count == 1 and changed.count("splat(v, square)") == 1
     place.write_text(changed, encoding="utf-8")

@@ -6,8 +6,8 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import HybridSystem, LinearActuator, ModelBuilder, PointContact, RigidBodySystem, Thruster
-from dynamics.model_edits import builder_of
-from dynamics.systems.frame_actuators import force_map
+from dynamics.model.edits import builder_of
+from dynamics.systems.frame_forces import force_map
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SLOPE, relative_error

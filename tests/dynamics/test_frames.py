@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dynamics import joints
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import REFERENCES, frame_acceleration, frame_jacobian, frame_placement, frame_velocity
-from dynamics.builder import ModelBuilder
-from dynamics.model import Frame
+from dynamics.model import joints
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.model import Frame
 from tests.reference.tangent_differences import in_time
 
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
-from dynamics.groups import se2, se3, so3
-from dynamics.groups.stumpff import half_sinc, stumpff, stumpff_derivatives
+from dynamics.spatial import se2, se3, so3
+from dynamics.spatial.stumpff import half_sinc, stumpff, stumpff_derivatives
 
 J2 = np.array([[0.0, -1.0], [1.0, 0.0]])
 

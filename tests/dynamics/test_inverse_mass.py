@@ -9,7 +9,7 @@ from dynamics.algorithms.branch_factor import factorize, solve_factored
 from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix, mass_matrix_kernel
-from dynamics.kernel_model import kernel_model
+from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, launch, load, scatter, store
 from problems import serial_chain
 from tests.reference.random_robots import random_states, random_tree, random_trees, settings, with_armature

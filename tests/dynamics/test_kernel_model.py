@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from dynamics.builder import ModelBuilder
-from dynamics.joints import Revolute
-from dynamics.kernel_model import LAYOUT, kernel_model
-from dynamics.model_arrays import ModelArrays
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Revolute
+from dynamics.model.kernel_model import LAYOUT, kernel_model
+from dynamics.model.model_arrays import ModelArrays
 from dynamics.simd import routine
 from tests.reference.rigid_body_models import NAMES, load_reference
 

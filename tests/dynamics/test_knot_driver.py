@@ -11,7 +11,7 @@ import dynamics
 import problems
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
-from dynamics.knot_driver import KnotDriver, knot_driver, nb, nv
+from dynamics.model.knot_driver import KnotDriver, knot_driver, nb, nv
 from dynamics.residuals import FrameTranslation
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
@@ -19,7 +19,7 @@ from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import LANES, align_stack, driver, kernel, launch, load, splat, store, written
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
-from dynamics.spatial import add_cross, load6
+from dynamics.spatial.spatial import add_cross, load6
 from tests.reference.random_robots import random_tree
 from tests.tolerances import IDENTITY, relative_error
 

@@ -10,9 +10,9 @@ import pytest
 import dynamics
 import problems
 from dynamics import from_pinocchio, load_robot, load_urdf
-from dynamics.algorithms.body_placements import body_placements
-from dynamics.body_inertia import BodyInertia, inertia_defect, nearest_physical
-from dynamics.joints import Continuous, Planar
+from dynamics.algorithms.frames import body_placements
+from dynamics.model.body_inertia import BodyInertia, inertia_defect, nearest_physical
+from dynamics.model.joints import Continuous, Planar
 from tests.reference.random_robots import random_inertia, random_states
 from tests.tolerances import IDENTITY, ORACLE, relative_error
 

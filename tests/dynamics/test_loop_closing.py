@@ -15,7 +15,7 @@ from dynamics import (
     close_loops,
     contact_dynamics,
 )
-from dynamics.contacts.loop_motion import loop_gap, loop_rows
+from dynamics.contacts.loop_constraint import loop_gap, loop_rows
 from tests.reference.loop_cases import framed_tree, hinges, planar_four_bar
 from tests.reference.random_robots import random_states
 
@@ -62,7 +62,7 @@ def test_hinges_and_welds_are_not_closed_the_wrong_way_round(kind, rng):
     for _ in range(20):
         q = close_loops(model, dynamics.random_configuration(model, rng), [loop])
         assert max(loop_gap(model, q, loop)) < 1e-9
-    builder = dynamics.model_edits.builder_of(model)
+    builder = dynamics.model.edits.builder_of(model)
     builder.add_frame("back", "world", (np.diag([1.0, -1.0, -1.0]), (0.5, 0.1, 0.2)))
     model = builder.build()
     q = close_loops(model, q, [LoopConstraint(model, "tip", "back", kind)])
@@ -90,7 +90,7 @@ def test_a_planar_chain_of_rounded_figures_moves(tilt):
 
 def test_links_beside_each_other_do_not_close():
     """Across the plane, where nothing moves."""
-    builder = dynamics.model_edits.builder_of(planar_four_bar())
+    builder = dynamics.model.edits.builder_of(planar_four_bar())
     builder.add_frame("beside", "rocker", (np.eye(3), (0.4, 0.02, 0.0)))
     model = builder.build()
     loop = LoopConstraint(model, "end of rod", "beside")

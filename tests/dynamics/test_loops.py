@@ -19,8 +19,8 @@ from dynamics import (
     contact_dynamics,
     contact_impulse,
 )
-from dynamics.contacts.loop_motion import loop_rows
-from dynamics.model_edits import builder_of
+from dynamics.contacts.loop_constraint import loop_rows
+from dynamics.model.edits import builder_of
 from tests.reference.loop_cases import (
     CASES,
     GAINS,

@@ -18,7 +18,7 @@ from dynamics import (
     RigidBodySystem,
     Spherical,
 )
-from dynamics.model_edits import builder_of
+from dynamics.model.edits import builder_of
 from tests.reference.complex_dynamics import STEP as COMPLEX
 from tests.reference.complex_dynamics import Point, Robot
 from tests.reference.random_robots import random_inertia, random_rotation, random_states

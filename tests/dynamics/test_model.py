@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from dynamics import joints
-from dynamics.builder import ModelBuilder
-from dynamics.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.model import joints
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.validation import check_configuration
 from tests.reference.rigid_body_models import load_reference
 

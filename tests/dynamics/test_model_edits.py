@@ -7,7 +7,7 @@ import pytest
 
 import dynamics
 from dynamics import Fixed, FreeFlyer, ModelBuilder, Revolute, combine
-from dynamics.model_edits import builder_of
+from dynamics.model.edits import builder_of
 from tests.reference.random_robots import KINDS, random_inertia, random_rotation, random_states, random_tree
 from tests.tolerances import IDENTITY, relative_error
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 
 import dynamics
 from dynamics import RigidBodySystem, from_mujoco, load_robot
-from dynamics.algorithms.body_placements import body_placements
+from dynamics.algorithms.frames import body_placements
 from dynamics.geometry.triangles import surface
 from tests.reference.mujoco_peer import Peer
 from tests.reference.random_robots import random_states

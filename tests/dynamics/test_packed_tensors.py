@@ -11,9 +11,12 @@ from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
 from dynamics.derivatives.hessian import inverse_dynamics_hessian
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.packed import contract_packed_kernel, packed_size
-from dynamics.derivatives.packed_tensors import PackedSecondDerivatives
-from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
+from dynamics.derivatives.second_order import (
+    LOWEST,
+    PackedSecondDerivatives,
+    inverse_dynamics_second_derivatives,
+    second_order_packed_kernel,
+)
 from dynamics.simd import LANES, aligned_empty
 from dynamics.simd.streaming import LARGE
 from problems import serial_chain

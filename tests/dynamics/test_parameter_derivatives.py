@@ -8,12 +8,12 @@ from hypothesis import given
 
 from dynamics.algorithms.forward_dynamics import hybrid_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
-from dynamics.builder import ModelBuilder
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
 from dynamics.derivatives.inertial_parameters import inertial_parameters
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.parameters import parameter_derivatives
-from dynamics.joints import Planar, Revolute
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Planar, Revolute
 from tests.reference import textbook_double_pendulum as textbook
 from tests.reference.complex_dynamics import STEP, Point, Robot, complex_step, exponential, hat, pose
 from tests.reference.random_robots import random_rotation, random_states, random_trees, settings, with_armature

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
-from dynamics.builder import ModelBuilder
 from dynamics.derivatives.inertial_parameters import inertial_parameters
 from dynamics.derivatives.parameters import parameter_derivatives
 from dynamics.derivatives.regressor import inverse_dynamics_regressor
-from dynamics.joints import Fixed, FreeFlyer, Planar, Revolute
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Fixed, FreeFlyer, Planar, Revolute
 from dynamics.simd import LANES
 from tests.reference import pinocchio_peer
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature

@@ -13,7 +13,7 @@ from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import HalfSpace, Sphere
-from dynamics.model import Frame
+from dynamics.model.model import Frame
 from dynamics.residuals import (
     CenterOfMass,
     CentroidalMomentum,

@@ -8,8 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from dynamics import Fixed, Planar, Prismatic, Revolute, Spherical
 from dynamics.rods.kinematics.center_lines import link_placements, segment_poses
-from dynamics.rods.loads.chambers import Chamber
-from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.loads.tendons import Chamber, Tendon
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder

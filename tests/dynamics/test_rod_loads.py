@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics.joints import Revolute, Spherical
+from dynamics.model.joints import Revolute, Spherical
 from dynamics.rods.loads.contacts import CylinderContact
 from dynamics.rods.loads.external_loads import Fluid
 from dynamics.rods.loads.tendons import Tendon

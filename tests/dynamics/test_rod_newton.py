@@ -5,7 +5,7 @@ import pytest
 
 from dynamics.rods.chains.closed_chains import closure_jacobian
 from dynamics.rods.model.arrays import MASS_MATRIX
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.robot.plant import Plant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.statics.newton import CONVERGED, Newton

@@ -5,7 +5,7 @@ import pytest
 
 import trajopt
 from dynamics import Prismatic
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.plant import Plant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion

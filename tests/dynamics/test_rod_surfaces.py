@@ -9,7 +9,7 @@ import pytest
 import dynamics
 from dynamics import Geometry, Revolute, rods
 from dynamics.geometry.world_shape import world_shape
-from dynamics.rods.loads.chambers import Chamber
+from dynamics.rods.loads.tendons import Chamber
 from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.rod_model import LinkContact
 from dynamics.rods.model.strain_basis import LegendreBasis
@@ -18,8 +18,7 @@ from dynamics.rods.robot.link_rotation import LinkRotation
 from dynamics.rods.robot.link_translation import LinkTranslation
 from dynamics.rods.robot.rod_distance import RodDistance
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.robot.surfaces import FEWER, MANY, body_placements, section_count, solids
-from dynamics.rods.robot.surroundings import contact_shapes
+from dynamics.rods.robot.surfaces import FEWER, MANY, body_placements, contact_shapes, section_count, solids
 from tests.reference.rod_robots import ROBOTS, SOFT
 from tests.tolerances import IDENTITY, relative_error
 

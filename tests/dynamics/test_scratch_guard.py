@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import pytest
 
-from dynamics.knot_driver import DRIVERS
+from dynamics.model.knot_driver import DRIVERS
 from dynamics.residuals.kernel_residual import RESIDUALS
 from dynamics.simd import LANES, driver, lane, launch, load, scratch_guard, splat, store, threads
 from tests import conftest
@@ -68,7 +68,7 @@ def test_every_driver_is_known(monkeypatch):
         found = getattr(written.get(module) or importlib.import_module(module), function)
         assert list(inspect.signature(found.py_func).parameters)[:3] == ["first", "last", "work"]
     missed, *others = sorted(names)
-    module = "dynamics.systems.impact_drivers"
+    module = "dynamics.systems.impact"
     left = dict.fromkeys(others, 0) | {name: 2 for name in others if name.startswith(module)}
     monkeypatch.setattr(conftest, "unused", left)
     monkeypatch.setattr(conftest, "completed", conftest.expected())

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import dynamics
 import trajopt
 from dynamics import ModelBuilder, Prismatic, Revolute, RigidBodySystem
-from dynamics.model_edits import builder_of
+from dynamics.model.edits import builder_of
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_contact_system, model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SLOPE, relative_error

@@ -5,10 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 
-from dynamics import tangent, tangent_brackets, tangent_geometry
 from dynamics.algorithms.configuration import difference, integrate, random_configuration
 from dynamics.simd import LANES, aligned_zeros
-from dynamics.tangent import ADJOINT, JACOBIAN, JACOBIAN_INVERSE
+from dynamics.spatial import tangent
+from dynamics.spatial import tangent as tangent_brackets
+from dynamics.spatial import tangent as tangent_geometry
+from dynamics.spatial.tangent import ADJOINT, JACOBIAN, JACOBIAN_INVERSE
 from tests.reference.mixed_joints import (
     HEADING,
     MAPS,

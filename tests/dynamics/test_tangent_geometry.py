@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from dynamics import tangent_brackets, tangent_geometry
 from dynamics.algorithms.configuration import difference, integrate, neutral, random_configuration
+from dynamics.spatial import tangent as tangent_brackets
+from dynamics.spatial import tangent as tangent_geometry
 from tests.reference.mixed_joints import (
     MODEL,
     A,

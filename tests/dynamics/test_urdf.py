@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from dynamics.builder import ModelBuilder
 from dynamics.formats.urdf import load_urdf
-from dynamics.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute
 
 UNIT_INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dynamics.model_edits import builder_of
+from dynamics.model.edits import builder_of
 from experiments.public_robots.__main__ import main
 from experiments.public_robots.closed_chains import KINDS, compare_loop
 from experiments.public_robots.pictures import main as pictures

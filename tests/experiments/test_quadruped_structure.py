@@ -10,7 +10,7 @@ from dynamics.simd import launch
 from experiments.quadruped.following import drive_torques, following_numbers
 from experiments.quadruped.structure import ITERATION, PLAIN, Rollouts, calls, full_torques, iterate_at, main, split
 from tests.tolerances import relative_error
-from trajopt.solvers.rollout import ALPHAS
+from trajopt.solvers.iterate import ALPHAS
 
 KNOTS = 12
 TOLERANCE, TRAJECTORY = 1e-10, 1e-8

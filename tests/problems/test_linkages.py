@@ -6,7 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
-from dynamics.contacts.loop_motion import loop_rows
+from dynamics.contacts.loop_constraint import loop_rows
 from problems import delta, five_bar, four_bar
 
 NAMES = ("four_bar", "five_bar", "delta")

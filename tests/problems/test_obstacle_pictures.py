@@ -8,7 +8,7 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Prismatic, Revolute, Sphere
-from trajopt.plotting.report.player_scene import OBSTACLE, layers_of, player_scene
+from trajopt.plotting.report.page import OBSTACLE, layers_of, player_scene
 from trajopt.plotting.scene import scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.plotting.surroundings import shapes_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dynamics import joints
-from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.model import joints
+from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 
 STEP = 1e-30
 

@@ -14,7 +14,7 @@ from dynamics import (
     frame_velocity,
     mass_matrix,
 )
-from dynamics.model import Frame
+from dynamics.model.model import Frame
 from tests.reference.random_robots import random_rotation, with_armature
 from tests.reference.rigid_body_models import load_reference
 

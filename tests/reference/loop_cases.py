@@ -4,8 +4,8 @@ import numpy as np
 
 import dynamics
 from dynamics import JointCoupling, LoopConstraint, ModelBuilder, PointContact, Revolute, RigidContact
-from dynamics.contacts.loop_motion import loop_rows
-from dynamics.model_edits import builder_of
+from dynamics.contacts.loop_constraint import loop_rows
+from dynamics.model.edits import builder_of
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 
 TREE = ["revolute", "spherical", "revolute", "revolute", "prismatic", "free flyer", "revolute"], [-1, 0, 1, 0, 3, -1, 5]

@@ -5,10 +5,12 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import block_diag
 
-from dynamics import tangent, tangent_brackets, tangent_geometry
-from dynamics.builder import ModelBuilder
-from dynamics.joints import FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.tangent import ADJOINT, JACOBIAN, JACOBIAN_INVERSE, TANGENT_SLOTS
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.joints import FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.spatial import tangent
+from dynamics.spatial import tangent as tangent_brackets
+from dynamics.spatial import tangent as tangent_geometry
+from dynamics.spatial.tangent import ADJOINT, JACOBIAN, JACOBIAN_INVERSE, TANGENT_SLOTS
 
 JOINTS = (FreeFlyer(), Revolute("x"), Spherical(), Planar(), Translation(), Prismatic("y"))
 ROTATIONS = [slice(3, 6), slice(7, 10)]  # in v: free flyer, spherical

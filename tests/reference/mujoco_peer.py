@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dynamics.joints import FREE_FLYER, SPHERICAL
+from dynamics.model.joints import FREE_FLYER, SPHERICAL
 
 
 def _free_flyers(model):

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dynamics import joints
 from dynamics.algorithms.configuration import random_configuration
-from dynamics.builder import ModelBuilder
-from dynamics.model import RigidBodyModel
+from dynamics.model import joints
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.model import RigidBodyModel
 
 KINDS = ("revolute", "continuous", "prismatic", "spherical", "free flyer", "planar", "translation")
 

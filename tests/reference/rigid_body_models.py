@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics import joints
-from dynamics.builder import ModelBuilder
-from dynamics.model import RigidBodyModel
+from dynamics.model import joints
+from dynamics.model.builder import ModelBuilder
+from dynamics.model.model import RigidBodyModel
 
 FOLDER = Path(__file__).parent / "rigid_body"
 NAMES = (

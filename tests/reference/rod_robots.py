@@ -8,11 +8,10 @@ import numpy as np
 from scipy.linalg import expm
 
 from dynamics import Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.rods.loads.chambers import Chamber
-from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.loads.tendons import Chamber, Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
 from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
-from dynamics.rods.model.helical_joint import Helical
+from dynamics.rods.model.segment_list import Helical
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers

@@ -6,8 +6,8 @@ arguments.
 
 import numpy as np
 
-from dynamics import joints
-from dynamics.builder import ModelBuilder
+from dynamics.model import joints
+from dynamics.model.builder import ModelBuilder
 
 L1, C1, C2 = 0.7, 0.3, 0.25  # length of the first link, distances of the centres of mass
 M1, M2, I1, I2 = 1.3, 0.8, 0.05, 0.02

@@ -29,11 +29,10 @@ from trajopt import (
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.rows.packing import pack
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
+from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Stopwatch
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.steering import weighted
-from trajopt.solvers.timing import Stopwatch
 
 
 class InOtherUnits:

@@ -12,8 +12,7 @@ from tests.trajopt.systems import CartPole, CirclePendulum, LinearSystem, Pendul
 from trajopt import DDP, ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.problem.control_rate import ControlRateSystem
-from trajopt.problem.control_rate_cost import ControlRateCost
+from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
 
 
 class Circle(CirclePendulum):

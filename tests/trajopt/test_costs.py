@@ -8,7 +8,7 @@ from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradien
 from tests.trajopt.systems import CirclePendulum, NumpySystem, Pendulum, TipResidual
 from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.backward.expansions import adjoint
-from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
+from trajopt.costs.activations import add_cross, add_gauss_newton
 from trajopt.problem.objective import zero_blocks
 
 

@@ -26,9 +26,8 @@ from trajopt.backward.regularization import Regularization
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import EXACT, Direction
+from trajopt.solvers.iterate import EXACT, Direction, Stopwatch
 from trajopt.solvers.line_search import acceptable, own_merit, search
-from trajopt.solvers.timing import Stopwatch
 
 
 def assert_finite(solution):

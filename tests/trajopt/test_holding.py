@@ -13,7 +13,7 @@ from trajopt import ControlCost, Problem, StateCost
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import window
-from trajopt.results.holding import _gains, followed_by_standing
+from trajopt.results.policy import _gains, followed_by_standing
 
 SOLVER = trajopt.DDP(max_iterations=300)
 

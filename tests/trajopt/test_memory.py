@@ -8,7 +8,7 @@ import pytest
 SCRIPT = """
 import resource
 import numpy as np
-from trajopt.solvers.memory import keep_freed
+from trajopt.solvers.solve import keep_freed
 
 def iteration():
     arrays = [np.ones((100, 36, 36)) for _ in range(8)]

@@ -18,8 +18,7 @@ from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds,
 from trajopt.plotting.bodies import Bodies, Surface
 from trajopt.plotting.report import page as writer
 from trajopt.plotting.report.markup import tag
-from trajopt.plotting.report.player_scene import layers_of, player_scene
-from trajopt.plotting.report.words import between, knots_in_words, number
+from trajopt.plotting.report.page import between, knots_in_words, layers_of, number, player_scene
 from trajopt.plotting.scene import Scene, frame_times, scene_of
 
 VOID = {"meta", "img", "input"}

@@ -12,9 +12,8 @@ import pytest
 from tests.trajopt.cases import pendulum, tip
 from trajopt import DDP, ILQR, Solution
 from trajopt.results import results_files as files
-from trajopt.results.records import ConstraintReport
+from trajopt.results.records import ConstraintReport, Status
 from trajopt.results.results_files import save_solution
-from trajopt.results.status import Status
 
 
 @pytest.fixture(scope="module")

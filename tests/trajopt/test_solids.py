@@ -7,7 +7,7 @@ from scipy.spatial import ConvexHull
 
 import dynamics
 from dynamics.geometry.triangles import surface
-from dynamics.systems.solids import COLORS, CORNERS, solids
+from dynamics.systems.pictures import COLORS, CORNERS, solids
 from tests.trajopt.test_animation import frames
 from trajopt import DDP, ControlCost, Problem, StateCost, animate, plot_trajectory, view
 from trajopt.plotting.bodies import Bodies, bodies_at

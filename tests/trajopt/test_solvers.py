@@ -10,8 +10,7 @@ from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, 
 from trajopt import DDP, ILQR, Problem, total_cost
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, sweep_of_kind
-from trajopt.solvers.timing import Stopwatch
+from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, Stopwatch, sweep_of_kind
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

@@ -8,9 +8,7 @@ import problems
 import trajopt
 from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
-from trajopt.problem.objective import Objective, zero_blocks
-from trajopt.problem.squares import gather_squares
-from trajopt.problem.term import Term
+from trajopt.problem.objective import Objective, Term, gather_squares, zero_blocks
 
 N = 12
 NU = 6

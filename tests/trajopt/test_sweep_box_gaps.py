@@ -9,7 +9,7 @@ from tests.trajopt.cases import linear
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.sweep import sweep
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.timing import Stopwatch
+from trajopt.solvers.iterate import Stopwatch
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12

@@ -13,7 +13,8 @@ from tests.trajopt.systems import Pendulum
 from tests.trajopt.test_explanation import impossible
 from tests.trajopt.test_prepared import assert_same
 from trajopt import DDP, ILQR, ControlCost, Problem, Solution, StateBounds, StateCost
-from trajopt.solvers import solve, timing
+from trajopt.solvers import iterate as timing
+from trajopt.solvers import solve
 from trajopt.solvers.escape import saddle
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}

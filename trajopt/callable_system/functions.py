@@ -1,9 +1,4 @@
-"""A user's function g(x, u) at many points: plain Python, Python on batches, or compiled by numba.
-
-Every kind offers ``evaluate(X, U)``: X (K, nx) and U (K, nu), real or complex, give g (K, nx).  A point that is not
-finite, or at which the function fails as arithmetic does (division by zero, overflow, a singular matrix), gives a row
-of NaN: a line search that tries a wild step must be able to go on.  All other exceptions are the user's to see.
-"""
+"""Knots over threads, as the rigid-body kernels do it: disjoint outputs, so results do not depend on their number."""
 
 import inspect
 from collections.abc import Callable
@@ -14,8 +9,29 @@ import numpy as np
 from numba import njit
 from numba.extending import is_jitted
 
+from dynamics.simd import LANES, launch
 from trajopt.callable_system.compiled_functions import contracted_loop, displaced_loop
-from trajopt.callable_system.threads import over_threads
+
+POINT_NUMBERS = 10
+"""Work of one evaluation of a user's function in the measure of `launch`: 100 ns would be 30 or more, but how cheap the
+function is nobody knows, and a hand-over that does not pay costs more than one that is missed."""
+
+
+def over_threads(loop: Callable[..., Any], knots: int, points: int, *args: Any) -> None:
+    """loop(first, last, *args) over all knots, each of so many evaluations, in parallel where that pays."""
+
+    def drive(first, last, work, *args):
+        loop(first * LANES, min(last * LANES, knots), *args)
+
+    launch(drive, knots, 0, *args, effort=POINT_NUMBERS * points * LANES)
+
+
+# --------------------------------------------------------------------------------------------
+# A user's function g(x, u) at many points: plain Python, Python on batches, or compiled by numba.
+#
+# Every kind offers ``evaluate(X, U)``: X (K, nx) and U (K, nu), real or complex, give g (K, nx).  A point that is not
+# finite, or at which the function fails as arithmetic does (division by zero, overflow, a singular matrix), gives a row
+# of NaN: a line search that tries a wild step must be able to go on.  All other exceptions are the user's to see.
 
 ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
 """What a diverging trajectory raises: ZeroDivisionError, OverflowError, FloatingPointError, singular matrices."""

@@ -1,23 +1,30 @@
-"""A system from a user's function: discrete steps, or an ordinary differential equation under an integrator."""
+"""Systems from a user's function: the system, its rollouts, and its steps of any duration."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from dynamics.simd.caller import warn
-from trajopt.callable_system.arguments import closed_loop_arrays, integrator_name, points, slow_words, time_step
 from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
-from trajopt.callable_system.compiled_rollouts import closed_loops, steps
-from trajopt.callable_system.compiled_steps import CompiledPlant
-from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, in_order, plain
-from trajopt.callable_system.integrators import ORDERS, make_integrator
+from trajopt.callable_system.compiled_functions import KEPT, OPTIONS, finite
+from trajopt.callable_system.compiled_steps import CompiledPlant, step_kernel
+from trajopt.callable_system.functions import (
+    ARITHMETIC,
+    CompiledFunction,
+    SlowDynamicsWarning,
+    in_order,
+    plain,
+    returning,
+)
+from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
 from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
-from trajopt.callable_system.timed import timed_function
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
@@ -27,11 +34,165 @@ from trajopt.validation import (
     float_array,
     list_of_names,
     number_array,
+    one_of,
     positive_sizes,
     same_shape,
     text,
     whole_number,
 )
+
+# --------------------------------------------------------------------------------------------
+# Arguments of systems from functions, checked.
+
+
+def points(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    """One point (size,) or a batch (K, size) of floats."""
+    array = np.asarray(number_array(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
+    if array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
+    return array
+
+
+def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | None]:
+    """The arrays of a closed loop, x0 (A, nx)."""
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = loop
+    if (lower is None) != (upper is None):
+        raise ValueError("lower, upper: got one of them, wanted both or none")
+    us = points("us", us, nu)
+    N, A = len(us), len(alphas)
+    x0 = same_shape("x0", np.asarray(x0), (A, nx) if np.ndim(x0) == 2 else (nx,))
+    arrays = [
+        None if value is None else same_shape(name, np.asarray(value), shape)
+        for name, value, shape in (
+            ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)), ("k", k, (N, nu)), ("K", K, (N, nu, nx)),
+            ("alphas", alphas, (A,)), ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)),
+            ("upper", upper, (N, nu)), ("shift", shift, (A,)), ("pull", pull, (N, nu)),
+        )
+    ]  # fmt: skip
+    return [np.broadcast_to(x0, (A, nx)), *arrays]
+
+
+def time_step(dt: Any) -> float:
+    """A checked dt, s."""
+    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
+        raise ValueError(f"dt: got {dt!r}, wanted a positive number of seconds")
+    return float(dt)
+
+
+def integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
+    """The integrator of xdot, rk4 by default; None for discrete steps."""
+    if (step is None) == (xdot is None):
+        raise ValueError("step, xdot: wanted one of them, a discrete step or a differential equation")
+    if step is None:
+        return one_of("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
+    if integrator is not None:
+        raise ValueError(f"integrator: got {integrator!r} with a discrete step, wanted it only with xdot")
+    return None
+
+
+def slow_words(argument: str, function_compiled: bool, why_not_traced: str | None) -> str:
+    """What a warning says of a plain function, and what to do."""
+    if function_compiled:
+        return "jacobians: plain Python, which the implicit rule calls in every step; decorate it with numba.njit"
+    reason = "" if why_not_traced is None else f" (it is not traced: {why_not_traced})"
+    return (
+        f"{argument}: plain Python, called once per knot, which makes solvers slow{reason}; decorate it with "
+        "numba.njit, or write it for batches and pass vectorized=True"
+    )
+
+
+# --------------------------------------------------------------------------------------------
+# Compiled loops over steps: batches of single steps, and closed loops for every step length.
+
+
+@lru_cache(KEPT)
+def steps(plant: CompiledPlant) -> Callable:
+    """advance(h, X, U, X_next): one step from every point; NaN from points that are not finite."""
+    step, numbers = step_kernel(plant)
+
+    @njit(**OPTIONS)
+    def advance(h, X, U, X_next):
+        work = np.empty(numbers(X.shape[1], U.shape[1]))
+        for t in range(X.shape[0]):
+            if finite(X[t]) and finite(U[t]):
+                step(h, X[t], U[t], work, X_next[t])
+            else:
+                X_next[t, :] = np.nan
+
+    return advance
+
+
+@lru_cache(KEPT)
+def closed_loops(plant: CompiledPlant) -> Callable:
+    """roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U), as `System.closed_loop_rollout`.
+
+    x0 (A, nx).  K with no rows: open loop; gaps, lower or pull with no rows: none.
+    """
+    step, numbers = step_kernel(plant)
+
+    @njit(**OPTIONS)
+    def roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U):
+        nx, N, nu = x0.shape[1], us.shape[0], us.shape[1]
+        feedback, gapped, limited = K.shape[0] > 0, gaps.shape[0] > 0, lower.shape[0] > 0
+        shifted = pull.shape[0] > 0
+        work = np.empty(numbers(nx, nu))
+        for a in range(alphas.shape[0]):
+            left = 1.0 - alphas[a]
+            for i in range(nx):
+                X[a, 0, i] = x0[a, i] - left * gaps[0, i] if gapped else x0[a, i]
+            for t in range(N):
+                x, u, x_next = X[a, t], U[a, t], X[a, t + 1]
+                for i in range(nu):
+                    value = us[t, i]
+                    if feedback:
+                        value += alphas[a] * k[t, i]
+                        if shifted:
+                            value += shift[a] * pull[t, i]
+                        for j in range(nx):
+                            value += K[t, i, j] * (x[j] - xs[t, j])
+                    if limited:  # by comparison, so that NaN stays NaN
+                        if value < lower[t, i]:
+                            value = lower[t, i]
+                        elif value > upper[t, i]:
+                            value = upper[t, i]
+                    u[i] = value
+                if finite(x) and finite(u):
+                    step(h, x, u, work, x_next)
+                else:
+                    x_next[:] = np.nan
+                if gapped:
+                    for i in range(nx):
+                        x_next[i] -= left * gaps[t + 1, i]
+
+    return roll_out
+
+
+# --------------------------------------------------------------------------------------------
+# A user's differential equation in steps of any duration, which is one more control behind the others.
+#
+# A step of h seconds of dx/dt = f(x, u) is a step of one unit of dx/dt = h f(x, u), for rules that treat all states
+# alike; semi-implicit Euler, which does not, is written out.
+
+
+def timed_function(function: Callable, nx: int, nu: int, vectorized: bool, semi_implicit: bool) -> Callable:
+    """h f(x, u) as a function of x (nx,) and w = (u, h), or the semi-implicit step of h seconds."""
+    call = returning(getattr(function, "py_func", function), nx)
+    n = nx // 2
+
+    def rate(x, w):
+        f = call(x[None], w[None, :nu])[0] if vectorized else call(x, w[:nu])
+        return tuple(w[nu] * f[i] for i in range(nx))
+
+    def step(x, w):
+        f = rate(x, w)
+        v = [x[n + i] + f[n + i] for i in range(n)]
+        return (*(x[i] + w[nu] * v[i] for i in range(n)), *v)
+
+    return step if semi_implicit else rate
+
+
+# --------------------------------------------------------------------------------------------
+# A system from a user's function: discrete steps, or an ordinary differential equation under an integrator.
 
 
 class CallableSystem(ClosedLoopRollouts):

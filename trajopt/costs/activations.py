@@ -1,39 +1,270 @@
-"""Activations: convex functions A(r) that turn a residual into a cost.
-
-    quadratic        1/2 sum_i w_i r_i^2
-    full quadratic   1/2 r'D Q D r                              D = diag sqrt(w)
-    smooth |r|       sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i)      [Tassa et al. 2012, the car]
-    pseudo-Huber     sum_i w_i d^2 (sqrt(1 + (r_i/d)^2) - 1)    quadratic within about d, linear beyond
-    smooth norm      sqrt(r'W r + p^2) - p                      W = diag w
-    log barrier      sum_i w_i (b(r_i - l_i) + b(u_i - r_i))    b(z) = -log z for z > d, else a parabola
-    quadratic barrier   1/2 sum_i w_i v_i^2                     v the violation of l <= r <= u
-
-A_rr is positive semidefinite in all of them, so the Gauss-Newton Hessian J'A_rr J of a cost is never indefinite.  For
-the smooth norm, A_rr = W/s - W r r'W/s^3 with s^2 = r'W r + p^2 is so because (y'W r)^2 <= (y'W y)(r'W r) < s^2 y'W y.
-
-References: Tassa, Erez, Todorov, "Synthesis and stabilization of complex behaviors through online trajectory
-optimization", 2012; Hauser, Saccon, "A barrier function method for the optimization of trajectory functionals with
-constraints", 2006; Feller, Ebenbauer, "Relaxed logarithmic barrier function based model predictive control of linear
-systems", 2017.
-"""
+"""Activations: what a cost makes of a residual, its derivatives, and the kernels that evaluate them at all knots."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.activation_kernels import (
-    log_barrier_derivatives,
-    log_barrier_values,
-    smooth_abs_derivatives,
-    smooth_abs_values,
-    smooth_norm_derivatives,
-    smooth_norm_values,
-)
-from trajopt.costs.cost_kernels import weighted_squares
+from dynamics.simd import LANES, driver, helper, routine
+from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part
+from trajopt.matrix_products import add_product, row_product
 from trajopt.validation import float_array, number_array, scalar_or_vector
+
+# --------------------------------------------------------------------------------------------
+# Compiled sums over knots for costs A(r) of a residual r.
+#
+# All arrays are knot-major float64 in C order; `scale` is dt for running costs and 1 at the end.  Terms are added to
+# what the targets hold already, so several costs share one expansion.  Weights, references and curvatures have a row
+# for every knot, or a single row for all of them.
+#
+# Products of Jacobians are summed in SIMD registers along rows.  Columns that are zero from some place on, as those of
+# the velocities in a residual of the configuration, are left out.  Of a symmetric Hessian the upper triangle is
+# computed, then mirrored: what is added is symmetric to the last bit.
+
+# ------------------------------------------------------------------------------------------------ no Jacobian
+@routine
+def weighted_squares(z, z_ref, w):
+    """1/2 sum_i w_i (z_i - z_ref_i)^2 per knot: z (K, n), z_ref (1 or K, n), w (1 or K, n) -> (K,)."""
+    values = np.empty(z.shape[0])
+    next_ref, next_w = min(z_ref.shape[0] - 1, 1), min(w.shape[0] - 1, 1)
+    for t in range(z.shape[0]):
+        total = 0.0
+        for i in range(z.shape[1]):
+            r = z[t, i] - z_ref[next_ref * t, i]
+            total += w[next_w * t, i] * r * r
+        values[t] = 0.5 * total
+    return values
+
+
+@routine
+def add_rates(u, u_before, w, scale, lx, lu, lxx, lux, luu):
+    """1/2 sum_i w_i (u_i - u_before_i)^2, where u_before are the last nu numbers of the state, and of its tangent."""
+    start = lx.shape[1] - u.shape[1]
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(u.shape[0]):
+        for i in range(u.shape[1]):
+            weight = scale * w[next_w * t, i]
+            slope = weight * (u[t, i] - u_before[t, i])
+            lu[t, i] += slope
+            lx[t, start + i] -= slope
+            luu[t, i, i] += weight
+            lux[t, i, start + i] -= weight
+            lxx[t, start + i, start + i] += weight
+
+
+# ------------------------------------------------------------------------------------------------ products of Jacobians
+@helper
+def _support(J, t):
+    """Columns of J[t] up to the last one that is not all zero."""
+    width = J.shape[2]
+    while width > 0:
+        for m in range(J.shape[1]):
+            if J[t, m, width - 1] != 0.0:
+                return width
+        width -= 1
+    return width
+
+
+@helper
+def _bent(h, t, scale, J, rows, width, target):
+    """target = scale h_t J, of shape (rows, width), h_t being a matrix or the diagonal of one."""
+    t *= min(h.shape[0] - 1, 1)
+    if h.ndim == 3:
+        for m in range(rows):
+            for j in range(0, width, LANES):
+                store_part(target, m, j, LANES, load_part(target, m, j, 0))  # no numbers read: zeros
+        add_product(False, rows, width, target, Term(matrix(h, t * rows * rows, rows), J, rows))
+        for m in range(rows):
+            for j in range(0, width, LANES):
+                store_part(target, m, j, LANES, scale * load_part(target, m, j, LANES))
+    else:
+        for m in range(rows):
+            a = scale * h[t, m]
+            for j in range(0, width, LANES):
+                store_part(target, m, j, LANES, a * load_part(J, m, j, J.stride - j))
+
+
+@driver
+def _gauss_newton(g, h, scale, J, gradient, hessian, work):
+    knots, nr, n = J.shape
+    slopes, bent = matrix(work, 0, 1), matrix(work, nr, (n + LANES - 1) // LANES * LANES)
+    for t in range(knots):
+        width = _support(J, t)
+        J_t, H = matrix(J, t * nr * n, n), matrix(hessian, t * n * n, n)
+        for m in range(nr):
+            set_entry(slopes, m, 0, scale * g[t, m])
+        row_product(0, 0, width, matrix(gradient, t * n, n), matrix(gradient, t * n, n), (Term(slopes, J_t, nr),))
+        _bent(h, t, scale, J_t, nr, width, bent)
+        add_product(True, width, width, H, Term(bent, J_t, nr))
+        for i in range(width):
+            for j in range(i):
+                set_entry(H, i, j, entry(H, j, i))
+
+
+@driver
+def _cross(h, scale, Ju, Jx, hessian, work):
+    knots, nr, ndx = Jx.shape
+    nu = Ju.shape[2]
+    bent = matrix(work, 0, (nu + LANES - 1) // LANES * LANES)
+    for t in range(knots):
+        rows, width = _support(Ju, t), _support(Jx, t)
+        _bent(h, t, scale, matrix(Ju, t * nr * nu, nu), nr, rows, bent)
+        H = matrix(hessian, t * nu * ndx, ndx)
+        add_product(False, rows, width, H, Term(bent, matrix(Jx, t * nr * ndx, ndx), nr))
+
+
+def add_gauss_newton(
+    g: np.ndarray, h: np.ndarray, scale: float, J: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
+) -> None:
+    """gradient (K, n) += s J'g, hessian (K, n, n) += s J'h J, with J (K, nr, n).
+
+    g (K, nr) and h are gradient and Hessian of the cost in r: h (1 or K, nr, nr), or its diagonal (1 or K, nr).
+    The hessian must be symmetric as it comes.
+    """
+    nr, n = J.shape[1:]
+    _gauss_newton(g, h, scale, J, gradient, hessian, np.empty(nr * (1 + n + LANES)))
+
+
+def add_cross(h: np.ndarray, scale: float, Ju: np.ndarray, Jx: np.ndarray, hessian: np.ndarray) -> None:
+    """hessian (K, nu, ndx) += s Ju'h Jx, h as for `add_gauss_newton`."""
+    nr, nu = Ju.shape[1:]
+    _cross(h, scale, Ju, Jx, hessian, np.empty(nr * (nu + LANES)))
+
+
+# --------------------------------------------------------------------------------------------
+# Compiled activations: values per knot, and first and second derivatives in the residual.
+#
+# r (K, n); weights w have a row for every knot or one for all of them; parameters have a number for every component or
+# one for all of them.
+
+# ------------------------------------------------------------------------------------------------ smooth |r|
+@routine
+def smooth_abs_values(r, w, p):
+    """sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i), without the cancellation of the difference near r = 0."""
+    values = np.zeros(r.shape[0])
+    next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            x, scale = r[t, i], p[next_p * i]
+            values[t] += w[next_w * t, i] * (x * (x / (math.sqrt(x * x + scale * scale) + scale)))
+    return values
+
+
+@routine
+def smooth_abs_derivatives(r, w, p):
+    """Gradient and diagonal of the Hessian, (K, n) each: w r/s and w p^2/s^3, s = sqrt(r^2 + p^2)."""
+    gradient, hessian = np.empty(r.shape), np.empty(r.shape)
+    next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            x, scale, weight = r[t, i], p[next_p * i], w[next_w * t, i]
+            s = math.sqrt(x * x + scale * scale)
+            ratio = scale / s
+            gradient[t, i] = weight * (x / s)
+            hessian[t, i] = weight * (ratio * ratio / s)
+    return gradient, hessian
+
+
+# ------------------------------------------------------------------------------------------------ smooth norm
+@routine
+def smooth_norm_values(r, w, p):
+    """sqrt(r'W r + p^2) - p, W = diag w."""
+    values = np.empty(r.shape[0])
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        square = 0.0
+        for i in range(r.shape[1]):
+            square += w[next_w * t, i] * r[t, i] * r[t, i]
+        values[t] = square / (math.sqrt(square + p * p) + p)
+    return values
+
+
+@routine
+def smooth_norm_derivatives(r, w, p):
+    """Gradient W r/s (K, n) and Hessian W/s - W r r'W/s^3 (K, n, n), s = sqrt(r'W r + p^2)."""
+    K, n = r.shape
+    gradient, hessian = np.empty((K, n)), np.empty((K, n, n))
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(K):
+        square = p * p
+        for i in range(n):
+            square += w[next_w * t, i] * r[t, i] * r[t, i]
+        s = math.sqrt(square)
+        for i in range(n):
+            gradient[t, i] = w[next_w * t, i] * r[t, i] / s
+        for i in range(n):
+            for j in range(n):
+                hessian[t, i, j] = -(gradient[t, i] * gradient[t, j]) / s
+            hessian[t, i, i] += w[next_w * t, i] / s
+    return gradient, hessian
+
+
+# ------------------------------------------------------------------------------------------------ barriers
+@helper
+def relaxed_logarithm(z, delta):
+    """-log z for z > delta, and the parabola with the same value, slope and curvature at delta below."""
+    if z > delta:
+        return -math.log(z), -1.0 / z, 1.0 / (z * z)
+    x = (z - 2.0 * delta) / delta
+    return 0.5 * (x * x - 1.0) - math.log(delta), x / delta, 1.0 / (delta * delta)
+
+
+@routine
+def log_barrier_values(r, w, lower, upper, delta):
+    """sum_i w_i (b(r_i - lower_i) + b(upper_i - r_i)), b the relaxed -log; an infinite bound adds nothing."""
+    values = np.zeros(r.shape[0])
+    next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
+            if low > -np.inf:
+                values[t] += weight * relaxed_logarithm(r[t, i] - low, delta)[0]
+            if high < np.inf:
+                values[t] += weight * relaxed_logarithm(high - r[t, i], delta)[0]
+    return values
+
+
+@routine
+def log_barrier_derivatives(r, w, lower, upper, delta):
+    """Gradient and diagonal of the Hessian, (K, n) each."""
+    gradient, hessian = np.zeros(r.shape), np.zeros(r.shape)
+    next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
+            if low > -np.inf:
+                _, slope, bend = relaxed_logarithm(r[t, i] - low, delta)
+                gradient[t, i] += weight * slope
+                hessian[t, i] += weight * bend
+            if high < np.inf:
+                _, slope, bend = relaxed_logarithm(high - r[t, i], delta)
+                gradient[t, i] -= weight * slope
+                hessian[t, i] += weight * bend
+    return gradient, hessian
+
+
+# --------------------------------------------------------------------------------------------
+# Activations: convex functions A(r) that turn a residual into a cost.
+#
+#     quadratic        1/2 sum_i w_i r_i^2
+#     full quadratic   1/2 r'D Q D r                              D = diag sqrt(w)
+#     smooth |r|       sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i)      [Tassa et al. 2012, the car]
+#     pseudo-Huber     sum_i w_i d^2 (sqrt(1 + (r_i/d)^2) - 1)    quadratic within about d, linear beyond
+#     smooth norm      sqrt(r'W r + p^2) - p                      W = diag w
+#     log barrier      sum_i w_i (b(r_i - l_i) + b(u_i - r_i))    b(z) = -log z for z > d, else a parabola
+#     quadratic barrier   1/2 sum_i w_i v_i^2                     v the violation of l <= r <= u
+#
+# A_rr is positive semidefinite in all of them, so the Gauss-Newton Hessian J'A_rr J of a cost is never indefinite.  For
+# the smooth norm, A_rr = W/s - W r r'W/s^3 with s^2 = r'W r + p^2 is so because (y'W r)^2 <= (y'W y)(r'W r) < s^2 y'W
+# y.
+#
+# References: Tassa, Erez, Todorov, "Synthesis and stabilization of complex behaviors through online trajectory
+# optimization", 2012; Hauser, Saccon, "A barrier function method for the optimization of trajectory functionals with
+# constraints", 2006; Feller, Ebenbauer, "Relaxed logarithmic barrier function based model predictive control of linear
+# systems", 2017.
 
 
 class Activation(Protocol):

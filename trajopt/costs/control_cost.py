@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
-from trajopt.costs.cost_of_residual import CostOfResidual
+from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
-from trajopt.costs.loss import is_quadratic
 from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System

@@ -1,10 +1,19 @@
-"""What a cost is: something that adds its value, gradient and Hessians to the arrays it is given."""
+"""Differences of fourth order: multiples of a step, and the weights, over the step, of values there."""
 
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from trajopt.interfaces.system import System
+
+FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
+"""To both sides."""
+ONE_SIDED = (0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25)
+"""To one side."""
+
+
+# --------------------------------------------------------------------------------------------
+# What a cost is: something that adds its value, gradient and Hessians to the arrays it is given.
 
 
 class Quadratic(NamedTuple):
@@ -24,12 +33,12 @@ class Cost(Protocol):
     """What `Problem` accepts as a cost; any object with these methods will do.
 
     Optional: ``accumulate_exact`` does what the last two methods do, in one pass; ``knots`` is how many knots a cost
-    was made for, None for any number; ``name`` is what messages call it; ``squares`` says what it is the sum of squares
-    of (see `trajopt.problem.squares`); ``at`` says where it counts (see `trajopt.interfaces.knots`), None for all knots
-    of a list; ``placed(system, knots, rows, times)`` returns the cost at some (rows) of the knots (K,) where it counts,
-    among all at times (N+1,), s: what it has for other knots left out and functions of time evaluated, the cost itself
-    where nothing differs; ``for_system(system, x0)`` returns the cost for this system, whose states are like x0, where
-    it needs to know it, and else itself.
+    was made for, None for any number; ``name`` is what messages call it; ``squares`` says what it is the sum of
+    squares of (see `trajopt.problem.objective`); ``at`` says where it counts (see `trajopt.interfaces.knots`), None for
+    all knots of a list; ``placed(system, knots, rows, times)`` returns the cost at some (rows) of the knots (K,) where
+    it counts, among all at times (N+1,), s: what it has for other knots left out and functions of time evaluated, the
+    cost itself where nothing differs; ``for_system(system, x0)`` returns the cost for this system, whose
+    states are like x0, where it needs to know it, and else itself.
     """
 
     def check(self, system: System, terminal: bool) -> None:

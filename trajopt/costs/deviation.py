@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
-from trajopt.costs.differences import FOURTH_ORDER
+from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
-from trajopt.costs.cost_of_residual import CostOfResidual
+from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.knot_rows import UNPLACED, OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
-from trajopt.costs.loss import is_quadratic
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import subject_of
 from trajopt.interfaces.residual import Residual, at_knots, check_residual, is_function

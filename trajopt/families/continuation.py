@@ -1,26 +1,24 @@
-"""Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, steps while they hold.
+"""Where a branch of solutions becomes singular, told from the points before.
 
-The tangent is the derivative of the solution by the position on the path [implicit function theorem], one column
-whatever the number of parameters.  A step of length h from a point z with tangent z. is taken if a solve from z + h z.
-converges to a strict minimum nearby,
+Near a fold at s* the solutions move as the square root of s* - s: the smallest eigenvalue of the reduced Hessian as
+well, so that its square falls linearly, and so does one over the square of the tangent's length.  At a bifurcation the
+eigenvalue falls linearly and the tangent stays finite.  Either way s is a smooth function near zero of what falls, e,
+the eigenvalue or one over the length,
 
-    |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
+    s = s* + a e + b e^2 + ...        a = 0 at a fold
 
-else h is halved: what lies farther away is another branch.  The next step is longer or shorter as this error is below
-or above its aim, and at most half of the way to where the smallest eigenvalue of the reduced Hessian, continued, would
-be zero (`trajopt.families.singular`); so points close in on a fold geometrically.
+whose value at e = 0 the last three points tell, by interpolation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trajopt.families.path import Path, path_of
 from trajopt.families.record import Continuation, Ending, SingularPoint
-from trajopt.families.singular import remaining, singular_position
 from trajopt.optimality.certificate import certificate
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import Progress, WarmStart
@@ -28,6 +26,37 @@ from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
 from trajopt.results.solution import Solution
 from trajopt.solvers.ddp import DDP
 from trajopt.validation import positive_number, whole_number
+
+
+def remaining(positions: Sequence[float], falling: Sequence[float]) -> float:
+    """How far beyond the last position the square of what falls, continued as a line, is zero; inf if it grows."""
+    if len(positions) < 2 or not falling[-1] < falling[-2] < np.inf:
+        return np.inf
+    before, last = (e * e for e in falling[-2:])
+    return last * (positions[-1] - positions[-2]) / (before - last)
+
+
+def singular_position(positions: Sequence[float], falling: Sequence[float]) -> float:
+    """s at e = 0 through the last points, three at most, of s as a polynomial in e; through two, in e^2."""
+    s, e = (np.array(values[-3:]) for values in (positions, falling))
+    if not (len(s) == 3 and np.inf > e[0] > e[1] > e[2]):
+        return float(positions[-1] + remaining(positions, falling))
+    weights = [np.prod([e[j] / (e[j] - e[i]) for j in range(3) if j != i]) for i in range(3)]
+    return float(np.dot(weights, s))
+
+
+# --------------------------------------------------------------------------------------------
+# Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, steps while they hold.
+#
+# The tangent is the derivative of the solution by the position on the path [implicit function theorem], one column
+# whatever the number of parameters.  A step of length h from a point z with tangent z. is taken if a solve from z + h
+# z. converges to a strict minimum nearby,
+#
+#     |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
+#
+# else h is halved: what lies farther away is another branch.  The next step is longer or shorter as this error is below
+# or above its aim, and at most half of the way to where the smallest eigenvalue of the reduced Hessian, continued,
+# would be zero (`trajopt.families.continuation`); so points close in on a fold geometrically.
 
 JUMP, NEAR = 0.5, 0.02
 AIM = 0.2

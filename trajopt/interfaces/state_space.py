@@ -72,7 +72,7 @@ class GroupStates(StateSpace):
     """Products of vectors, rotations and placements."""
 
     def __init__(self, factors: Factors) -> None:
-        from dynamics.groups import product  # vectors are to import and compile nothing
+        from dynamics.spatial import product  # vectors are to import and compile nothing
 
         codes, rows, nx, ndx = dict(zip(SIZES, (product.SO3, product.SE3, product.SE2), strict=True)), [], 0, 0
         for name, *count in factors:
@@ -124,7 +124,7 @@ class ChartStates(StateSpace):
         d = x1 - x0
         for start, n, turns in self._joints:
             if np.abs(d[start : start + n]).max() > NEAR:
-                from dynamics.rods.kinematics.chart_changes import change, farther
+                from dynamics.rods.kinematics.charts import change, farther
 
                 part = slice(start, start + 2 * n)
                 which = farther(turns, x0[part], x1[None, part])

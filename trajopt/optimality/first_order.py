@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, expand, gaps_of
-from trajopt.costs.differences import FOURTH_ORDER
+from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import RightHandSide
 from trajopt.optimality.parameters import Parameters
-from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.objective import Objective, Term, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.problem.term import Term
 from trajopt.rows.folding import with_prices
 from trajopt.rows.packing import pack
 

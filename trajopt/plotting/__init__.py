@@ -1,9 +1,8 @@
 """Figures and moving pictures of solutions; the only modules that import matplotlib."""
 
-from trajopt.plotting.animation import animate
+from trajopt.plotting.animation import MovingPicture, animate
 from trajopt.plotting.continuation import plot_continuation
 from trajopt.plotting.convergence import plot_convergence
-from trajopt.plotting.moving_picture import MovingPicture
 from trajopt.plotting.snapshots import plot_poses
 from trajopt.plotting.trajectory import plot_trajectory
 from trajopt.plotting.viewer import Viewer, view

@@ -1,16 +1,39 @@
-"""Moving pictures of solutions, frame by frame into a file."""
+"""What `trajopt.animate` wrote: a path, which shows itself in notebooks."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from pathlib import Path, PosixPath
 from typing import Any
 
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.moving_picture import FORMATS, MovingPicture
 from trajopt.plotting.scene import Scene, frame_times, scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.results.results_files import draft_of
+
+FORMATS = {
+    ".gif": '<img src="data:image/gif;base64,{data}" alt="{name}">',
+    ".mp4": '<video src="data:video/mp4;base64,{data}" title="{name}" controls loop muted autoplay></video>',
+}
+"""Endings of the files, and how a page holds them in itself."""
+
+
+class MovingPicture(PosixPath):
+    """The path of a moving picture, as any other `pathlib.Path`; the last line of a notebook's cell, it is the picture
+    itself, which then is a part of the notebook."""
+
+    def _repr_html_(self) -> str | None:
+        if self.suffix not in FORMATS or not self.is_file():
+            return None  # what was made of the path, as its parent, or a picture that is gone
+        return FORMATS[self.suffix].format(data=b64encode(self.read_bytes()).decode("ascii"), name=escape(self.name))
+
+
+# --------------------------------------------------------------------------------------------
+# Moving pictures of solutions, frame by frame into a file.
 
 WIDTH = 7.2
 """Inches of a picture of any number of pixels: text and lines grow with it."""

@@ -1,13 +1,26 @@
-"""Any system with the controls before in its state, for costs and limits of how fast controls change."""
+"""Rates of controls: the system that remembers the control before, and costs of rates."""
 
 from __future__ import annotations
+
+import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.costs import Quadratic
+from trajopt.costs.activations import add_rates, weighted_squares
+from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
+from trajopt.interfaces.adjustable import Direction, summed_to
+from trajopt.interfaces.knots import At, checked_at
+from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, check_system, control_names, state_array
+from trajopt.problem.lifted import check_dimensions
 from trajopt.problem.remembering_system import RememberingSystem
-from trajopt.validation import scalar_or_vector
+from trajopt.validation import check_rows, scalar_or_vector
+
+# --------------------------------------------------------------------------------------------
+# Any system with the controls before in its state, for costs and limits of how fast controls change.
 
 
 class ControlRateSystem(RememberingSystem):
@@ -50,3 +63,90 @@ class ControlRateSystem(RememberingSystem):
 
     def _names_before(self):
         return control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
+
+
+# --------------------------------------------------------------------------------------------
+# A cost of control rates, of a system that has the control before, p, in its state.
+#
+# l = 1/2 sum_i w_i ((u_i - p_i)/dt)^2     l_u = W (u - p)/dt^2 = -l_p     l_uu = l_pp = W/dt^2 = -l_up
+
+
+def check_control_rate_system(system: object) -> None:
+    """TypeError unless it is one."""
+    if not isinstance(system, ControlRateSystem):
+        raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
+
+
+class ControlRateCost(PlacedCost):
+    """1/2 sum_i w_i ((u_t - u_{t-1})_i/dt)^2, a running cost; u_{-1} is part of the initial state.
+
+    Parameters
+    ----------
+    system : ControlRateSystem
+    weights : number, (nu,) array, or (K, nu) with weights for each of K knots; non-negative
+    at : where it counts, by default at all knots; see `trajopt.ControlCost`
+
+    Attributes
+    ----------
+    knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
+    """
+
+    by_knot = adjustable = ("weights",)
+
+    def __init__(self, system: ControlRateSystem, weights: ArrayLike, at: At | None = None) -> None:
+        check_control_rate_system(system)
+        self.system, self.at = system, checked_at(at)
+        self.made_for = state_space(system)
+        self._set(weights)
+
+    def _set(self, weights: ArrayLike) -> None:
+        self.weights = np.full(self.system.nu, 1.0) * weight_rows(weights, self.system.nu)
+        self.knots = common_knots("ControlRateCost", weights=self.weights)
+        self._weights = as_rows(self.weights, self.system.nu) / self.system.dt**2
+
+    def adjusted(self, weights: ArrayLike) -> Self:
+        """With other weights."""
+        new = copy.copy(self)
+        new._set(weights)
+        return new
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its weights."""
+        xs, us, dx, du = at
+        if us is None or du is None or type(self) is not ControlRateCost:
+            return None
+        rate = (us - self.system.split(xs)[1]) / self.system.dt
+        change = (du - dx[:, -self.system.nu :]) / self.system.dt
+        return summed_to((0.5 * value[:, None] * rate + slope[:, None] * change) * rate, self.weights.shape)
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Raise ValueError at the terminal knot, or for a system of other dimensions."""
+        if terminal:
+            raise ValueError("terminal_costs: got a ControlRateCost, wanted costs of the state")
+        check_dimensions("ControlRateCost", self.system, system)
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu)."""
+        assert us is not None
+        check_knots("ControlRateCost", self.knots, us)
+        return weighted_squares(*self._controls(xs, us), self._weights)
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Hessian, which is exact."""
+        assert us is not None
+        check_knots("ControlRateCost", self.knots, us)
+        n, m = self.system.ndx, self.system.nu
+        for block, row in zip(target, ((n,), (m,), (n, n), (m, n), (m, m)), strict=True):
+            assert block is not None
+            check_rows("target", block, len(us), row)
+        add_rates(*self._controls(xs, us), self._weights, scale, *target)
+
+    def _controls(self, xs, us) -> tuple[np.ndarray, np.ndarray]:
+        """us and the controls before, (K, nu) each."""
+        before = self.system.split(xs)[1]
+        check_rows("us", us, 0, (self.system.nu,))
+        check_rows("xs", before, len(us), (self.system.nu,))
+        return us, before
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Nothing: the rates are linear in state and control."""

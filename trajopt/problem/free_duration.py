@@ -1,18 +1,9 @@
-"""Systems whose phases take as long as is best: the duration of knots becomes part of the state.
-
-With z = (x, s), s how long a knot takes relative to the system's own dt, and Phi(x, u; h) a step of h seconds,
-
-    where a phase goes on       F(z, w) = (Phi(x, u; s dt), s)          w = (u, e)
-    where a phase begins        F(z, w) = (x, 1 + e)
-
-so each phase has one more knot, which takes no time and sets s.  Phi has exact derivatives by its duration, of first
-and second order; with h = s dt as one more argument they are those of F.  Running costs l are integrated over time,
-that is s l (`trajopt.problem.stretched_cost`).
-"""
+"""Systems whose phases take as long as is best: the system, its rollouts, and running costs over free durations."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -31,14 +22,185 @@ from trajopt.capabilities import (
     TimedSteps,
     capability,
 )
-from trajopt.interfaces.stepwise import ClosedLoop
+from trajopt.costs import Quadratic
+from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.knots import is_span
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.problem.lifted import LiftedCost
-from trajopt.problem.phase_rollouts import roll_out_phases
-from trajopt.problem.stretched_cost import StretchedCost
 from trajopt.validation import float_array, number_array, whole_number
+
+# --------------------------------------------------------------------------------------------
+# Closed loops of systems with free durations, by those of the systems inside, a phase at once.
+#
+# Along a phase a candidate's duration is what its first knot has: with s that of the nominal trajectory and s + sigma
+# the candidate's, the feedback to it is the number sigma times K's last column, and h = s dt + sigma dt the last
+# control of the system inside.  Where s changes from knot to knot, by gaps, sigma takes on what s loses, or alpha times
+# that where the gaps are closed.
+
+
+def roll_out_phases(system: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+    """What `closed_loop_rollout` of a `FreeDurationSystem` returns."""
+    N, A = len(loop.us), len(loop.alphas)
+    shifted = rollouts_take(type(system.timed_inside(0, 1)), "shift", "pull")
+    if loop.pull is not None or N != system.horizon or not shifted:
+        return closed_loop_by_steps(system, *loop)
+    X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
+    X[:, :1] = closed_loop_by_steps(system, *_knots(loop, 0, 0, loop.x0, loop.gaps))[0]
+    edges = (np.flatnonzero(np.diff(system.setting)) + 1).tolist()
+    for a, b in itertools.pairwise([0, *edges, N]):
+        rest = None if loop.gaps is None else np.vstack([np.zeros(system.ndx), loop.gaps[a + 1 :]])
+        part = _knots(loop, a, b, X[:, a], rest)
+        found = closed_loop_by_steps(system.window(a, b), *part) if system.setting[a] else _phase(system, a, part)
+        X[:, a + 1 : b + 1], U[:, a:b] = found[0][:, 1:], found[1]
+    return X, U
+
+
+def _knots(loop: ClosedLoop, a: int, b: int, x0: np.ndarray, gaps: np.ndarray | None) -> ClosedLoop:
+    """The knots a <= t < b, from these states; gaps (b - a + 1 or more, ndx)."""
+    cut = (None if each is None else each[a:b] for each in (loop.lower, loop.upper))
+    gaps = None if gaps is None else gaps[: b - a + 1]
+    return ClosedLoop(x0, loop.xs[a : b + 1], loop.us[a:b], loop.k[a:b], loop.K[a:b], loop.alphas, gaps, *cut)
+
+
+def _phase(system: Any, a: int, part: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates of knots from a on that a phase goes on through."""
+    n, m, h, s = len(part.us), system.system.nu, system.dt, part.xs[:, -1]
+    alphas, lost, sigma = np.asarray(part.alphas), s[0] - s, part.x0[:, -1] - s[0]
+    pull = np.column_stack([part.K[:, :m, -1], np.full(n, h)])
+    us, k = np.column_stack([part.us[:, :m], h * s[:-1]]), np.column_stack([part.k[:, :m], np.zeros(n)])
+    K, gaps = np.zeros((n, m + 1, system.system.ndx)), None
+    K[:, :m] = part.K[:, :m, :-1]
+    if part.gaps is None:
+        us += pull * lost[:-1, None]
+        durations = s + sigma[:, None] + lost
+    else:
+        k += pull * lost[:-1, None]
+        durations = s + sigma[:, None] + np.multiply.outer(alphas, lost)
+        gaps = np.ascontiguousarray(part.gaps[:, :-1])
+    limits = [None, None]
+    if part.lower is not None and part.upper is not None:
+        limits = [
+            np.column_stack([each[:, :m], np.full(n, end)])
+            for each, end in ((part.lower, -np.inf), (part.upper, np.inf))
+        ]
+    xs = np.ascontiguousarray(part.xs[:, :-1])
+    x0 = np.ascontiguousarray(part.x0[:, :-1])
+    inside = system.timed_inside(a, a + n)
+    X, U = inside.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, *limits, sigma, pull)
+    X = np.concatenate([X, durations[:, :, None]], axis=2)
+    return X, np.concatenate([U[:, :, :m], _idle(system, part, X)[:, :, None]], axis=2)
+
+
+def _idle(system: Any, part: ClosedLoop, X: np.ndarray) -> np.ndarray:
+    """The controls (A, n) that would set a duration, which are without effect here."""
+    e = part.us[:, -1] + np.multiply.outer(np.asarray(part.alphas), part.k[:, -1])
+    if part.K[:, -1].any():
+        at = X[:, :-1].reshape(-1, system.nx)
+        dz = system.difference(np.tile(part.xs[:-1], (len(X), 1)), at).reshape(*X[:, :-1].shape[:2], -1)
+        e = e + np.einsum("tj,atj->at", part.K[:, -1], dz)
+    return e if part.lower is None or part.upper is None else np.clip(e, part.lower[:, -1], part.upper[:, -1])
+
+
+# --------------------------------------------------------------------------------------------
+# Running costs where durations are free: l(x, u) of a knot that takes s times as long counts s times as much.
+#
+#     gradient  (s l_x, l)
+#     Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
+#
+# The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
+
+
+class StretchedCost(LiftedCost):
+    """A running cost l(x, u) as s l; as it is where it counts at single knots, or at the last one."""
+
+    system: FreeDurationSystem
+
+    def __init__(self, system: FreeDurationSystem, cost: Any, integrated: bool = True) -> None:
+        super().__init__(system, cost)
+        self._integrated = integrated and (self.at is None or is_span(self.at))
+
+    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> LiftedCost:
+        """See `trajopt.costs.Cost`."""
+        inside = super().placed(system, knots, rows, times)
+        return self if inside is self else StretchedCost(self.system, inside.cost, self._integrated)
+
+    def _stretch(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        stretched = us is not None and self._integrated
+        return np.ascontiguousarray(xs[:, -1]) if stretched else np.ones(len(xs))
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu)."""
+        return self._stretch(xs, us) * self._value(xs, us)
+
+    def _value(self, xs, us):
+        return self.cost.value(self.system.split(xs)[0], self.system.inside_controls(us))
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian."""
+        self._add_parts(self.cost.accumulate, xs, us, scale, target, 0.5)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times what the Gauss-Newton Hessian leaves out."""
+        self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
+        s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
+        return super().gradient_by(name, at, s * value + ds * slope, s * slope)
+
+    def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
+        n, m = self.system.system.ndx, self.system.system.nu
+        x, u, s = self.system.split(xs)[0], self.system.inside_controls(us), self._stretch(xs, us)
+        found = _nothing(len(xs), n, m, us is not None)
+        accumulate(x, u, scale, found)
+        target.lx[:, :n] += s[:, None] * found.lx
+        target.lxx[:, :n, :n] += s[:, None, None] * found.lxx
+        if us is None:
+            return
+        target.lu[:, :m] += s[:, None] * found.lu
+        target.lux[:, :m, :n] += s[:, None, None] * found.lux
+        target.luu[:, :m, :m] += s[:, None, None] * found.luu
+        if self._integrated:
+            self._add_durations(x, u, s, scale, target, found if half > 0 else None)
+
+    def _add_durations(self, x, u, s, scale, target, found) -> None:
+        """Entries of s: with the first derivatives that were found, those of the Gauss-Newton Hessian and the gradient,
+        else what that leaves out."""
+        n, m = self.system.system.ndx, self.system.system.nu
+        value, sign = scale * self.cost.value(x, u), -1.0
+        if found is not None:
+            target.lx[:, n] += value
+            sign = 1.0
+        else:
+            found = _nothing(len(x), n, m, True)
+            self.cost.accumulate(x, u, scale, found)
+        target.lxx[:, n, n] += sign * 0.5 * value / s
+        target.lxx[:, :n, n] += 0.5 * found.lx
+        target.lxx[:, n, :n] += 0.5 * found.lx
+        target.lux[:, :m, n] += 0.5 * found.lu
+
+
+def _nothing(K: int, n: int, m: int, controlled: bool) -> Quadratic:
+    lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
+    if not controlled:
+        return Quadratic(lx, None, lxx, None, None)
+    return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
+
+
+# --------------------------------------------------------------------------------------------
+# Systems whose phases take as long as is best: the duration of knots becomes part of the state.
+#
+# With z = (x, s), s how long a knot takes relative to the system's own dt, and Phi(x, u; h) a step of h seconds,
+#
+#     where a phase goes on       F(z, w) = (Phi(x, u; s dt), s)          w = (u, e)
+#     where a phase begins        F(z, w) = (x, 1 + e)
+#
+# so each phase has one more knot, which takes no time and sets s.  Phi has exact derivatives by its duration, of first
+# and second order; with h = s dt as one more argument they are those of F.  Running costs l are integrated over time,
+# that is s l (`trajopt.problem.free_duration`).
 
 SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""
@@ -292,7 +454,7 @@ class FreeDurationSystem(ExtendedSystem):
         return xs
 
     def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """A phase after another, see `trajopt.problem.phase_rollouts`."""
+        """A phase after another, see `trajopt.problem.free_duration`."""
         return roll_out_phases(self, loop)
 
     # -------------------------------------------------------------------------------------------- expansions

@@ -9,7 +9,7 @@ from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
-from trajopt.problem.term import Term
+from trajopt.problem.objective import Term
 
 if TYPE_CHECKING:
     from trajopt.problem.extended_system import ExtendedSystem

@@ -10,7 +10,7 @@ import numpy as np
 from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.printed import new_table
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.term import runs
+from trajopt.problem.objective import runs
 
 if TYPE_CHECKING:
     from rich.table import Table

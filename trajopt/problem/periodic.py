@@ -18,8 +18,8 @@ from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
 from trajopt.problem.augmented_system import AugmentedResidual, AugmentedSystem
-from trajopt.problem.components import moving_components, named_components
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
+from trajopt.problem.initial_state import moving_components, named_components
 from trajopt.validation import float_array, scalar_or_vector
 
 

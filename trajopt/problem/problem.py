@@ -35,16 +35,13 @@ from trajopt.interfaces.system import (
     window,
 )
 from trajopt.printed import PrintedAsTable
-from trajopt.problem.components import components_of
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits, with_own_names
-from trajopt.problem.initial_state import free_initial_state
-from trajopt.problem.inner_residuals import WithResiduals
-from trajopt.problem.objective import Objective
+from trajopt.problem.initial_state import components_of, free_initial_state
+from trajopt.problem.objective import Objective, Term, runs
 from trajopt.problem.overview import overview
 from trajopt.problem.periodic import starting_at
-from trajopt.problem.placement import Placer
+from trajopt.problem.placement import Placer, WithResiduals
 from trajopt.problem.scenery import check_scenery
-from trajopt.problem.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ from trajopt.interfaces.system import as_manifold, neutral_state
 from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.initial_state import FreeInitialState
-from trajopt.problem.objective import Objective
+from trajopt.problem.objective import Objective, Term
 from trajopt.problem.periodic import Periodic, StartAndEnd, depends_on_x0
 from trajopt.problem.problem import Problem
-from trajopt.problem.term import Term
 
 KEPT, BACK = "_transcription", "_transcribes"
 """Where a problem keeps its transcription, and the problem that this has the one that it is of."""

@@ -11,8 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import AdvisedStart, TangentUnits, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
-from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord
-from trajopt.results.status import Status
+from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, Status
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution

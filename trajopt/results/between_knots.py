@@ -30,10 +30,9 @@ from trajopt.interfaces.system import knot_durations
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.results.advice import SMALL_VIOLATION, called
-from trajopt.results.dense_output import dense_output
+from trajopt.results.dense_output import dense_output, finer
 from trajopt.results.policy import planned_problem
 from trajopt.results.records import ConstraintReport
-from trajopt.results.substeps import finer
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution

@@ -16,9 +16,9 @@ from trajopt.results.between_knots import in_short, notable_violation
 from trajopt.results.discretization import in_short as error_in_short
 from trajopt.results.discretization import notable_error
 from trajopt.results.overview import milliseconds
+from trajopt.results.records import Status
 from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
-from trajopt.results.status import Status
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -37,8 +37,8 @@ from trajopt.capabilities import (
 )
 from trajopt.interfaces.system import System, tangent_names, tangent_units
 from trajopt.results.advice import called
+from trajopt.results.dense_output import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.results.policy import planned_problem
-from trajopt.results.substeps import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.validation import whole_number
 
 if TYPE_CHECKING:

@@ -24,17 +24,16 @@ from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
+from trajopt.problem.objective import Term
 from trajopt.problem.problem import Problem
-from trajopt.problem.term import Term
 from trajopt.problem.transcription import transcription_of
 from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
-from trajopt.results.records import HELD, WARM, ConstraintReport
-from trajopt.results.status import Status
-from trajopt.results.transcribed import solution_inside
+from trajopt.results.records import HELD, WARM, ConstraintReport, Status
+from trajopt.results.stationary import solution_inside
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution

@@ -32,8 +32,8 @@ from trajopt.optimality.parameters import Parameters
 from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
-from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import ConstraintReport, WarmStart
+from trajopt.results.sensitivity import change_of_multipliers
 from trajopt.results.solution import Solution
 from trajopt.validation import float_array, whole_number
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trajopt.printed import new_table
 from trajopt.problem.overview import heading
 from trajopt.results.advice import plural
-from trajopt.results.status import Status
+from trajopt.results.records import Status
 
 if TYPE_CHECKING:
     from rich.table import Table

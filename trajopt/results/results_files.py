@@ -34,8 +34,7 @@ from numpy.lib import format as npy
 
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.records import ConstraintReport, IterationRecord
-from trajopt.results.status import Status
+from trajopt.results.records import ConstraintReport, IterationRecord, Status
 from trajopt.validation import one_of
 
 if TYPE_CHECKING:

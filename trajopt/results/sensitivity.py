@@ -1,15 +1,4 @@
-"""Derivatives of a solution by what its problem is made of: the implicit function theorem at the optimality conditions.
-
-The problem is told as in `solve_many`, by a function of its parameters.  All that is differenced is the analytic first
-order at the fixed trajectory and fixed multipliers (`trajopt.optimality.first_order`): no problem is solved again, and
-nothing has to be declared.  The derivatives solve the KKT system with the exact Hessian of the Lagrangian
-(`trajopt.optimality.kkt_system`), one step of refinement included.
-
-A vector-Jacobian product is one solution with the covectors in place of the gradients: with phi_x, phi_u for gx, gu,
-the rest zero, it gives x^, u^, l^, n^, and
-
-    dphi/dp = sum x^'gx. + u^'gu. + l^'F. + n^'c. + e'limit.     e = phi_u + lux x^ + luu u^ + fu'l^' + Cu'n^  (clamped)
-"""
+"""Derivatives of solutions by parameters: the linear system at the optimum, and predictions from it."""
 
 from __future__ import annotations
 
@@ -29,20 +18,102 @@ from trajopt.optimality.first_order import FirstOrder, change_with, default_step
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
-from trajopt.optimality.reach import reach
 from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parametric import INITIAL, DeclaredParameters
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcribed, counts_besides, transcribed, transcribed_by, transcription_of
-from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
 from trajopt.results.reverse import covector_step, problem_vjp
-from trajopt.results.stationary import factored, polished, stationary_point
-from trajopt.results.transcribed import multipliers_outside, solution_inside, warm_start_outside
+from trajopt.results.stationary import (
+    factored,
+    multipliers_outside,
+    polished,
+    solution_inside,
+    stationary_point,
+    warm_start_outside,
+)
 from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
+
+
+
+# --------------------------------------------------------------------------------------------
+# How far parameters may change, to first order, before another limit presses or one lets go: a ratio test.
+
+
+def reach(system: KKTSystem, step: KKTStep, change: FirstOrder) -> np.ndarray:
+    """Changes (P, 2), down and up, of each parameter, whose derivatives these are."""
+    point = system.point
+    margins, rates = [], []
+
+    def add(margin: np.ndarray, rate: np.ndarray, where: np.ndarray) -> None:
+        margins.append(margin[where])
+        rates.append(rate[where])
+
+    if point.rows is not None:
+        rate = system.along_all_rows(step) + change.c
+        free, equal = point.held.rows == 0, point.rows.lower == point.rows.upper
+        free &= point.weak.rows == 0
+        add(point.rows.upper - point.c, rate - change.upper, free & np.isfinite(point.rows.upper))
+        add(point.c - point.rows.lower, change.lower - rate, free & np.isfinite(point.rows.lower))
+        dnu, side = system.of_all_rows(step.dnu), point.held.rows
+        add(side * point.nu, -side[:, None] * dnu, (side != 0) & ~equal)
+    if point.problem.control_limits is not None:
+        lower, upper = point.problem.control_limits
+        free = (point.held.controls == 0) & (point.weak.controls == 0)
+        add(upper - point.us, step.du - change.largest, free & np.isfinite(upper))
+        add(point.us - lower, change.least - step.du, free & np.isfinite(lower))
+        gradient, side = system.gradient(change.gu, step), point.held.controls
+        add(np.abs(point.gradient), side[..., None] * gradient, (side != 0) & (lower < upper))
+    margin = np.concatenate([np.zeros(0), *margins])[:, None]
+    rate = np.concatenate([np.zeros((0, step.dx.shape[2])), *rates])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change_to = np.maximum(margin, 0.0) / rate
+    up = np.where(rate > 0.0, change_to, np.inf).min(axis=0, initial=np.inf)
+    down = np.where(rate < 0.0, change_to, -np.inf).max(axis=0, initial=-np.inf)
+    return np.stack([down, up], axis=1)
+
+
+# --------------------------------------------------------------------------------------------
+# How the multipliers of constraints change along solutions of the KKT system.
+
+
+def change_of_multipliers(system: KKTSystem, step: KKTStep, gu: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of each constraint (K, nr, P), for a step with gu (N, m, P) on its right-hand side: of rows, and for limits of
+    controls minus the gradient that they hold."""
+    point, dnu, parts = system.point, system.of_all_rows(step.dnu), iter(())
+    if point.rows is not None:
+        columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
+        parts = iter([np.stack(part, axis=-1) for part in zip(*columns, strict=True)])
+    gradient = system.gradient(gu, step)
+    return tuple(
+        next(parts) if isinstance(one, ResidualConstraint) else np.where(_holds(one, point)[..., None], -gradient, 0.0)
+        for one in point.problem.constraints
+    )
+
+
+def _holds(bounds: ControlBounds, point: KKTPoint) -> np.ndarray:
+    """Which of the controls (N, m) on a limit are on one of these, and not on a tighter one of others."""
+    common, own = point.problem.control_limits, bounds.limits(*point.us.shape)
+    assert common is not None
+    return np.where(point.held.controls > 0, own[1] == common[1], own[0] == common[0])
+
+
+# --------------------------------------------------------------------------------------------
+# Derivatives of a solution by what its problem is made of: the implicit function theorem at the optimality conditions.
+#
+# The problem is told as in `solve_many`, by a function of its parameters.  All that is differenced is the analytic
+# first order at the fixed trajectory and fixed multipliers (`trajopt.optimality.first_order`): no problem is solved
+# again, and nothing has to be declared.  The derivatives solve the KKT system with the exact Hessian of the Lagrangian
+# (`trajopt.optimality.kkt_system`), one step of refinement included.
+#
+# A vector-Jacobian product is one solution with the covectors in place of the gradients: with phi_x, phi_u for gx, gu,
+# the rest zero, it gives x^, u^, l^, n^, and
+#
+#     dphi/dp = sum x^'gx. + u^'gu. + l^'F. + n^'c. + e'limit.  e = phi_u + lux x^ + luu u^ + fu'l^' + Cu'n^  (clamped)
 
 
 class Directional(NamedTuple):

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.differences import FOURTH_ORDER, ONE_SIDED
+from trajopt.costs.cost import FOURTH_ORDER, ONE_SIDED
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.derivative_check import ROUNDING, DerivativeReport, compared
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcribed, transcription_of
 from trajopt.results.sensitivity import Sensitivity, sensitivity
-from trajopt.results.stationary import polished_point, polished_solution
-from trajopt.results.transcribed import solution_inside
+from trajopt.results.stationary import polished_point, polished_solution, solution_inside
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution

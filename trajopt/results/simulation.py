@@ -23,9 +23,9 @@ from trajopt.capabilities import (
 )
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
+from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
-from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.validation import float_array, one_of, positive_number, same_shape
 
 if TYPE_CHECKING:

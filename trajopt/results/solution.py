@@ -1,9 +1,12 @@
-"""The result of a solve: complete and frozen."""
+"""Shapes of what a solution is made of, checked as it is made: by a solve, from a file, by `dataclasses.replace`."""
 
 from __future__ import annotations
 
+import csv
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from trajopt.interfaces.system import along_tangents, control_names, knot_times, window
+from trajopt.capabilities import Coordinates, SingleJoints, StateNames, capability
+from trajopt.interfaces.system import System, along_tangents, control_names, knot_times, tangent_names, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
@@ -23,22 +27,202 @@ from trajopt.problem.transcription import counts_besides, transcription_of
 from trajopt.results.between_knots import ViolationBetweenKnots, violation_between_knots
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
-from trajopt.results.exported import trajectory_message, write_csv
 from trajopt.results.overview import overview
-from trajopt.results.policy import Policy, policy_of
+from trajopt.results.policy import Policy, planned_problem, policy_of
 from trajopt.results.records import GIVEN, ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
-from trajopt.results.results_files import load_solution, save_solution
+from trajopt.results.results_files import load_solution, save_solution, write_atomically
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.sensitivity import Sensitivity, sensitivity
-from trajopt.results.shapes import check_arrays
-from trajopt.results.stationary import factored, stationary_point
-from trajopt.results.transcribed import solution_inside
-from trajopt.validation import flag, float_array, positive_number, whole_number
+from trajopt.results.stationary import factored, solution_inside, stationary_point
+from trajopt.validation import did_you_mean, flag, float_array, positive_number, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+
+def check_arrays(solution: Solution) -> None:
+    """Raise ValueError, naming the field, unless the arrays of a solution are numbers of shapes that fit each other and
+    its problem, if it has one."""
+    xs, us, Vx, problem = solution.xs, solution.us, solution.Vx, solution.problem
+    if problem is None:
+        for name, array in ("us", us), ("xs", xs), ("Vx", Vx):
+            if not isinstance(array, np.ndarray) or array.ndim != 2:
+                raise ValueError(f"{name}: got {type(array).__name__}, expected an array with two axes")
+        N, nu, nx, n = len(us), us.shape[1], xs.shape[1], Vx.shape[1]
+    else:
+        system = problem.system
+        N, nu, nx, n = problem.horizon, system.nu, system.nx, system.ndx
+    for name, array, shape in (
+        ("us", us, (N, nu)),
+        ("xs", xs, (N + 1, nx)),
+        ("k", solution.k, (N, nu)),
+        ("K", solution.K, (N, nu, n)),
+        ("Vx", Vx, (N + 1, n)),
+        ("Vxx", solution.Vxx, (N + 1, n, n)),
+        ("gaps", solution.gaps, (N + 1, n)),
+    ):
+        _check(name, array, shape)
+    for i, report in enumerate(solution.constraints):
+        _check_report(f"constraints[{i}]", report, N)
+
+
+def _check(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name}: got {type(array).__name__}, expected an array of shape {shape}")
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+    if array.dtype != np.float64:
+        raise ValueError(f"{name}: got numbers of {array.dtype}, expected float64")
+
+
+def _check_report(name: str, report: ConstraintReport, N: int) -> None:
+    """A row of each array for each knot, and knots that there are."""
+    knots, shape = np.asarray(report.knots), np.shape(report.values)
+    if knots.ndim != 1 or (len(knots) and (knots.dtype.kind not in "iu" or knots.min() < 0 or knots.max() > N)):
+        raise ValueError(f"{name}.knots: got {report.knots!r}, expected knots from 0 to {N}")
+    if len(shape) != 2 or shape[0] != len(knots):
+        raise ValueError(f"{name}.values: got shape {shape}, expected a row for each of {len(knots)} knots")
+    for which in ("values", "lower", "upper", "multipliers"):
+        _check(f"{name}.{which}", getattr(report, which), shape)
+    for which, each in ("factors", report.factors), ("rounding", report.rounding):
+        if each is not None:
+            _check(f"{name}.{which}", each, shape[1:])
+
+
+# --------------------------------------------------------------------------------------------
+# A plan for other programs: comma-separated values, and the message that ROS 2 takes for joint trajectories.
+#
+# The message is a plain dict in the form of trajectory_msgs/msg/JointTrajectory; nothing of ROS is needed.
+
+NANO = 1_000_000_000
+
+
+def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = None) -> Path:
+    """Write a plan as comma-separated values: a line of names, then time, state and control of each time.
+
+    Parameters
+    ----------
+    solution : Solution
+        With its problem, and with a trajectory.
+    path : where to; folders are made as needed
+        The file appears complete or not at all.
+    dt : float, optional
+        Seconds between the lines, as `Solution.resample` has them; by default one for each knot, the states before and
+        after an impact both, at the same time.
+
+    Returns
+    -------
+    path : Path
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+    system = planned_problem(solution).system
+    if dt is None:
+        times = solution.times
+        states, controls = solution.xs, np.concatenate([solution.us, solution.us[-1:]])
+    else:
+        plan = resample(solution, dt)
+        times, states, controls = plan.times, plan.xs, plan.us
+    driven = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
+    text = StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["time", *_names_of_states(system), *(f"{name} control" for name in driven)])
+    lines.writerows(np.column_stack([times, states, controls]).tolist())
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.getvalue().encode("utf-8", "replace"))  # halves of surrogate pairs are question marks
+    return path
+
+
+def _names_of_states(system: System) -> list[str]:
+    """Names of the numbers of a state: of what they are where the system knows, else their places."""
+    tangent, known = list(tangent_names(system)), capability(system, StateNames)
+    if tangent and system.nx == system.ndx:
+        return tangent
+    if known is not None:
+        return list(known.state_names)
+    return [f"x[{i}]" for i in range(system.nx)]
+
+
+def trajectory_message(
+    solution: Solution, dt: float | None = None, joints: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """A plan as a dict in the form of ROS 2's trajectory_msgs/msg/JointTrajectory.
+
+    Parameters
+    ----------
+    solution : Solution
+        With its problem, and with a trajectory.
+    dt : float, optional
+        Seconds between the points, as `Solution.resample` has them; by default the plan's.
+    joints : sequence of str, optional
+        Which joints, in this order; by default all that have one degree of freedom.
+
+    Returns
+    -------
+    message : dict
+        header (stamp of zero, no frame), joint_names, and points: positions, velocities, accelerations (empty if the
+        system has none), effort, the joints' own of the planned control, and time_from_start.  Numbers are floats and
+        ints of Python.
+
+    Raises
+    ------
+    TypeError
+        If the system has no joints, or joints is no sequence of names.
+    ValueError
+        If there is no joint of one degree of freedom, or not the one asked for; as `Solution.resample`.
+    """
+    system = planned_problem(solution).system
+    known = capability(system, SingleJoints)
+    if known is None:
+        raise TypeError(f"system: {type(system).__name__} has no joints, wanted a robot")
+    every = known.single_joints
+    names = _chosen(every, joints)
+    plan = resample(solution, system.dt if dt is None else dt)
+    q, v = (np.array([every[name][i] for name in names]) for i in (0, 1))
+    columns = {
+        "positions": plan.xs[:, q].tolist(),
+        "velocities": plan.xs[:, v].tolist(),
+        "accelerations": [[]] * len(plan.times),
+        "effort": known.joint_efforts(plan.us)[:, [list(every).index(name) for name in names]].tolist(),
+        "time_from_start": [_stamp(t) for t in plan.times],
+    }
+    coordinates = capability(system, Coordinates)
+    if coordinates is not None and plan.accelerations is not None:
+        columns["accelerations"] = plan.accelerations[:, v - coordinates.nq].tolist()
+    points = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {"header": {"stamp": _stamp(0.0), "frame_id": ""}, "joint_names": names, "points": points}
+
+
+def _chosen(every: dict[str, tuple[int, int]], joints: Sequence[str] | None) -> list[str]:
+    if not every:
+        raise ValueError("system: got a robot without a joint of one degree of freedom, wanted at least one")
+    if joints is None:
+        return list(every)
+    if not isinstance(joints, (list, tuple)) or not all(isinstance(name, str) for name in joints):
+        raise TypeError(f"joints: got {joints!r}, wanted a list of names")
+    if not joints or len(set(joints)) < len(joints):
+        raise ValueError(f"joints: got {list(joints)}, wanted at least one, each once")
+    for name in joints:
+        if name not in every:
+            wanted = f"wanted some of {', '.join(map(repr, every))}, which have one degree of freedom"
+            raise ValueError(f"joints: got {name!r}, {wanted}{did_you_mean(name, every)}")
+    return list(joints)
+
+
+def _stamp(seconds: float) -> dict[str, int]:
+    whole, nano = divmod(round(seconds * NANO), NANO)
+    return {"sec": whole, "nanosec": nano}
+
+
+# --------------------------------------------------------------------------------------------
+# The result of a solve: complete and frozen.
 
 
 @dataclass(frozen=True)
@@ -232,7 +416,7 @@ class Solution(PrintedAsTable, Reported):
             less where a controller at 1 kHz can bring no more; zero for none.
         hold : bool
             True: after the end the last posture is held, about its velocity zero, by a gain that is stationary, and
-            gains of the plan are those of a plan that goes on so for ever (`trajopt.results.holding`).  False: the last
+            gains of the plan are those of a plan that goes on so for ever (`trajopt.results.policy`).  False: the last
             knot's control and gains go on, which are those of a plan that ends.
 
         Raises

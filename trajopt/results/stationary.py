@@ -1,26 +1,212 @@
-"""The KKT point of a solution, its factor, or why there is none, and Newton's step from there."""
+"""The KKT point of a solution, of what was solved in its place where the initial state is free."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trajopt.backward.expansions import gaps_of
+from trajopt.interfaces.system import control_names
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.optimality.points import kkt_point
 from trajopt.optimality.pressing import moved_by, newton_step
-from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem
-from trajopt.problem.transcription import transcription_of
-from trajopt.results.transcribed import solution_inside, solution_outside
+from trajopt.problem.transcription import Transcription, transcription_of
+from trajopt.results.records import ConstraintReport, Progress, WarmStart
+from trajopt.rows.packing import pack
 
 if TYPE_CHECKING:
     from trajopt.results.records import ConstraintReport
     from trajopt.results.solution import Solution
+
+
+
+# --------------------------------------------------------------------------------------------
+# Solutions of problems with a free initial state or parameters, to and from what solves work on.
+#
+# See `trajopt.problem.transcription`; here are solutions, warm starts and reports of constraints.
+
+
+def solution_inside(problem: Problem, solution: Solution) -> Solution:
+    """A solution of a problem as one of what is solved in its place; itself where that is the problem."""
+    by = transcription_of(problem)
+    if by is None:
+        return solution
+    _check(by, solution)
+    zs, ws = by.inside(solution.xs, solution.us)
+    F, K = by.front, _gains_inside(by, solution.K)
+    gaps = by.problem.system.difference(zs, zs)
+    gaps[F:, : solution.gaps.shape[1]] = solution.gaps
+    k = np.zeros(ws.shape)
+    k[F:, : len(by.system.controls)] = solution.k[:, by.system.controls]
+    reports = reports_inside(by, solution.constraints)
+    return replace(
+        solution, problem=by.problem, xs=zs, us=ws, k=k, K=K, gaps=gaps, constraints=reports,
+        Vx=_padded(by, solution.Vx), Vxx=_padded(by, solution.Vxx),
+    )  # fmt: skip
+
+
+def _check(by: Transcription, solution: Solution) -> None:
+    """ValueError for arrays of another problem."""
+    problem = by.given
+    shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
+    if (solution.xs.shape, solution.us.shape) != shapes or len(solution.constraints) != len(problem.constraints):
+        raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
+
+
+def solution_outside(by: Transcription, solution: Solution) -> Solution:
+    """A solution of the problem itself, from one of what was solved in its place."""
+    F, n, m = by.front, by.given.system.ndx, len(by.system.controls)
+    xs, us = by.outside(solution.xs, solution.us)
+    k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
+    k[:, by.system.controls], K[:, by.system.controls] = solution.k[F:, :m], solution.K[F:, :m, :n]
+    log = tuple(each._replace(indefinite_knot=by.knot_outside(each.indefinite_knot)) for each in solution.log)
+    return replace(
+        solution, problem=by.given, xs=xs, us=us, k=k, K=K, log=log, Vx=solution.Vx[F:, :n].copy(),
+        Vxx=solution.Vxx[F:, :n, :n].copy(), gaps=solution.gaps[F:, :n].copy(),
+        constraints=reports_outside(by, solution.constraints), cause=_text_outside(by, solution.cause),
+    )  # fmt: skip
+
+
+def _padded(by: Transcription, rows: np.ndarray) -> np.ndarray:
+    """Rows (N+1, ndx, ...) of the horizon with zeros for all else."""
+    more = by.system.ndx - rows.shape[1]
+    return np.pad(rows, [(by.front, 0), *[(0, more)] * (rows.ndim - 1)])
+
+
+def _gains_inside(by: Transcription, K: np.ndarray) -> np.ndarray:
+    whole = np.zeros((by.system.horizon, by.system.nu, by.system.ndx))
+    whole[by.front :, : len(by.system.controls), : K.shape[2]] = K[:, by.system.controls]
+    return whole
+
+
+def _text_outside(by: Transcription, text: str) -> str:
+    """With the numbers of the problem's own knots."""
+    return re.sub(r"(?<=knot )\d+", lambda found: str(by.knot_outside(int(found[0]))), text)
+
+
+# ------------------------------------------------------------------------------------------------ constraints
+def reports_outside(by: Transcription, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
+    """Reports of the problem's own constraints."""
+    if not reports:
+        return ()
+    pairs = zip(by.given.constraints, reports[: len(by.given.constraints)], strict=True)
+    return tuple(
+        _bounds_outside(by, one, report) if isinstance(one, ControlBounds)
+        else report._replace(knots=report.knots - by.front)
+        for one, report in pairs
+    )  # fmt: skip
+
+
+def after_the_start(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
+    """Reports of the knots at which a given initial state has a problem's constraints hold: that of the first one is
+    left out of constraints on states, for gains about a motion that has begun."""
+    if problem.free_initial_state is None:
+        return tuple(reports)
+    kept = []
+    for constraint, report in zip(problem.constraints, reports, strict=True):
+        if isinstance(constraint, ControlBounds) or constraint.at == "terminal":
+            kept.append(report)
+            continue
+        rows = np.isin(report.knots, pack(problem, (constraint,)).knots[0])
+        arrays = {name: getattr(report, name)[rows] for name in ("knots", "values", "lower", "upper", "multipliers")}
+        kept.append(report._replace(**arrays, weights=None))
+    return tuple(kept)
+
+
+def _bounds_outside(by: Transcription, bounds: ControlBounds, report: ConstraintReport) -> ConstraintReport:
+    N, system = by.given.horizon, by.given.system
+    lower, upper = bounds.limits(N, system.nu)
+    values = np.zeros((N, system.nu))
+    values[:, by.system.controls] = report.values[by.front :, : len(by.system.controls)]
+    at, which = by.system.chosen
+    for i, parameter in enumerate(by.given.parameters):
+        values[:, parameter] = by.given.us_init[0, parameter] + report.values[at[i], which[i]]
+    return report._replace(
+        knots=np.arange(N), values=values, lower=lower, upper=upper, components=control_names(system),
+        multipliers=by.control_rows_outside(report.multipliers, lower, upper), factors=None, weights=None,
+        rounding=None,
+    )  # fmt: skip
+
+
+def multipliers_outside(by: Transcription, parts: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Changes (K, nr, P) of the multipliers of the problem's own constraints."""
+    shape = by.given.horizon, by.given.system.nu
+    pairs = zip(by.given.constraints, parts[: len(by.given.constraints)], strict=True)
+    return tuple(
+        by.control_rows_outside(part, *one.limits(*shape)) if isinstance(one, ControlBounds) else part
+        for one, part in pairs
+    )
+
+
+def reports_inside(by: Transcription, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
+    """The reports of what is solved in the place of the problem."""
+    if not reports and by.given.constraints:
+        return ()
+    given = {constraint.name: constraint for constraint in by.problem.constraints}
+    bounds = {name: one for name, one in given.items() if isinstance(one, ControlBounds)}
+    found = [
+        _bounds_inside(by, bounds.pop(report.name), report) if report.name in bounds
+        else report._replace(knots=report.knots + by.front)
+        for report in reports
+    ]  # fmt: skip
+    return (*found, *(_bounds_inside(by, one, None) for one in bounds.values()))
+
+
+def _bounds_inside(by: Transcription, bounds: ControlBounds, report: ConstraintReport | None) -> ConstraintReport:
+    """With multipliers of controls that are no parameters."""
+    shape = by.system.horizon, by.system.nu
+    lower, upper = bounds.limits(*shape)
+    values, lam = np.clip(0.0, lower, upper), np.zeros(shape)
+    if report is not None and report.multipliers.shape == (by.given.horizon, by.given.system.nu):
+        for rows, own in (values, report.values), (lam, report.multipliers):
+            rows[by.front :, : len(by.system.controls)] = own[:, by.system.controls]
+    knots = np.arange(by.system.horizon)
+    return ConstraintReport(bounds.name, knots, values, lower, upper, lam, 0.0 if report is None else report.penalty)
+
+
+# ------------------------------------------------------------------------------------------------ starts
+def warm_start_inside(by: Transcription, warm: WarmStart, xs: np.ndarray | None) -> WarmStart:
+    """A warm start over the problem's horizon, with the states xs in place of its own if there are some."""
+    states = warm.xs if xs is None else xs
+    zs, ws = by.inside(states, warm.us)
+    return warm._replace(
+        us=ws,
+        xs=zs,
+        constraints=reports_inside(by, warm.constraints),
+        costate=None if warm.costate is None else _padded(by, warm.costate),
+        K=None if warm.K is None else _gains_inside(by, warm.K),
+    )
+
+
+def warm_start_outside(by: Transcription, warm: WarmStart) -> WarmStart:
+    """A warm start of the problem itself."""
+    assert warm.xs is not None and warm.costate is not None
+    xs, us = by.outside(warm.xs, warm.us)
+    costate = warm.costate[by.front :, : by.given.system.ndx]
+    return warm._replace(us=us, xs=xs, constraints=reports_outside(by, warm.constraints), costate=costate)
+
+
+def callback_inside(by: Transcription, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any] | None:
+    """A callback that is given the problem's own trajectories."""
+    if callback is None:
+        return None
+    return lambda progress: callback(Progress(progress.record, *by.outside(progress.xs, progress.us)))
+
+
+def both(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    """Sentences, each once."""
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+# --------------------------------------------------------------------------------------------
+# The KKT point of a solution, its factor, or why there is none, and Newton's step from there.
 
 SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""

@@ -19,13 +19,13 @@ from trajopt.solvers.iterate import (
     Direction,
     Formulation,
     LocalModel,
+    Stopwatch,
     sweep_of_kind,
     with_gauss_newton,
 )
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step, search
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.timing import Stopwatch
 
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others."""

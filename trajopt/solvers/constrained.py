@@ -25,6 +25,7 @@ from trajopt.solvers.iterate import (
     Direction,
     Formulation,
     LocalModel,
+    Stopwatch,
     sweep_of_kind,
     with_gauss_newton,
 )
@@ -47,7 +48,6 @@ from trajopt.solvers.steering import (
     weighted,
     worth,
 )
-from trajopt.solvers.timing import Stopwatch
 
 MINIMA, HARDER = 4, 10
 """Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""

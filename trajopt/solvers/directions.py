@@ -8,7 +8,7 @@ from typing import NamedTuple
 from trajopt.backward.expansions import blended, convexified
 from trajopt.backward.regularization import Regularization
 from trajopt.backward.sweep import SweepResult
-from trajopt.results.status import Status
+from trajopt.results.records import Status
 from trajopt.solvers.iterate import (
     CONVEXIFIED,
     EXACT,
@@ -16,10 +16,10 @@ from trajopt.solvers.iterate import (
     Direction,
     Formulation,
     LocalModel,
+    Stopwatch,
     with_gauss_newton,
 )
 from trajopt.solvers.state import Aim
-from trajopt.solvers.timing import Stopwatch
 
 
 class Directions(NamedTuple):

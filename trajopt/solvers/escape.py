@@ -16,13 +16,11 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.optimality.points import point_of
-from trajopt.results.status import Status
+from trajopt.results.records import Status
 from trajopt.solvers.attempts import Attempts
-from trajopt.solvers.iterate import EXACT, Direction, Formulation, Iterate
+from trajopt.solvers.iterate import EXACT, Direction, Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.predicted_change import linear_step
-from trajopt.solvers.rollout import closed_loop
 from trajopt.solvers.state import State
-from trajopt.solvers.timing import Stopwatch
 
 ESCAPES = 3
 """From saddle to saddle, in one solve."""

@@ -15,15 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from trajopt.backward.sweep import SweepResult
-from trajopt.results.status import Status
+from trajopt.results.records import Status
 from trajopt.rows.folding import change_of_rows
 from trajopt.solvers.directions import Directions
-from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation, LocalModel
+from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.state import State
-from trajopt.solvers.timing import Stopwatch
 
 LARGEST = 1e4
 """Penalty of gains to be executed, in units of the cost's largest derivative at the start."""

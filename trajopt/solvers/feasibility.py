@@ -18,17 +18,15 @@ import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
-from trajopt.results.records import IterationRecord
-from trajopt.results.status import Status
+from trajopt.results.records import IterationRecord, Status
 from trajopt.rows.folding import Weights, with_prices
 from trajopt.rows.rows import Rows
-from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
+from trajopt.solvers.iterate import Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import IDLE, Checked, Log, State
 from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
-from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
 """Iterations between checks."""

@@ -27,6 +27,7 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import (
+    ALPHAS,
     GAUSS_NEWTON,
     Before,
     Exact,
@@ -34,13 +35,14 @@ from trajopt.solvers.iterate import (
     Limits,
     LocalModel,
     RowModel,
+    Stopwatch,
+    closed_loop,
     folded_in,
+    open_loop,
     remaining_gaps,
 )
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed, gradient_at
-from trajopt.solvers.rollout import ALPHAS, closed_loop, open_loop
-from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
 
 

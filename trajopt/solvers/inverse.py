@@ -21,6 +21,7 @@ from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers.forward import Curvature, regularized
 from trajopt.solvers.iterate import (
+    ALPHAS,
     GAUSS_NEWTON,
     Before,
     Exact,
@@ -28,13 +29,12 @@ from trajopt.solvers.iterate import (
     Limits,
     LocalModel,
     RowModel,
+    Stopwatch,
     folded_in,
     remaining_gaps,
 )
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
-from trajopt.solvers.rollout import ALPHAS
-from trajopt.solvers.timing import Stopwatch
 
 
 class Blocks(NamedTuple):

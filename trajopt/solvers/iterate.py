@@ -1,7 +1,8 @@
-"""What passes between the parts of an iteration: the iterate, its model, the direction found there."""
+"""Wall-clock split of a solve."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
@@ -13,12 +14,63 @@ from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
 from trajopt.capabilities import Noisy, capability
+from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows.folding import Weights, folded
 from trajopt.rows.rows import Rows
 from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.timing import Stopwatch
+from trajopt.validation import check_shape, same_shape
+
+PARTS = ("derivatives", "backward_pass", "rollouts")
+
+
+class _Part:
+    """Seconds spent in with-blocks, which may not be nested."""
+
+    __slots__ = ("_begin", "seconds")
+
+    def __init__(self):
+        self.seconds = self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self.seconds += time.perf_counter() - self._begin
+
+
+class Stopwatch:
+    """Seconds since it was made, and how many of them were spent in each part; `limit`: how many there are, None for
+    any."""
+
+    def __init__(self, limit: float | None = None) -> None:
+        self._start, self.limit = time.perf_counter(), limit
+        self._parts = {part: _Part() for part in PARTS}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def over(self) -> bool:
+        """Whether the limit has passed."""
+        return self.limit is not None and self.elapsed >= self.limit
+
+    def measure(self, part: str) -> _Part:
+        """Count the time inside the with-block towards this part."""
+        return self._parts[part]
+
+    def split(self) -> dict[str, float]:
+        """total, derivatives, backward_pass, rollouts, other; seconds, and the last four add up to the first."""
+        total = self.elapsed
+        seconds = {name: part.seconds for name, part in self._parts.items()}
+        return {"total": total, **seconds, "other": total - sum(seconds.values())}
+
+
+# --------------------------------------------------------------------------------------------
+# What passes between the parts of an iteration: the iterate, its model, the direction found there.
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all, with what is positive of all."""
@@ -227,3 +279,41 @@ def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: fl
     if kind == GAUSS_NEWTON or not sweep.ok:
         return sweep
     return formulation.sweep(formulation.with_curvature(model, sweep.Vx, clock), mu, clock, EXACT)
+
+
+# --------------------------------------------------------------------------------------------
+# Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once.
+
+ALPHAS = 0.5 ** np.arange(8)
+"""Step lengths 1, 1/2, ..., 2^-7."""
+
+
+def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
+    """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
+    with np.errstate(all="ignore"):
+        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
+
+
+def closed_loop(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    k: np.ndarray,
+    K: np.ndarray,
+    gaps: np.ndarray | None = None,
+    limits: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x).
+
+    They keep the control limits (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
+    """
+    system, policy = problem.system, (xs, us, k, K, ALPHAS)
+    with np.errstate(all="ignore"):
+        if gaps is None and limits is None:
+            found = system.closed_loop_rollout(problem.x0, *policy)
+        elif rollouts_take(type(system), "gaps", "lower", "upper"):
+            found = system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
+        else:
+            found = closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))
+    xs_new = check_shape("closed_loop_rollout, xs_new", found[0], (len(ALPHAS), *xs.shape))
+    return xs_new, check_shape("closed_loop_rollout, us_new", found[1], (len(ALPHAS), *us.shape))

@@ -19,10 +19,9 @@ from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
 from trajopt.rows.folding import change_of_rows
-from trajopt.solvers.iterate import Direction, Formulation, LocalModel
+from trajopt.solvers.iterate import Direction, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.predicted_change import change_along, linear_step
-from trajopt.solvers.timing import Stopwatch
 
 FULL, LOWERING, HALVES = 8, 12, 25
 """Sweeps whose full steps are taken, sweeps whose steps lower the model, and how often such a step is halved."""

@@ -1,25 +1,11 @@
-"""The one loop of iLQR and DDP: expand, find a direction, search along it, adapt mu.
+"""A solve of one step from a warm start, as in a cycle of predictive control: what is known where that step led.
 
-    repeat
-        expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
-        the multiplier of the dynamics is known: exact sweep, kept if positive definite
-        else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
-        under constraints, near the optimum: where the exact sweep is not positive definite, a convexified one
-        under constraints: the penalty steered by what the sweep predicts (`trajopt.solvers.steering`)
-        stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
-        first acceptable step length; where it is short, along other directions (`trajopt.solvers.attempts`)
-    mu down after a long step, up after a short one (without gaps) or none; multipliers moved
+Nothing is expanded there.  The gains are those of the step's sweep,
 
-Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
-from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
+    u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
 
-Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
-one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
-where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
-penalty is not steered, and kinks of the model count only where the step would be short.
-
-An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
-trajectories follow from them, is the business of a `Formulation`.
+so that (1 - alpha) k is left of k; its value function moves along, V_x + V_xx dx.  Multipliers are those that the step
+was taken with, moved by it; the gradient is that of the iterate before.  Values of constraints are new.
 """
 
 from __future__ import annotations
@@ -31,12 +17,10 @@ from itertools import takewhile
 import numpy as np
 
 from trajopt.backward.regularization import Regularization, curvature_unit
-from trajopt.results.records import IterationRecord, Progress
-from trajopt.results.status import Status
+from trajopt.backward.sweep import SweepResult
+from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import Constrained, kept
-from trajopt.solvers.cycle import arrived, left_of
-from trajopt.solvers.deadline import Ranked, better, ranked
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
 from trajopt.solvers.iterate import (
@@ -46,6 +30,7 @@ from trajopt.solvers.iterate import (
     Formulation,
     Iterate,
     LocalModel,
+    Stopwatch,
     noise,
     remaining_gaps,
     rounding,
@@ -54,9 +39,61 @@ from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import IDLE, Aim, Checked, Log, State, expected_decrease
+from trajopt.solvers.predicted_change import gradient_at
+from trajopt.solvers.state import IDLE, Aim, Checked, Log, Ranked, State, better, expected_decrease, ranked
 from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_violation, weighted
-from trajopt.solvers.timing import Stopwatch
+from trajopt.validation import same_shape
+
+
+def arrived(
+    formulation: Formulation,
+    model: LocalModel,
+    iterate: Iterate,
+    c: np.ndarray | None,
+    m: Multipliers | None,
+    soft: bool,
+) -> LocalModel:
+    """The model of the iterate before as that of the one that a step led to, where rows are c (R,); soft: whether
+    constraints are."""
+    if m is None or c is None or model.rows is None or formulation.rows is None:
+        return model._replace(iterate=iterate)
+    dual = m.weights(formulation.rows, c)[1].p if soft else m.dual
+    return model._replace(iterate=iterate, rows=model.rows._replace(c=c, dual=dual, weights=None))
+
+
+def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
+    """The direction as one from where a step along it led."""
+    system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
+    dx = same_shape("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx))
+    dx = dx if iterate.gaps is None else dx - iterate.gaps
+    k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
+    moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)
+    return direction._replace(sweep=moved)
+
+
+# --------------------------------------------------------------------------------------------
+# The one loop of iLQR and DDP: expand, find a direction, search along it, adapt mu.
+#
+#     repeat
+#         expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
+#         the multiplier of the dynamics is known: exact sweep, kept if positive definite
+#         else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
+#         under constraints, near the optimum: where the exact sweep is not positive definite, a convexified one
+#         under constraints: the penalty steered by what the sweep predicts (`trajopt.solvers.steering`)
+#         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
+#         first acceptable step length; where it is short, along other directions (`trajopt.solvers.attempts`)
+#     mu down after a long step, up after a short one (without gaps) or none; multipliers moved
+#
+# Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite
+# far from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
+#
+# Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
+# one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
+# where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
+# penalty is not steered, and kinks of the model count only where the step would be short.
+#
+# An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
+# trajectories follow from them, is the business of a `Formulation`.
 
 Callback = Callable[[Progress], bool | None]
 SAME = 2.0

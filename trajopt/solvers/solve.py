@@ -1,36 +1,110 @@
-"""From a problem and options to a solution: formulate the problem, run the loop, report."""
+"""Memory of arrays that are made anew in every iteration.
+
+The C library of Linux hands freed memory back to the system beyond a threshold, twice the largest block that it has
+mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page of it that is used again costs a fault: a third of
+an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient
+from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly, finite, largest_gradient
 from trajopt.backward.sweep import SweepResult, empty_gains
+from trajopt.problem.objective import Objective, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import ConstraintReport, WarmStart
+from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
-from trajopt.results.status import Status
-from trajopt.results.transcribed import both, callback_inside, solution_outside, warm_start_inside
+from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
-from trajopt.solvers import trace
-from trajopt.solvers.deadline import ranked
+from trajopt.solvers import solve as trace
 from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, noise
+from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, Stopwatch, noise
 from trajopt.solvers.loop import Callback, Loop, State
-from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
-from trajopt.solvers.timing import Stopwatch
+from trajopt.solvers.state import ranked
 from trajopt.validation import positive_number
+
+BLOCKS = 6
+"""Sets of expansions, curvature and value functions that an exact iteration holds at a time."""
+LARGEST = 31 << 20
+"""Blocks beyond 32 MB leave the threshold as it is."""
+
+
+@cache
+def keep_freed(horizon: int, ndx: int, nu: int) -> None:
+    """Let what one iteration frees serve the next: free a block of that size, which is not even touched."""
+    numbers = BLOCKS * (horizon + 1) * (ndx + nu) ** 2
+    np.empty(min(8 * numbers, LARGEST), dtype=np.uint8)
+
+
+# --------------------------------------------------------------------------------------------
+# Where a number is not finite: which term or which array, and at which knot.  Asked only where a solve went wrong.
+
+
+def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
+    """Which first derivative or Gauss-Newton Hessian at xs, us, the expansion of which failed a sweep."""
+    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
+    if culprit is not None:
+        return culprit
+    costate, _ = adjoint(expansion)
+    bad = np.flatnonzero(~np.isfinite(costate).all(axis=1))
+    where = f" at knot {bad[-1]}" if len(bad) else ""
+    return f"the gradient overflows{where} although costs and dynamics are finite"
+
+
+def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
+    """Which second derivative that Gauss-Newton Hessians leave out; nothing if all are finite."""
+    culprit = problem.objective.curvature_culprit(xs, us, problem.system.ndx)
+    if culprit is None and rows is not None:
+        culprit = rows.curvature_culprit(xs, us)
+    if culprit is None:
+        ones = np.ones((problem.horizon, problem.system.ndx))
+        exact = expand_exactly(problem, xs, us, ones, Objective(()), cost_curvature=False)
+        culprit = _of_dynamics(exact[4:], ("Hxx", "Hux", "Huu"))
+    return "" if culprit is None else f"{culprit}, so the last step does without curvature"
+
+
+def of_trajectory(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
+    """Which state, control, cost or constraint; or the dynamics, where states were given."""
+    for what, points in (("the state is", xs), ("a control is", us)):
+        t = first_not_finite(points)
+        if t is not None:
+            return f"{what} {number_name(points[t][~np.isfinite(points[t])][0])} at knot {t}"
+    with np.errstate(all="ignore"):
+        reached = np.asarray(problem.system.step(xs[:-1], us))
+    t = first_not_finite(reached)
+    if t is not None:
+        return f"the step of the dynamics is not finite at knot {t}"
+    return _of_terms(problem, rows, xs, us) or "the sum of costs overflows"
+
+
+def _of_terms(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str | None:
+    return problem.objective.culprit(xs, us, problem.system.ndx) or (None if rows is None else rows.culprit(xs, us))
+
+
+def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | None:
+    for name, array in zip(names, arrays, strict=True):
+        knot = first_not_finite(array)
+        if knot is not None:
+            return f"{name} of the dynamics is not finite at knot {knot}"
+    return None
+
+
+# --------------------------------------------------------------------------------------------
+# From a problem and options to a solution: formulate the problem, run the loop, report.
 
 
 def formulation_of(

@@ -26,12 +26,10 @@ from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
 from trajopt.rows.rows import Rows
-from trajopt.solvers.iterate import Formulation, Iterate
+from trajopt.solvers.iterate import Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.multipliers import measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.rollout import closed_loop
 from trajopt.solvers.steering import total_violation, unit_of_penalties
-from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import float_array
 
 FAR = 2.0

@@ -18,10 +18,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.chains.trust_region import trust_region_step
 from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.model.arrays import END, FIRST, FORCES, MASS_MATRIX, SEGMENT
-from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
-from dynamics.rods.model.coordinate_scales import coordinate_scales
-from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.model.arrays import END, FIRST, FORCES, MASS_MATRIX, SEGMENT, closure_numbers, input_numbers
+from dynamics.rods.model.rod_model import RodModel, coordinate_scales
 from dynamics.rods.recursion.blocks import BLOCKS
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.simd import by_reference, routine, span

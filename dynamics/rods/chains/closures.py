@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics.joints import Continuous, Fixed, Revolute, Spherical
+from dynamics.model.joints import Continuous, Fixed, Revolute, Spherical
 from dynamics.rods.chains.closed_chains import OPEN, evaluate_chains, rotation
 from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.arrays import FORCES, MASS_MATRIX
-from dynamics.rods.model.closed_joint import Closure
-from dynamics.rods.model.closure_arrays import ORIENTATION, POSITION, ClosureArrays
-from dynamics.rods.model.coordinate_scales import coordinate_scales
-from dynamics.rods.model.load_arrays import WRENCH
-from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.model.arrays import FORCES, MASS_MATRIX, ORIENTATION, POSITION, WRENCH, ClosureArrays
+from dynamics.rods.model.rod_model import RodModel, coordinate_scales
+from dynamics.rods.model.segment_list import Closure
 
 VANISHING, DEPENDENT = 1e-9, 1e-8
 """Entries of a row relative to the largest of its kind, and singular values relative to the largest, below which rows

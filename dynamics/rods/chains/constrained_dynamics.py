@@ -1,28 +1,41 @@
-"""Accelerations with closed chains and coordinate-controlled joints, one point in plain numbers.
-
-Free coordinates f, prescribed ones p with accelerations given, multipliers lambda:             [GVS, eqs. 43 - 47]
-
-    [M_ff  -A_f'; A_f  0] [a_f; lambda] = - [r_f; e'' + 2 e' / T + e / T^2]          at a_f = 0, lambda = 0
-
-where T, Baumgarte's constant, draws open chains together; without it e'' = 0.  Derivatives of (a_f, lambda) in q, v, u
-have the same matrix, and at the solution the right-hand sides
-
-    - [dr_f/dq; A'' + 2 A' / T + A / T^2]        - [dr_f/dv; 2 A' + 2 A / T]        [B_f; 0]
-
-Velocities and accelerations that open the chains lose what does, the least in the metric of M: the same matrix and the
-right-hand sides [0; - e'] and [0; - e''].
-"""
+"""Accelerations of closed chains, with first derivatives and exact Hessians."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.lane_algebra import scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
-from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, RodArrays
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND, RodArrays, virtual_rows
 from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.blocks import BLOCKS, Blocks
 from dynamics.rods.recursion.residual_kernel import carve_results, residual_kernel, residual_work, result_numbers
-from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense, span
+from dynamics.simd import (
+    LANES,
+    aligned_zeros,
+    by_reference,
+    equilibrate,
+    factorize_dense,
+    kernel,
+    routine,
+    solve_dense,
+    span,
+)
+from dynamics.simd.lane_algebra import scale_into
+
+# --------------------------------------------------------------------------------------------
+# Accelerations with closed chains and coordinate-controlled joints, one point in plain numbers.
+#
+# Free coordinates f, prescribed ones p with accelerations given, multipliers lambda:             [GVS, eqs. 43 - 47]
+#
+#     [M_ff  -A_f'; A_f  0] [a_f; lambda] = - [r_f; e'' + 2 e' / T + e / T^2]          at a_f = 0, lambda = 0
+#
+# where T, Baumgarte's constant, draws open chains together; without it e'' = 0.  Derivatives of (a_f, lambda) in q, v,
+# u have the same matrix, and at the solution the right-hand sides
+#
+#     - [dr_f/dq; A'' + 2 A' / T + A / T^2]        - [dr_f/dv; 2 A' + 2 A / T]        [B_f; 0]
+#
+# Velocities and accelerations that open the chains lose what does, the least in the metric of M: the same matrix and
+# the right-hand sides [0; - e'] and [0; - e''].
 
 
 class ConstrainedMotion(NamedTuple):
@@ -213,3 +226,91 @@ def project_motion(
     of the motion from there into the state, and the forces that it misses, as in `ConstrainedMotion`, into r (n,).
     work and A: places for what `residual_kernel` writes."""
     _project(m, e, free, state, work, r, A)
+
+
+# --------------------------------------------------------------------------------------------
+# Second derivatives of accelerations with closed chains, all points in lanes.
+#
+# With K = [M -A'; A 0] of (a, lambda), K'(w, mu) = (y, 0), the Hessian of y'a is that of `implicit_function` for
+#
+#     w'r(q, v, a, u, lambda) + mu'e''(q, v, a)
+#
+# The kernels have that of w'r, and of g = mu'e' (`closure_hessian`); e'' is the rate of e' along (v, a), so that
+#
+#     qq  (g_qq)'      qv  (g_qv)' + g_qq      vv  g_qv + g_qv'      qa  g_qv
+#
+# where the rates (.)' along (v, a) are complex steps, which are exact.
+
+STEP = 1e-30
+
+
+@routine
+def _evaluate(m, e, level, state, work, r, A):
+    m, e = by_reference(m), by_reference(e)
+    residual_kernel(m, e, level, span(state), span(work), span(r), span(A))
+
+
+class _Results:
+    """Results of `residual_kernel` for states (K, .), and their rates along directions in (q, v) (K, 2 n), complex."""
+
+    def __init__(self, model: RodModel, arrays: RobotArrays, level: int, states, directions=None):
+        n, count = model.nq, result_numbers(model.arrays, arrays)
+        numbers = states.shape[1], residual_work(model), n, count
+        self.n, self.nu, self.closures = n, int(arrays.numbers[0]), arrays.closures
+        self.all = np.empty((len(states), count), complex)
+        for t in range(0, len(states), LANES):
+            state, work, r, A = (aligned_zeros(size, 2, LANES) for size in numbers)
+            own = states[t : t + LANES]
+            state[:, 0] = own[0][:, None]
+            state[:, 0, : len(own)] = own.T
+            if directions is not None:
+                state[: 2 * n, 1, : len(own)] = STEP * directions[t : t + LANES].T
+            _evaluate(model.arrays, arrays, level, state, work, r, A)
+            self.all[t : t + LANES] = A[:, 0, : len(own)].T + 1j / STEP * A[:, 1, : len(own)].T
+
+    def block(self, name: str) -> np.ndarray:
+        """(K, n, n)"""
+        n = self.n
+        return self.all[:, Blocks._fields.index(name) * n * n :][:, : n * n].reshape(-1, n, n)
+
+    @property
+    def Hqu(self) -> np.ndarray:
+        """(K, n, nu)"""
+        n, nu = self.n, self.nu
+        return np.real(self.all)[:, BLOCKS * n * n + n * nu :][:, : n * nu].reshape(-1, n, nu)
+
+    def rows(self, virtual: bool) -> np.ndarray:
+        """A, or its rate along w, (K, G, n)."""
+        n, G = self.n, len(self.closures.kind)
+        first = virtual_rows(self.closures, n) if virtual else 3 * G
+        return np.real(self.all)[:, BLOCKS * n * n + 2 * n * self.nu + first :][:, : G * n].reshape(-1, G, n)
+
+
+def acceleration_hessian(
+    model: RodModel, arrays: RobotArrays, states: np.ndarray, motion: ConstrainedMotion
+) -> tuple[np.ndarray, ...]:
+    """Hqq, Hqv, Hvv (K, n, n), Hqu (K, n, nu) of y'a, for states (K, .) with y in the place of w, their motion in them
+    and its first derivatives."""
+    n, G, X = model.nq, model.constraint_count, motion.derivatives
+    least = _Results(model, arrays, MASS_MATRIX, states)
+    A, K = least.rows(False), np.zeros((len(states), n + G, n + G))
+    K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = np.real(least.block("M")), -A.swapaxes(1, 2), A
+    y = np.zeros((len(states), n + G))
+    y[:, :n] = states[:, 3 * n : 4 * n]
+    w = np.linalg.solve(K.swapaxes(1, 2), y[..., None])[..., 0]
+    given, rates = states.copy(), states.copy()
+    given[:, 3 * n : 4 * n], given[:, -2 * G - 1 : -G] = w[:, :n], 0.0
+    rates[:, 3 * n : 4 * n], rates[:, -2 * G - 1], rates[:, -2 * G : -G], rates[:, -G:] = 0.0, 0.0, w[:, n:], 0.0
+    of_r = _Results(model, arrays, SECOND, given)
+    g = _Results(model, arrays, SECOND, rates, states[:, n : 3 * n])
+    Hqq, Hqv, Hvv, Hqa = (np.real(of_r.block(name)) for name in ("Hqq", "Hqv", "Hvv", "Hqa"))
+    (gqq, rate_qq), (gqv, rate_qv) = ((np.real(x), np.imag(x)) for x in (g.block("Hqq"), g.block("Hqv")))
+    Hqz = np.concatenate([Hqa + gqv, -of_r.rows(True).swapaxes(1, 2)], axis=2)
+    Xq, Xv, Xu = np.split(X, (n, 2 * n), axis=2)
+    along = Hqz @ Xq
+    return (
+        -(Hqq + rate_qq + along + along.swapaxes(1, 2)),
+        -(Hqv + rate_qv + gqq + Hqz @ Xv),
+        -(Hvv + gqv + gqv.swapaxes(1, 2)),
+        -(of_r.Hqu + Hqz @ Xu),
+    )

@@ -1,30 +1,25 @@
-"""Closed chains: constraints e(q) = 0, their Jacobians A with two time derivatives, and the wrenches that hold them.
-
-In axes of the world a constraint row pulls at a side as a wrench W = [h; f] about the origin does, the direction u at
-the point p or the moment c = a x b,                                                               [GVS, eqs. D69 - D82]
-
-    position       e = u.(p_A - p_B)     A: h = p_A x u, f = u       B: h = - p_B x u, f = - u
-    orientation    e = a.b               A: h = c,       f = 0       B: h = - c,       f = 0
-
-so that a column J of a side's family, with R = dJ/dt and Q = d2J/dt2, adds
-
-    A_j = W.J      A_j' = h'.J + W.R      A_j'' = h''.J + 2 h'.R + W.Q
-
-and de/dq = A, de'/dq = A', de''/dq = A'', de'/dv = A, de''/dv = 2 A', de''/da = A.  Q of the forward pass has gravity g
-in it: its linear part misses g x J_angular.
-
-The reactions A'lambda are world-fixed wrenches at points of links (`loads`).  Moments lambda c turn with the sides,
-what the derivative of such a wrench leaves out:
-
-    dr/dq gets - (w_A - w_B)' sum lambda dc/dq,     dc/dq_j = (w_Aj x a) x b + a x (w_Bj x b)
-"""
+"""What holds chains closed: gaps of closures, with first derivatives and Hessians."""
 
 from dynamics.rods.kinematics.strains import add_beyond, load_column
-from dynamics.rods.model.arrays import ACCELERATION, END, FIRST, MASS_MATRIX, SEGMENT, TWIST
-from dynamics.rods.model.closure_arrays import POSITION
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.rods.model.arrays import (
+    ACCELERATION,
+    COMPOSITE,
+    END,
+    FIRST,
+    LOAD_FORCE,
+    MASS_MATRIX,
+    POSITION,
+    RATE_FORCE,
+    SEGMENT,
+    TWIST,
+    VIRTUAL,
+    ClosureArrays,
+    virtual_rows,
+)
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.spatial.spatial import (
     add3,
+    add6,
     add_cross,
     add_dot6,
     add_rotated,
@@ -39,10 +34,34 @@ from dynamics.spatial import (
     load6,
     load9,
     rotate,
+    rotate_back,
     scale3,
     store3,
+    store6,
     store9,
 )
+
+# --------------------------------------------------------------------------------------------
+# Closed chains: constraints e(q) = 0, their Jacobians A with two time derivatives, and the wrenches that hold them.
+#
+# In axes of the world a constraint row pulls at a side as a wrench W = [h; f] about the origin does, the direction u at
+# the point p or the moment c = a x b,                                                               [GVS, eqs. D69 -
+# D82]
+#
+#     position       e = u.(p_A - p_B)     A: h = p_A x u, f = u       B: h = - p_B x u, f = - u
+#     orientation    e = a.b               A: h = c,       f = 0       B: h = - c,       f = 0
+#
+# so that a column J of a side's family, with R = dJ/dt and Q = d2J/dt2, adds
+#
+#     A_j = W.J      A_j' = h'.J + W.R      A_j'' = h''.J + 2 h'.R + W.Q
+#
+# and de/dq = A, de'/dq = A', de''/dq = A'', de'/dv = A, de''/dv = 2 A', de''/da = A.  Q of the forward pass has gravity
+# g in it: its linear part misses g x J_angular.
+#
+# The reactions A'lambda are world-fixed wrenches at points of links (`loads`).  Moments lambda c turn with the sides,
+# what the derivative of such a wrench leaves out:
+#
+#     dr/dq gets - (w_A - w_B)' sum lambda dc/dq,     dc/dq_j = (w_Aj x a) x b + a x (w_Bj x b)
 
 # a side: axes R (9), the point and its time derivatives, angular velocity and acceleration (3 each)
 POINT, POINT_RATE, POINT_RATE_2, SPIN, SPIN_RATE = 9, 12, 15, 18, 21
@@ -242,3 +261,249 @@ def subtract_turning(m, k, closed, dq):
             for t in range(k.path_start[c], k.path_start[c + 1]):
                 j = k.path[t]
                 store(dq, i * n + j, load(dq, i * n + j) - dot3(w, load3(turning, 6 * j + 3)))
+
+
+# --------------------------------------------------------------------------------------------
+# Second derivatives of closed chains: what they add to the Hessian of
+#
+#     w'r(q, v, a, u, lambda) + mu'(e'(q, v) + e(q) / T)
+#
+# Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu u
+# of position rows and turned by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b',
+# turns w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in q is
+# that of
+#
+#     1. wrenches that keep to the axes of a side: the composites f (z = w) and n (z = v) of `backward_pass` have these
+#     2. such as stay in the world    {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c
+#     3. moments that turn with both    {Omega_i.c_j + w_Ai.x_j + w_Bi.z_j},     e = C_A'Omega of A, C_B'Omega of B
+#
+#     c_j = C_A w_Aj + C_B w_Bj        C_A = D - tr D        C_B = tr D - D'
+#     x_j = - (Omega x D'w_Aj + (Omega.c) w_Aj) / 2 + c (Omega.w_Bj) - D Omega x w_Bj
+#     z_j = (Omega x D w_Bj - (Omega.c) w_Bj) / 2
+#
+# where wrenches e join those of loads (`composites`), which the curvature of coordinates multiplies.  The loads have
+# the second of z = w.  In qv there is (f x w_i).Jp_j + (c x w_i).w_j + c_i.(w_Aj - w_Bj), and for e(q) itself half of
+# {that}, without its second term, in qq, with the wrench of mu.  Directions turn by exponentials: a + t x a + t x (t x
+# a) / 2.
+
+# three numbers each of a coordinate, of the joint as a whole, points of A and B, turns of A and B
+VELOCITY, RATE, VIRTUAL_RATE, RIGHT = 0, 15, 30, 33
+VIRTUAL_RIGHT = RIGHT + 15  # what VIRTUAL_RATE, and turns of A and B, are multiplied with
+VECTORS = RIGHT + 24
+# sums over rows: D, f of mu, D of lambda
+OF_MU, PULL, OF_LAMBDA = 0, 9, 12
+SUMS = 21
+
+
+@helper
+def _moment(D):
+    """sum a x b for D = sum a b'."""
+    return (D[5] - D[7], D[6] - D[2], D[1] - D[3])
+
+
+@helper
+def _turned_products(D, s, x):
+    """s (D x - tr D x)"""
+    return scale3(add_scaled3(rotate(D, x), -(D[0] + D[4] + D[8]), x), s)
+
+
+@helper
+def _turned_back(D, s, x):
+    """s (D'x - tr D x)"""
+    return scale3(add_scaled3(rotate_back(D, x), -(D[0] + D[4] + D[8]), x), s)
+
+
+@helper
+def _add3_at(x, i, y):
+    store3(x, i, add3(load3(x, i), y))
+
+
+@helper
+def _spins(sides):
+    """Omega of the rates in the sides."""
+    return add_scaled3(load3(sides, SPIN), splat(sides, -1.0), load3(sides, SIDE + SPIN))
+
+
+@kernel
+def _store_virtual_rates(k, c, segments, sides):
+    """Put rates along w in place of those in time."""
+    align_stack(sides)
+    for side in range(2):
+        s, own = k.segment[c, side], sides[SIDE * side :]
+        if s >= 0:
+            mu = load6(segments, s * SEGMENT + END + VIRTUAL)
+            store3(own, SPIN, angular(mu))
+            store3(own, POINT_RATE, add_cross(linear(mu), angular(mu), load3(own, POINT)))
+
+
+@kernel
+def _add_virtual_row(m, s, jets, columns, row):
+    """Add a side's part of the rate along w of a row of A, (n)."""
+    align_stack(row)
+    n, h, h1, f = m.numbers[0], load3(jets, 0), load3(jets, 3), load3(jets, 9)
+    for t in range(m.path_start[s], m.path_start[s + 1]):
+        j = m.path[t]
+        x = load(row, j) + dot3(h1, angular(load_column(columns, n, 0, j)))
+        store(row, j, add_dot6(x, join(h, f), load_column(columns, n, 18, j)))
+
+
+@kernel
+def _sum_row(k, i, sides, weight, multiplier, sums):
+    """Add row i of a closed joint to D and f."""
+    align_stack(sums)
+    z = splat(sums, 0.0)
+    a, b = (z + k.a[i, 0], z + k.a[i, 1], z + k.a[i, 2]), (z + k.b[i, 0], z + k.b[i, 1], z + k.b[i, 2])
+    if k.kind[i] == POSITION:
+        _add3_at(sums, PULL, scale3(a, weight))
+        return
+    x, y = rotate(load9(sides, 0), a), rotate(load9(sides, SIDE), b)
+    for r in range(3):
+        t = x[0] if r == 0 else (x[1] if r == 1 else x[2])
+        _add3_at(sums, OF_MU + 3 * r, scale3(y, weight * t))
+        _add3_at(sums, OF_LAMBDA + 3 * r, scale3(y, multiplier * t))
+
+
+@kernel
+def _add_composites(k, c, rate, sides, virtual, sums, segments):
+    """Add wrenches n and e at both sides."""
+    align_stack(sums)
+    D, L, v, w = load9(sums, OF_MU), load9(sums, OF_LAMBDA), _spins(sides), _spins(virtual)
+    for side in range(2):
+        s, own, sign = k.segment[c, side], sides[SIDE * side :], splat(sums, 1.0 - 2.0 * side)
+        if s < 0:
+            continue
+        p, f, moment = load3(own, POINT), scale3(load3(sums, PULL), sign), scale3(_moment(D), sign)
+        e = add_cross(cross(load3(own, POINT_RATE), f), load3(own, SPIN), moment)
+        if side == 0:
+            e = add3(e, add3(_turned_back(D, 1.0, v), _turned_back(L, -1.0, w)))
+        else:
+            e = add3(e, add3(_turned_products(D, -1.0, v), _turned_products(L, 1.0, w)))
+        moment = add_cross(moment, p, f)
+        o = s * SEGMENT + COMPOSITE
+        store6(segments, o + RATE_FORCE, add6(load6(segments, o + RATE_FORCE), join(moment, f)))
+        e = join(add_scaled3(e, rate, moment), scale3(f, rate))
+        store6(segments, o + LOAD_FORCE, add6(load6(segments, o + LOAD_FORCE), e))
+
+
+# ------------------------------------------------------------------------------------------------ vectors
+@kernel
+def _store_side_vectors(m, s, side, own, virtual, columns, vectors):
+    """J and its rates along v and w at a side, for all coordinates that move it."""
+    align_stack(vectors)
+    n, o, p, sign = m.numbers[0], 3 * side, load3(own, POINT), splat(vectors, 1.0 - 2.0 * side)
+    half = splat(vectors, 0.5)
+    for t in range(m.path_start[s], m.path_start[s + 1]):
+        j = m.path[t]
+        x = vectors[VECTORS * j : VECTORS * (j + 1)]
+        J, R, W = load_column(columns, n, 0, j), load_column(columns, n, 6, j), load_column(columns, n, 18, j)
+        w, omega = angular(J), angular(R)
+        turn, shift = cross(w, load3(own, SPIN)), cross(w, load3(own, POINT_RATE))
+        store3(x, VELOCITY + 3 + o, add_cross(linear(J), w, p))
+        store3(x, VELOCITY + 9 + o, w)
+        store3(x, RATE + 3 + o, add_scaled3(add_cross(linear(R), omega, p), half, shift))
+        store3(x, RATE + 9 + o, add_scaled3(omega, half, turn))
+        _add3_at(x, VELOCITY, scale3(w, sign))
+        _add3_at(x, RATE, scale3(add3(omega, turn), sign))
+        _add3_at(x, VIRTUAL_RATE, scale3(add_cross(angular(W), w, load3(virtual, SPIN)), sign))
+
+
+@helper
+def _add_quadratic(D, s, spins, A, B, x):
+    """Add s x_j and s z_j of turns A and B."""
+    c, half = _moment(D), -0.5 * dot3(spins, _moment(D))
+    y = add_scaled3(scale3(cross(rotate_back(D, A), spins), 0.5 + 0.0 * half), half, A)
+    y = add3(add_scaled3(y, dot3(spins, B), c), cross(B, rotate(D, spins)))
+    _add3_at(x, VIRTUAL_RIGHT + 3, scale3(y, s))
+    y = add_scaled3(scale3(cross(spins, rotate(D, B)), 0.5 + 0.0 * half), half, B)
+    _add3_at(x, VIRTUAL_RIGHT + 6, scale3(y, s))
+
+
+@kernel
+def _complete(rate, sides, virtual, sums, x):
+    """The vectors of a coordinate on the right, and what e adds to rates."""
+    align_stack(x)
+    D, L, f, v, w = load9(sums, OF_MU), load9(sums, OF_LAMBDA), load3(sums, PULL), _spins(sides), _spins(virtual)
+    A, B, c, half = load3(x, VELOCITY + 9), load3(x, VELOCITY + 12), _moment(D), 0.5 * rate
+    for o in range(0, 9, 3):
+        _add3_at(x, RATE + o, scale3(load3(x, VELOCITY + o), half))
+    store3(x, RIGHT, add3(_turned_products(D, 1.0, A), _turned_back(D, -1.0, B)))
+    store3(x, RIGHT + 3, cross(f, A))
+    store3(x, RIGHT + 6, cross(B, f))
+    store3(x, RIGHT + 9, cross(c, A))
+    store3(x, RIGHT + 12, cross(B, c))
+    store3(x, VIRTUAL_RIGHT, add3(_turned_products(L, -1.0, A), _turned_back(L, 1.0, B)))
+    _add_quadratic(D, 1.0, v, A, B, x)
+    _add_quadratic(L, -1.0, w, A, B, x)
+
+
+@kernel
+def _add_products(m, k, c, vectors, Hqq, Hqv):
+    """Add the products of the vectors of all coordinates of a joint: halves of Hqq, and Hqv."""
+    align_stack(Hqq)
+    n = m.numbers[0]
+    for s in range(k.path_start[c], k.path_start[c + 1]):
+        i = k.path[s]
+        x = vectors[VECTORS * i : VECTORS * (i + 1)]
+        for t in range(k.path_start[c], k.path_start[c + 1]):
+            j = k.path[t]
+            y = vectors[VECTORS * j : VECTORS * (j + 1)]
+            qq, qv = load(Hqq, i * n + j), load(Hqv, i * n + j)
+            for o in range(15):
+                right = load(y, RIGHT + o)
+                qq = fma(load(x, RATE + o), right, qq)
+                qv = fma(load(x, RIGHT + o), load(y, VELOCITY + o), qv)
+            for o in range(3):
+                qq = fma(load(x, VIRTUAL_RATE + o), load(y, VIRTUAL_RIGHT + o), qq)
+            for o in range(6):
+                qq = fma(load(x, VELOCITY + 9 + o), load(y, VIRTUAL_RIGHT + 3 + o), qq)
+            store(Hqq, i * n + j, qq)
+            store(Hqv, i * n + j, qv)
+
+
+@kernel
+def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
+    """Between `forward_pass` and `closure_rows`: the composites n and e, rates of A along w (`virtual_rows`), and what
+    is left of the Hessian in Hqq, which is yet to be added to its transpose, and Hqv; work: `hessian_scratch`."""
+    align_stack(closed)
+    rows, n = k.kind.size, m.numbers[0]
+    vectors, w = carve(work, VECTORS * n)
+    sides, w = carve(w, 2 * SIDE)
+    virtual, w = carve(w, 2 * SIDE)
+    jets, w = carve(w, 2 * JETS)
+    sums, w = carve(w, SUMS)
+    given = wrenches[6 * k.first_wrench[0] + 12 * k.segment.shape[0] :]
+    rate, weights, multipliers = load(given, 0), given[1:], given[1 + rows :]
+    Aw = closed[virtual_rows(k, n) :]
+    Aw[: rows * n] = 0.0
+    for c in range(k.segment.shape[0]):
+        for side in range(2):
+            store_side(k, c, side, m.gravity, segments, sides[SIDE * side :])
+            store_side(k, c, side, m.gravity, segments, virtual[SIDE * side :])
+        _store_virtual_rates(k, c, segments, virtual)
+        sums[:SUMS] = 0.0
+        for i in range(k.row_start[c], k.row_start[c + 1]):
+            _sum_row(k, i, sides, load(weights, i), load(multipliers, i), sums)
+            store_row(k, i, virtual, jets, closed)
+            for side in range(2):
+                s = k.segment[c, side]
+                if s >= 0:
+                    add_beyond(m, s, m.parent.size, -1.0, 4, segments, columns)
+                    _add_virtual_row(m, s, jets[JETS * side :], columns, Aw[i * n : (i + 1) * n])
+                    add_beyond(m, s, m.parent.size, 1.0, 4, segments, columns)
+        _add_composites(k, c, rate, sides, virtual, sums, segments)
+        for t in range(k.path_start[c], k.path_start[c + 1]):
+            vectors[VECTORS * k.path[t] : VECTORS * (k.path[t] + 1)] = 0.0
+        for side in range(2):
+            if k.segment[c, side] >= 0:
+                s, own, other = k.segment[c, side], sides[SIDE * side :], virtual[SIDE * side :]
+                add_beyond(m, s, m.parent.size, -1.0, 4, segments, columns)
+                _store_side_vectors(m, s, side, own, other, columns, vectors)
+                add_beyond(m, s, m.parent.size, 1.0, 4, segments, columns)
+        for t in range(k.path_start[c], k.path_start[c + 1]):
+            _complete(rate, sides, virtual, sums, vectors[VECTORS * k.path[t] : VECTORS * (k.path[t] + 1)])
+        _add_products(m, k, c, vectors, Hqq, Hqv)
+
+
+def hessian_scratch(k: ClosureArrays, n: int) -> int:
+    """Scratch numbers of `closure_hessian`."""
+    return VECTORS * n + 4 * SIDE + 2 * JETS + SUMS if len(k.kind) else 0

@@ -13,7 +13,7 @@ c = f, whose value is the symmetric part of the first derivative.  Here are the 
 is U.
 """
 
-from dynamics.rods.kinematics import jets
+from dynamics.rods.kinematics import exponential as jets
 from dynamics.rods.kinematics.exponential import (
     curvature_jet,
     stumpff_derivatives,
@@ -36,7 +36,7 @@ from dynamics.rods.model.arrays import (
     VIRTUAL,
 )
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_cross,
     add_dot6,

@@ -9,7 +9,7 @@ with time derivatives along q, v, a, and the twists advance by S lambda, S v, an
 """
 
 
-from dynamics.rods.kinematics import jets
+from dynamics.rods.kinematics import exponential as jets
 from dynamics.rods.kinematics.exponential import exponential, of_order, stumpff_derivatives, tangent_jet, tangent_times
 from dynamics.rods.kinematics.strains import (
     add_families,
@@ -41,7 +41,7 @@ from dynamics.rods.model.arrays import (
     RodArrays,
 )
 from dynamics.simd import align_stack, helper, kernel, load, sincos, splat
-from dynamics.spatial import (
+from dynamics.spatial.spatial import (
     add6,
     add_cross,
     add_cross_motion,

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.kinematics.exponential import FARTHEST
 from dynamics.rods.model.arrays import ROD, SCREW, RodArrays
-from dynamics.rods.model.rod_model import Rod, RodModel
-from dynamics.rods.model.turning_joints import turning_segments
+from dynamics.rods.model.rod_model import Rod, RodModel, turning_segments
 
 MOST_POINTS = 1000
 """Points of a rod that are tried."""

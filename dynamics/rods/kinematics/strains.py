@@ -5,7 +5,7 @@
 
 from dynamics.rods.model.arrays import COLUMNS, FAMILIES, OMEGA, ROD, SEGMENT, VALUES
 from dynamics.simd import align_stack, group_size, helper, kernel, load, splat, store
-from dynamics.spatial import add6, add_cross_motion, add_scaled6, cross_motion, load6, scale6, store6
+from dynamics.spatial.spatial import add6, add_cross_motion, add_scaled6, cross_motion, load6, scale6, store6
 
 
 @helper

@@ -1,8 +1,4 @@
-"""What links of a robot may touch, as users describe it: half-spaces, cylinders, spheres, capsules, other links.
-
-A link touches as spheres: a rod's nodes, as thick as the rod is there, or one about a point of a body.  Between the
-nodes of a rod nothing touches, so that these have to be as close to each other as what they touch is small.
-"""
+"""What rods and links may touch: shapes and their distances, and the laws of compliant contact."""
 
 from __future__ import annotations
 
@@ -11,9 +7,134 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.joints import unit_axis
-from dynamics.rods.loads.distances import PLANE, ROUND
+from dynamics.model.joints import unit_axis
+from dynamics.simd import helper, select_less, sqrt
+from dynamics.spatial.spatial import add_scaled3, dot3, scale3
 from dynamics.validation import as_array, as_flag, as_name, as_not_negative, as_positive
+
+# --------------------------------------------------------------------------------------------
+# Distances from planes, points, axes and capsules, with all that contact needs of their derivatives.
+#
+# The distance d of a place x has the gradient u and, with T = d d''(x), along a direction v,
+#
+#     planes      d = a.x                      T = 0
+#     others      d = |x - t a|                T = 1 - u u', of an axis 1 - a a' - u u'
+#     third       d'''(x)[v] = - ((u.v) T + u t' + t u') / d^2,     t = T v
+#
+# where t a is the place nearest to x on an axis of half length h: zero for points, infinite for lines.
+
+PLANE, ROUND = 0, 1
+# numbers of a contact
+STIFFNESS, EXPONENT, SMOOTHING, SIDE, OFFSET = 0, 1, 2, 3, 4
+POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
+DAMPING, FRICTION, SLIP = 17, 18, 19
+CONTACT_NUMBERS = 20
+"""Force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h, and a square that is added
+to that of d; the place (3) in axes of the link that touches; damping and friction (`contact_law`)."""
+
+
+@helper
+def distance(c, x):
+    """d, 1/d (0 of planes), u (3) and T (xx xy xz yy yz zz) at x from the point of a contact with the numbers c."""
+    z = 0.0 * x[0]
+    a = (z + c[AXIS], z + c[AXIS + 1], z + c[AXIS + 2])
+    along, h = dot3(a, x), c[HALF_LENGTH]
+    if c[SHAPE] == PLANE:
+        return along, z, a, (z, z, z, z, z, z)
+    share = select_less(-h, along, select_less(along, h, z + 1.0, z), z)
+    nearest = select_less(along, h, select_less(-h, along, along, z - h), z + h)
+    n = add_scaled3(x, -nearest, a)
+    d = sqrt(dot3(n, n) + c[CORE])
+    inverse = 1.0 / d
+    u, b = scale3(n, inverse), scale3(a, share)
+    T = (
+        1.0 - b[0] * a[0] - u[0] * u[0], -b[0] * a[1] - u[0] * u[1], -b[0] * a[2] - u[0] * u[2],
+        1.0 - b[1] * a[1] - u[1] * u[1], -b[1] * a[2] - u[1] * u[2], 1.0 - b[2] * a[2] - u[2] * u[2],
+    )  # fmt: skip
+    return d, inverse, u, T
+
+
+@helper
+def symmetric_times(S, v):
+    """S v for S = xx xy xz yy yz zz."""
+    return (
+        S[0] * v[0] + S[1] * v[1] + S[2] * v[2], S[1] * v[0] + S[3] * v[1] + S[4] * v[2],
+        S[2] * v[0] + S[4] * v[1] + S[5] * v[2],
+    )  # fmt: skip
+
+
+@helper
+def combination(a, A, b, x, y):
+    """a A + b (x y' + y x'), symmetric."""
+    x0, x1, x2 = b * x[0], b * x[1], b * x[2]
+    return (
+        a * A[0] + 2.0 * x0 * y[0], a * A[1] + (x0 * y[1] + x1 * y[0]), a * A[2] + (x0 * y[2] + x2 * y[0]),
+        a * A[3] + 2.0 * x1 * y[1], a * A[4] + (x1 * y[2] + x2 * y[1]), a * A[5] + 2.0 * x2 * y[2],
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------
+# Scalar laws of external loads and their derivatives, for numbers and lanes.
+
+SMALLEST = 1e-100
+
+
+@helper
+def smooth_depth(depth, width):
+    """A function of the depth that is 0 below -width, the depth above width, and twice differentiable between, with two
+    derivatives:  (d + w)^3 (3 w - d) / (16 w^3) for |d| < w;  width 0: max(depth, 0)."""
+    zero, one = 0.0 * depth, 0.0 * depth + 1.0
+    if width <= 0.0:
+        return select_less(0.0, depth, depth, zero), select_less(0.0, depth, one, zero), zero
+    scale = 1.0 / (16.0 * width * width * width)
+    x, y = depth + width, 3.0 * width - depth
+    value, ds = x * x * x * y * scale, (3.0 * y - x) * x * x * scale
+    dds = 6.0 * (y - x) * x * scale
+    value = select_less(depth, width, value, depth)
+    ds = select_less(depth, width, ds, one)
+    dds = select_less(depth, width, dds, zero)
+    inside = -width
+    return (
+        select_less(inside, depth, value, zero),
+        select_less(inside, depth, ds, zero),
+        select_less(inside, depth, dds, zero),
+    )
+
+
+@helper
+def half_power(x, twice):
+    """x^(twice / 2) for x >= 0 and whole numbers."""
+    y = 0.0 * x + 1.0
+    for _ in range(twice // 2):
+        y = y * x
+    return y * sqrt(x) if twice % 2 == 1 else y
+
+
+@helper
+def contact_law(depth, stiffness, exponent, width):
+    """Force k s^p of the smoothed depth s, with two derivatives; p a whole number of halves, at least 1 [Hertz: 3/2].
+
+    Where s = 0 the derivatives are zero, although those of p < 2 need not exist there without smoothing."""
+    s, ds, dds = smooth_depth(depth, width)
+    power = half_power(s, round(2.0 * exponent))
+    inverse = select_less(SMALLEST, s, 1.0 / (s + SMALLEST), 0.0 * s)
+    first = exponent * power * inverse
+    second = (exponent - 1.0) * first * inverse
+    return stiffness * power, stiffness * first * ds, stiffness * (second * ds * ds + first * dds)
+
+
+@helper
+def speed_law(v, least):
+    """sqrt(v.v + least^2) and its gradient."""
+    speed = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + (least * least + 1e-200))
+    return speed, (v[0] / speed, v[1] / speed, v[2] / speed)
+
+
+# --------------------------------------------------------------------------------------------
+# What links of a robot may touch, as users describe it: half-spaces, cylinders, spheres, capsules, other links.
+#
+# A link touches as spheres: a rod's nodes, as thick as the rod is there, or one about a point of a body.  Between the
+# nodes of a rod nothing touches, so that these have to be as close to each other as what they touch is small.
 
 SMALLEST_CORE = 1e-200
 CORE_SHARE = 1e-5

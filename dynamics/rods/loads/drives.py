@@ -32,7 +32,7 @@ from dynamics.rods.kinematics.exponential import stumpff_derivatives
 from dynamics.rods.model.arrays import FIRST, JOINT, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
-from dynamics.spatial import add3, add_scaled3, angular, cross, dot3, join, linear, load6, scale3
+from dynamics.spatial.spatial import add3, add_scaled3, angular, cross, dot3, join, linear, load6, scale3
 
 # scratch of a joint
 X, U, W, ONE, OTHER = 0, 6, 12, 18, 24

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.loads.drives import DriveArrays, drive_arrays
-from dynamics.rods.loads.tendon_arrays import TendonArrays
-from dynamics.rods.model.closure_arrays import ClosureArrays, closure_numbers, input_numbers
-from dynamics.rods.model.load_arrays import LoadArrays
+from dynamics.rods.loads.tendons import TendonArrays
+from dynamics.rods.model.arrays import ClosureArrays, LoadArrays, closure_numbers, input_numbers
 from dynamics.rods.model.rod_model import RodModel
 
 

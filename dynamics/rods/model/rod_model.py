@@ -1,4 +1,4 @@
-"""Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads."""
+"""What counts as a moderate change of each coordinate of a soft robot."""
 
 from __future__ import annotations
 
@@ -11,13 +11,57 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.content import ByContent
-from dynamics.rods.model.arrays import RodArrays
-from dynamics.rods.model.closed_joint import Closure
-from dynamics.rods.model.closure_arrays import ClosureArrays
+from dynamics.rods.model.arrays import JOINT, ClosureArrays, LoadArrays, RodArrays
 from dynamics.rods.model.cross_section import Material, Section, SectionProperties
-from dynamics.rods.model.load_arrays import LoadArrays
+from dynamics.rods.model.segment_list import Closure
 from dynamics.rods.model.strain_basis import StrainBasis
 from dynamics.validation import as_array, look_up
+
+
+def coordinate_scales(model: RodModel) -> np.ndarray:
+    """Moderate values of the coordinates (n,): angles and displacements 0.3, strains that bend a rod as much."""
+    scales = np.full(model.nq, 0.3)
+    for rod in model.rods.values():
+        for r in range(6):
+            size = 0.3 / rod.length if r < 3 else 0.1
+            scales[rod.coordinates.start + rod.basis.rows[r] : rod.coordinates.start + rod.basis.rows[r + 1]] = size
+    return scales
+
+
+# --------------------------------------------------------------------------------------------
+# Joints that turn about any axis, and may turn without limit.
+
+
+def turning_segments(model: RodModel) -> np.ndarray:
+    """Free, spherical and planar joints."""
+    m = model.arrays
+    return np.flatnonzero((m.kind == JOINT) & (m.rows[:, 0] < m.rows[:, 3]))
+
+
+def rotation_count(model: RodModel, coordinate: int) -> int:
+    """How many coordinates, from this one on, are the rotation vector of such a joint: 0, if it is none."""
+    rows = model.arrays.rows[turning_segments(model)]
+    return int((rows[:, 3] - rows[:, 0])[rows[:, 0] == coordinate].sum())
+
+
+def turning_joints(model: RodModel, held: np.ndarray | tuple[int, ...] = ()) -> np.ndarray:
+    """Coordinates (J, 6) of the components [angular; linear] of joints that may change their chart, -1 of components
+    without: free, spherical and planar joints without stiffness and damping, whose forces would depend on the chart,
+    none of whose coordinates is held."""
+    found, segments = [], turning_segments(model)
+    if not len(segments):
+        return np.empty((0, 6), np.int64)
+    bound = (model.stiffness != 0.0).any(axis=1) | (model.damping != 0.0).any(axis=1)
+    bound[np.asarray(held, np.int64)] = True
+    for s in segments:
+        rows = model.arrays.rows[s]
+        if not bound[rows[0] : rows[6]].any():
+            found.append(np.where(rows[1:] > rows[:-1], rows[:-1], -1))
+    return np.array(found, np.int64).reshape(-1, 6)
+
+
+# --------------------------------------------------------------------------------------------
+# Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads.
 
 
 @dataclass(frozen=True, eq=False)

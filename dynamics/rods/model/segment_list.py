@@ -1,16 +1,68 @@
-"""Columns of `RodArrays` as a builder adds segments, and what joints and bodies put into them."""
+"""Segments of a tree of rods and bodies, with the joints that only soft robots have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.model.joints import (
+    Axis,
+    Continuous,
+    Fixed,
+    FreeFlyer,
+    Joint,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Translation,
+    unit_axis,
+)
 from dynamics.rods.model.arrays import ROD, RodArrays
-from dynamics.rods.model.helical_joint import Helical
+from dynamics.validation import as_array
+
+# --------------------------------------------------------------------------------------------
+# A joint that rods have besides those of rigid robots: a nut on a thread.
+
+
+@dataclass(frozen=True)
+class Helical:
+    """A turn about an axis and a shift along it, of `pitch` metres per radian: one degree of freedom, the angle.
+
+    Of rod models alone; rigid models do not take it.
+
+    Parameters
+    ----------
+    axis : 'x', 'y', 'z' or a vector (3,)
+    pitch : m/rad; the lead of a thread is 2 pi times as large; negative of left-handed threads
+
+    Raises
+    ------
+    ValueError : an axis that is none, a pitch that is no finite number.
+
+    Examples
+    --------
+    >>> builder = rods.RodModelBuilder()
+    >>> builder.add_body("nut", "world", rods.Helical("z", pitch=0.01), mass=1.0, inertia=0.01 * np.eye(3))
+    >>> rods.link_placement(builder.build(), "nut", [np.pi])[1].round(4)  # half a turn lifts it by pi times the pitch
+    array([0.    , 0.    , 0.0314])
+    """
+
+    axis: Axis
+    pitch: float
+    nv: ClassVar[int] = 1
+
+    def __post_init__(self):
+        object.__setattr__(self, "axis", unit_axis(self.axis))
+        object.__setattr__(self, "pitch", float(as_array("pitch", self.pitch, ())))
+
+
+# --------------------------------------------------------------------------------------------
+# Columns of `RodArrays` as a builder adds segments, and what joints and bodies put into them.
 
 
 @dataclass
@@ -133,3 +185,38 @@ def inertia_about_frame(mass: float, com: np.ndarray, symmetric: np.ndarray) -> 
     """Mass, first moment, and xx xy xz yy yz zz about the frame's origin."""
     I = symmetric + mass * (com @ com * np.eye(3) - np.outer(com, com))
     return np.concatenate([[mass], mass * com, I[np.triu_indices(3)]])
+
+
+# --------------------------------------------------------------------------------------------
+# A joint that closes a chain, as a builder takes it down.
+
+Pose = tuple[np.ndarray, np.ndarray]
+
+
+
+def has_rows(joint: Joint) -> bool:
+    """Whether constraint rows stand for the joint, else those of a fixed one with coordinates of its own."""
+    return isinstance(joint, (Revolute, Spherical, Fixed))
+
+
+@dataclass(frozen=True)
+class Closure:
+    """A closed joint between a frame of segment A and one of segment B, -1 for the world."""
+
+    name: str
+    segments: tuple[int, int]
+    joint: Joint
+    placements: tuple[Pose, Pose]
+
+    @property
+    def frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """Axes (3, 3) of the joint on both sides, in the links' frames."""
+        axes = joint_motion(self.joint)[1]
+        return self.placements[0][0] @ axes, self.placements[1][0] @ axes
+
+    def reversed(self, axes: tuple[np.ndarray, np.ndarray]) -> bool:
+        """Whether axes of both sides (3, 3) that satisfy the constraints are turned by half a turn or more."""
+        cosines = np.diag(axes[0].T @ axes[1])
+        if isinstance(self.joint, Spherical):
+            return False
+        return bool((cosines[2:] if isinstance(self.joint, Revolute) else cosines).min() < 0.5)

@@ -20,13 +20,20 @@ from dynamics.rods.kinematics.strains import add_beyond, add_families, mode
 from dynamics.rods.loads.composites import add_node, add_to_parent
 from dynamics.rods.loads.contact_pairs import add_contact_pairs
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
-from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
-from dynamics.rods.model.load_arrays import LOADS
+from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, LOADS, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
 from dynamics.rods.recursion.blocks import add_pairs, add_transposed_blocks, carve_blocks
-from dynamics.rods.recursion.products import PRODUCTS, add_curvature, add_load_products, left_products, path_group
-from dynamics.rods.recursion.right_factors import FACTORS, add_load_factors, right_factors
+from dynamics.rods.recursion.products import (
+    FACTORS,
+    PRODUCTS,
+    add_curvature,
+    add_load_factors,
+    add_load_products,
+    left_products,
+    path_group,
+    right_factors,
+)
 from dynamics.simd import LANES, align_stack, carve, fma, kernel, load, store
-from dynamics.spatial import dot6, load6
+from dynamics.spatial.spatial import dot6, load6
 
 
 @kernel

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.lane_algebra import add_transpose
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, ROD, SECOND
 from dynamics.rods.recursion.products import product
 from dynamics.simd import align_stack, fma, group_size, helper, kernel, load, load_group, scatter, store, store_group
+from dynamics.simd.lane_algebra import add_transpose
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
 

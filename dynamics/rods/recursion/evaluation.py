@@ -14,17 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
-from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_scratch
-from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
+from dynamics.rods.kinematics.closure_kernel import closure_hessian, closure_rows, hessian_scratch, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
 from dynamics.rods.loads.contact_pairs import pair_numbers
 from dynamics.rods.loads.segment_loads import load_work
-from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
-from dynamics.rods.model.closure_arrays import closed_numbers, no_closures
-from dynamics.rods.model.law_arrays import CONTROLS
-from dynamics.rods.model.load_arrays import LOADS
+from dynamics.rods.model.arrays import (
+    CONTROLS,
+    FAMILIES,
+    FIRST,
+    FORCES,
+    LOADS,
+    MASS_MATRIX,
+    SECOND,
+    SEGMENT,
+    closed_numbers,
+    no_closures,
+)
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
 from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, clear_blocks, scatter_derivatives

@@ -11,8 +11,7 @@ Elasticity and damping may be those at the end of a step, v+ = v + h a, q+ = q +
 import numpy as np
 
 from dynamics.algorithms.branch_factor import factorize, solve_factored
-from dynamics.implicit_function import implicit_hessian, subtract_product
-from dynamics.lane_algebra import scale_into
+from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
@@ -23,6 +22,7 @@ from dynamics.rods.recursion.residual_kernel import (
     scatter_results,
 )
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
+from dynamics.simd.lane_algebra import scale_into
 from dynamics.simd.references import by_reference
 
 

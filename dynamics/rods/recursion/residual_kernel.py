@@ -12,10 +12,8 @@ import numpy as np
 
 from dynamics.rods.loads.drives import DRIVE_NUMBERS, add_drives
 from dynamics.rods.loads.robot_arrays import RobotArrays
-from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
-from dynamics.rods.model.arrays import FIRST, SECOND, RodArrays
-from dynamics.rods.model.closure_arrays import closed_numbers
-from dynamics.rods.model.law_arrays import CONTROLS
+from dynamics.rods.loads.tendons import TENDON_NUMBERS, add_tendons
+from dynamics.rods.model.arrays import CONTROLS, FIRST, SECOND, RodArrays, closed_numbers
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n, scatter_derivatives
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers

@@ -1,31 +1,334 @@
-"""Building a model of rods and rigid bodies link by link, each after its parent."""
+"""`RodModelBuilder`: rods, bodies, joints, closures, loads and contacts, checked as they are added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import BarycentricInterpolator
 
-from dynamics.body_inertia import inertia_defect
-from dynamics.joints import Fixed, Joint
+from dynamics.model.body_inertia import inertia_defect
+from dynamics.model.joints import Fixed, Joint
 from dynamics.rods.chains.closures import closed
-from dynamics.rods.loads.external_loads import Density, Fluid, LoadList, as_density
-from dynamics.rods.model.arrays import JOINT, SCREW
-from dynamics.rods.model.closed_joint import Closure, has_rows
-from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.cross_section import Material, Section
-from dynamics.rods.model.helical_joint import Helical
-from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
-from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
+from dynamics.rods.loads.contacts import Contact, RodContact, SphereContact
+from dynamics.rods.loads.external_loads import Density, Fluid, LoadList, as_density, law_of
+from dynamics.rods.model.arrays import (
+    ADDED_MASS,
+    CARRIED,
+    CONTACT,
+    DEAD,
+    DRAG,
+    FOLLOWER,
+    JOINT,
+    LAW,
+    SCREW,
+    WRENCH,
+    no_closures,
+)
+from dynamics.rods.model.cross_section import Circular, Material, Section
 from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
-from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
+from dynamics.rods.model.segment_list import (
+    Closure,
+    Helical,
+    Pose,
+    SegmentList,
+    has_rows,
+    inertia_about_frame,
+    joint_motion,
+)
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
-from dynamics.rods.robot.contact_builder import ContactBuilder
-from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
-from dynamics.validation import as_array, as_flag, as_floats, as_inertia, as_kind, as_name, as_placement, look_up
+from dynamics.rods.robot.rod_segments import IDENTITY, add_segments, node_at, split
+from dynamics.simd.caller import warn
+from dynamics.validation import (
+    as_array,
+    as_flag,
+    as_floats,
+    as_inertia,
+    as_items,
+    as_kind,
+    as_name,
+    as_not_negative,
+    as_placement,
+    as_positive,
+    as_whole_number,
+    look_up,
+)
+
+# --------------------------------------------------------------------------------------------
+# Checks of what a builder puts into a rod.
+
+SINGULAR = 1e-12
+"""A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
+
+
+def check_points(label: str, points: int, basis: StrainBasis) -> None:
+    """ValueError unless this many points resolve the functions of every component."""
+    as_whole_number(f"{label}points", points, 1)
+    counts = np.diff(basis.rows)
+    most = int(np.argmax(counts))
+    if counts[most] > points:
+        raise ValueError(
+            f"{label}points: got {points}, which cannot resolve the {counts[most]} functions of {COMPONENTS[most]}; "
+            f"expected at least {counts[most]}"
+        )
+
+
+def check_slenderness(label: str, length: float, section: Section) -> None:
+    """Warn of a rod that is thicker than long, of which one figure is likely to be in another unit."""
+    s = np.linspace(0.0, 1.0, 11)
+    widest = 2.0 * section.radii(s) if isinstance(section, Circular) else np.maximum(*section.sides(s))
+    if (largest := float(widest.max())) > 2.0 * length:
+        warn(f"{label}section: {largest:.4g} m across on {length:.4g} m of length, expected a slender rod, in metres")
+
+
+def check_stiffness(label: str, K: np.ndarray) -> None:
+    """ValueError if a direction has no stiffness."""
+    scale = np.sqrt(np.diag(K))
+    if not (scale > 0.0).all() or np.linalg.eigvalsh(K / np.outer(scale, scale))[0] < SINGULAR:
+        raise ValueError(f"{label}basis: its functions leave a direction without stiffness, expected independent ones")
+
+
+def strains_at_rest(label: str, given: ArrayLike | Callable[[np.ndarray], ArrayLike], s: np.ndarray) -> Any:
+    """(6,), or a function of s (K,) that returns (K, 6): the one given, or the polynomial through rows given at the
+    nodes s.  ValueError for another shape."""
+    if callable(given):
+        return given
+    values = as_floats(label, given)
+    if values.ndim != 2:
+        return as_array(label, values, (6,)).copy()
+    return BarycentricInterpolator(s, as_array(label, values, (len(s), 6)))
+
+
+# --------------------------------------------------------------------------------------------
+# The part of a builder that knows where on links something acts, makes nodes there, and takes laws of the user's.
+
+
+class LoadBuilder:
+    """Places on the links of a `RodModelBuilder`, and loads after laws."""
+
+    _segments: SegmentList
+    _links: dict[str, int]
+    _rods: dict[str, Rod]
+    _loads: LoadList
+    _closures: list[Closure]
+
+    def add_load(
+        self,
+        link: str,
+        law: Callable[..., Any],
+        controls: Sequence[str] = (),
+        at: float | None = None,
+        per_length: bool = False,
+    ) -> None:
+        """Let a law of your own act on a link: a function of its pose, its velocity and controls.
+
+        The function is called once with symbols in place of numbers, as those of `trajopt.CallableSystem` are; what it
+        does with them is run, and differentiated exactly, by kernels that are there already.
+
+        Parameters
+        ----------
+        link : a link added before
+        law : (R, p, w, v, u) -> (6,) moment about p, N m, and force, N, axes of the world, for the axes R (3, 3) of the
+            link's frame, of a rod those of its section, the frame's origin p (3,), its angular velocity w (3,) and its
+            velocity v (3,), axes of the world, and its own controls u (k,), in which the wrench is affine, with factors
+            that do not depend on velocities.  It should have two continuous derivatives
+        controls : names of its controls, which become controls of the robot, after all others
+        at : where on a rod, X / length above 0 and at most 1; by default the tip
+        per_length : for a rod, whether the wrench is one per length, N and N/m, all along it
+
+        Raises
+        ------
+        TypeError : no function.
+        ValueError : an unknown link, a place out of range, a name given twice, a law that cannot be used.
+        """
+        segment, along, k = self._segment_of(link), as_flag("per_length", per_length), len(self._loads.laws)
+        names = [as_name(f"controls[{i}]", name) for i, name in enumerate(as_items("controls", controls, "names"))]
+        for i, name in enumerate(names):
+            if name in self._loads.control_names or name in names[:i]:
+                raise ValueError(f"controls[{i}]: {name!r} is taken")
+        at = None if at is None else self._place_on(link, at)
+        if along and (at is not None or link not in self._rods):
+            raise ValueError(f"per_length: got True of {link!r} at {at}, expected a rod, and no place on it")
+        made = law_of(law, len(names))
+        if along:
+            rod = self._rods[link]
+            for node in np.flatnonzero(rod.weights):
+                self._loads.add(rod.segments.start + int(node) - 1, LAW, [k, rod.weights[node]])
+        else:
+            self._loads.add(segment if at is None or at == 1.0 else self._node(link, at), LAW, [k, 1.0])
+        self._loads.laws.append(made)
+        self._loads.control_names += names
+
+    def _place_on(
+        self, link: str, at: float, label: str = "", base: float | None = None, argument: str = "at"
+    ) -> float:
+        """X / length of a rod, above 0, or `base`; ValueError for another place."""
+        at = float(as_array(label + argument, at, ()))
+        if not 0.0 < at <= 1.0 and at != base:
+            least = "above 0" if base is None else "at least 0"
+            raise ValueError(f"{label}{argument}: got {at}, expected X / length {least} and at most 1")
+        if at != 1.0 and link not in self._rods:
+            raise ValueError(f"{label}{argument}: got {at} of {link!r}, expected 1; only rods have other places")
+        return at
+
+    def _frame_on(self, link: str, at: float, placement: Pose) -> tuple[int, Pose]:
+        """The segment at whose end a frame is fixed that is placed so in that of a link, and its placement there."""
+        if link == "world":
+            return -1, placement
+        if at > 0.0:
+            return (self._links[link] if at == 1.0 else self._node(link, at)), placement
+        s = self._rods[link].segments.start
+        R, p = self._segments.before[s][:9].reshape(3, 3), self._segments.before[s][9:]
+        return self._segments.parent[s], (R @ placement[0], p + R @ placement[1])
+
+    def _segment_of(self, link: str, argument: str = "link") -> int:
+        return look_up(argument, link, self._links)
+
+    def _node(self, rod: str, at: float) -> int:
+        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
+        part = self._rods[rod]
+        segment = node_at(part, at * part.length)
+        if segment is not None:
+            return segment
+        self._rods[rod], first = split(self._segments, part, at * part.length)
+        self._links = {name: s + (s >= first) for name, s in self._links.items()}
+        for name, other in self._rods.items():
+            own = other.segments
+            if name != rod and own.start >= first:
+                self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
+        self._loads.make_room(first)
+        moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
+        self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
+        return first
+
+    def _circular(self, name: str) -> tuple[Rod, Circular]:
+        rod = look_up("rod", name, self._rods)
+        if not isinstance(rod.section, Circular):
+            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
+        return rod, rod.section
+
+
+# --------------------------------------------------------------------------------------------
+# The part of a builder that lets links touch things and each other.
+
+MOST_NODES = 1000
+"""Of a rod that touches something."""
+
+
+class _Spheres(NamedTuple):
+    """Of a link that touches: segments whose ends carry them, centres in these frames, radii, X along a rod."""
+
+    segments: list[int]
+    places: np.ndarray
+    radii: np.ndarray
+    X: np.ndarray
+
+
+class ContactBuilder(LoadBuilder):
+    """Contacts of a `RodModelBuilder`."""
+
+    _contacts: list[LinkContact]
+
+    def add_contact(
+        self,
+        link: str,
+        contact: Contact,
+        radius: float | None = None,
+        point: ArrayLike = (0.0, 0.0, 0.0),
+        spacing: float | None = None,
+    ) -> None:
+        """Let a link touch something, as spheres.
+
+        Parameters
+        ----------
+        link : a rod, with spheres about its nodes but the one at its base; or a body, with one about a point of it
+        contact : PlaneContact, SphereContact, CapsuleContact or CylinderContact; RodContact of another rod or itself
+        radius : of the spheres, m, by default that of a circular rod at the node, and zero of a body
+        point : (3,) centre of the sphere, in the body's frame
+        spacing : the distance of a rod's nodes, m, above which it gets others in between, as does the rod of a
+            RodContact; by default the points of the quadrature and the tip touch
+
+        Raises
+        ------
+        ValueError : an unknown link, numbers out of range, a rod of another section without a radius.
+        TypeError : another kind of contact.
+        """
+        as_kind("contact", contact, Contact, "a contact such as PlaneContact")
+        place, touching = as_array("point", point, (3,)), [(link, radius)]
+        if isinstance(contact, RodContact):
+            touching.append((contact.rod, contact.radius))
+        self._check(link, contact, place, touching, spacing)
+        for name, _ in touching:
+            self._refine(name, spacing)
+        own, *others = (self._spheres(name, r, place, spacing is not None) for name, r in touching)
+        if isinstance(contact, RodContact):
+            for i, k in np.ndindex(len(own.X), len(others[0].X)):
+                if contact.rod != link or others[0].X[k] - own.X[i] > (contact.apart or 0.0):
+                    numbers = contact.numbers(float(own.radii[i] + others[0].radii[k]), own.places[i])
+                    self._loads.contacts.append((own.segments[i], others[0].segments[k], numbers))
+        else:
+            target = self._links[contact.link] if isinstance(contact, SphereContact) and contact.link else -1
+            for s, centre, r in zip(own.segments, own.places, own.radii, strict=True):
+                if target >= 0 or contact.resists:
+                    self._loads.contacts.append((s, target, contact.numbers(r, centre)))
+                else:
+                    self._loads.add(s, CONTACT, contact.numbers(r, centre))
+        centres = own.X[:, None] * [1.0, 0.0, 0.0] if link in self._rods else own.places
+        self._contacts.append(LinkContact(link, contact, centres, own.radii))
+
+    def _check(self, link: str, contact: Contact, place: np.ndarray, touching: list, spacing: float | None) -> None:
+        """ValueError for what `add_contact` does not take."""
+        self._segment_of(link)
+        if isinstance(contact, SphereContact) and contact.link is not None:
+            look_up("contact: link", contact.link, self._links)
+            if contact.link == link:
+                raise ValueError(f"contact: link: got {link!r} on both sides, expected two links")
+        if isinstance(contact, RodContact):
+            look_up("contact: rod", contact.rod, self._rods)
+            if (contact.rod == link) != (contact.apart is not None):
+                wanted = "a distance along the rod, m" if contact.rod == link else "None for two links"
+                raise ValueError(f"contact: apart: got {contact.apart}, expected {wanted}")
+        if link not in self._rods and spacing is not None:
+            raise ValueError(f"spacing: got {spacing} of the body {link!r}, expected None; only rods have nodes")
+        if link in self._rods and place.any():
+            raise ValueError(f"point: got {place} of the rod {link!r}, expected (0, 0, 0)")
+        for name, radius in touching:
+            if radius is not None:
+                as_not_negative("radius", radius)
+            elif name in self._rods:
+                self._circular(name)
+            if spacing is not None:
+                rod = self._rods[name]
+                count = rod.length / as_positive("spacing", spacing)
+                if count > MOST_NODES:
+                    raise ValueError(f"spacing: got {spacing} m, for {count:.0f} nodes, expected at most {MOST_NODES}")
+
+    def _spheres(self, link: str, radius: float | None, place: np.ndarray, everywhere: bool) -> _Spheres:
+        """Of a body, or of a rod, at nodes that loads made in it too or not."""
+        if link not in self._rods:
+            return _Spheres([self._links[link]], place[None], np.array([radius or 0.0]), np.zeros(1))
+        rod = self._rods[link]
+        kept = np.flatnonzero((rod.weights > 0.0) | (rod.nodes == rod.length) | everywhere)
+        kept = kept[kept > 0]
+        X = rod.nodes[kept]
+        radii = self._circular(link)[1].radii(X / rod.length) if radius is None else np.full(len(X), radius)
+        return _Spheres([rod.segments.start + int(k) - 1 for k in kept], np.zeros((len(X), 3)), radii, X)
+
+    def _refine(self, name: str, spacing: float | None) -> None:
+        """Make nodes in a rod, so that they are no further from each other."""
+        if spacing is not None:
+            rod = self._rods[name]
+            for start, end in zip(rod.nodes[:-1], rod.nodes[1:], strict=True):
+                for X in np.linspace(start, end, int(np.ceil((end - start) / spacing)) + 1)[1:-1]:
+                    self._node(name, X / rod.length)
+
+
+# --------------------------------------------------------------------------------------------
+# Building a model of rods and rigid bodies link by link, each after its parent.
 
 Placement = tuple[ArrayLike, ArrayLike]
 RodJoint = Joint | Helical

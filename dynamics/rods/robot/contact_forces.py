@@ -9,9 +9,18 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.center_lines import Pose, segment_poses
-from dynamics.rods.loads.distances import EXPONENT, OFFSET, PLACE, POINT, SIDE, SMOOTHING, STIFFNESS, distance
-from dynamics.rods.loads.load_laws import contact_law
-from dynamics.rods.model.load_arrays import CONTACT
+from dynamics.rods.loads.contacts import (
+    EXPONENT,
+    OFFSET,
+    PLACE,
+    POINT,
+    SIDE,
+    SMOOTHING,
+    STIFFNESS,
+    contact_law,
+    distance,
+)
+from dynamics.rods.model.arrays import CONTACT
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import routine
 from dynamics.validation import as_batch, as_kind

@@ -15,15 +15,13 @@ import numpy as np
 from dynamics.residuals.kernel_residual import KernelResidual
 from dynamics.rods.kinematics.forward_pass import TANGENT, forward_pass
 from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.arrays import END, FAMILIES, ROD, SEGMENT, RodArrays
-from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.load_arrays import LOADS, WRENCH, LoadArrays
+from dynamics.rods.model.arrays import END, FAMILIES, LOADS, ROD, SEGMENT, WRENCH, LoadArrays, RodArrays, no_closures
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers
 from dynamics.rods.recursion.blocks import BLOCKS, n
 from dynamics.simd import carve, helper, load, store
 from dynamics.simd.sizes import Size
-from dynamics.spatial import load3, load9
+from dynamics.spatial.spatial import load3, load9
 from dynamics.validation import as_array, as_kind, as_placement
 
 segments_count = Size("segments_count", "external.start.size - 1")

@@ -17,9 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.geometry.world_shape import WorldShape, target_cross
-from dynamics.groups import so3
-from dynamics.groups.stumpff import stumpff
-from dynamics.lane_algebra import add_transpose, store_pair
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.residuals.target_gradient import ROTATION
@@ -40,8 +37,11 @@ from dynamics.rods.robot.link_frame import (
 )
 from dynamics.rods.robot.link_translation import LinkTranslation
 from dynamics.simd import align_stack, carve, helper, kernel, load, store
-from dynamics.spatial import angular, dot3, load3, load9, multiply, rotate, rotate_back, store3
-from dynamics.tangent import store_column3
+from dynamics.simd.lane_algebra import add_transpose, store_pair
+from dynamics.spatial import so3
+from dynamics.spatial.spatial import angular, dot3, load3, load9, multiply, rotate, rotate_back, store3
+from dynamics.spatial.stumpff import stumpff
+from dynamics.spatial.tangent import store_column3
 
 
 @helper

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.geometry.world_shape import WorldShape, target_cross
-from dynamics.lane_algebra import scale_into
 from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
@@ -32,8 +31,9 @@ from dynamics.rods.robot.link_frame import (
     target_size,
 )
 from dynamics.simd import align_stack, carve, kernel, load
-from dynamics.spatial import add_cross, angular, linear, load3, store3
-from dynamics.tangent import store_column3
+from dynamics.simd.lane_algebra import scale_into
+from dynamics.spatial.spatial import add_cross, angular, linear, load3, store3
+from dynamics.spatial.tangent import store_column3
 
 
 @kernel

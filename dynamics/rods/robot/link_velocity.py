@@ -19,19 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import LOCAL_WORLD_ALIGNED, components, reference_code
-from dynamics.lane_algebra import store_pair
 from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
-from dynamics.rods.model.arrays import END, FIRST, SECOND, SEGMENT, TWIST
-from dynamics.rods.model.load_arrays import FOLLOWER, WRENCH
+from dynamics.rods.model.arrays import END, FIRST, FOLLOWER, SECOND, SEGMENT, TWIST, WRENCH
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
 from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load_configuration, massless, swept
 from dynamics.simd import align_stack, carve, kernel, load, store
-from dynamics.spatial import add_cross, angular, load3, load6, store3
-from dynamics.tangent import store_column6
+from dynamics.simd.lane_algebra import store_pair
+from dynamics.spatial.spatial import add_cross, angular, load3, load6, store3
+from dynamics.spatial.tangent import store_column6
 
 
 @kernel

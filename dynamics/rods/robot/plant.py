@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.chains.constrained_dynamics import ConstrainedMotion, constrained_motion
-from dynamics.rods.kinematics.chart_changes import within_limit
+from dynamics.rods.kinematics.charts import within_limit
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot

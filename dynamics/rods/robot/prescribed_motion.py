@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.kinematics.exponential import FARTHEST
-from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.model.turning_joints import rotation_count
+from dynamics.rods.model.rod_model import RodModel, rotation_count
 from dynamics.validation import as_array, as_floats, as_kind, look_up
 
 T = TypeVar("T")

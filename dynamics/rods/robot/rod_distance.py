@@ -25,33 +25,35 @@ from dynamics.algorithms.kinematics import BODY, POSITION, ROTATION
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Box, Capsule, HalfSpace, Sphere
 from dynamics.geometry.world_shape import WorldShape, world_shape
-from dynamics.lane_algebra import add_scaled
-from dynamics.residuals.distance_parts import NEAR, ROUND, TINY
-from dynamics.residuals.distance_rows import Pairs, pair_arrays
-from dynamics.residuals.distance_segments import segments_apart
-from dynamics.residuals.distance_solids import BEND, solids_apart
-from dynamics.residuals.kernel_residual import residual_kernels
-from dynamics.residuals.moving_obstacles import (
+from dynamics.residuals.distance import (
+    BEND,
+    NEAR,
     PLACE,
+    ROUND,
+    TINY,
     MovingObstacles,
+    Pairs,
     found_places,
     in_own_axes,
     moving_count,
+    pair_arrays,
     place_obstacles,
+    segments_apart,
+    solids_apart,
 )
+from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.kinematics.strains import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT
-from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.load_arrays import WRENCH
+from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT, WRENCH, no_closures
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.recursion.blocks import BLOCKS, carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
 from dynamics.rods.robot.link_frame import WORK, carved, load_configuration, massless, swept
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.simd.lane_algebra import add_scaled
 from dynamics.simd.sizes import Size
-from dynamics.spatial import add_cross, angular, dot3, linear, load3, load9, rotate, scale3, store3, store9
+from dynamics.spatial.spatial import add_cross, angular, dot3, linear, load3, load9, rotate, scale3, store3, store9
 from dynamics.validation import as_items, as_kind, as_not_negative, look_up
 
 pair_count, node_count = Size("pair_count", "pairs.radius.size"), Size("node_count", "nodes.size")

@@ -13,13 +13,10 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import unbatch
 from dynamics.content import ByContent
 from dynamics.rods.chains.closures import check_independence
-from dynamics.rods.chains.constrained_dynamics import constrained_motion
-from dynamics.rods.chains.constrained_hessian import acceleration_hessian
+from dynamics.rods.chains.constrained_dynamics import acceleration_hessian, constrained_motion
 from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
-from dynamics.rods.loads.tendon_arrays import named_lines, tendon_arrays, warn_of_slack
-from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.loads.tendons import Chamber, Tendon, named_lines, tendon_arrays, warn_of_slack
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BlockRows

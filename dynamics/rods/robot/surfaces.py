@@ -1,27 +1,70 @@
-"""What is seen of a soft robot: its rods as thick as they are, tendons and chambers in them, and bodies.
-
-Surfaces of rods, tendons and chambers bend: each vertex stays where it is in a section of its rod, of which there are
-RINGS along it.  Of a body only mass and inertia are known: it is seen as the box that has the same, and struts from its
-parent and to what it carries.
-"""
+"""What pictures show of a soft robot and of what is around it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dynamics.geometry.shapes import Box, Capsule
-from dynamics.geometry.triangles import Triangles, surface
+from dynamics.geometry.shapes import Box, Capsule, Cylinder, HalfSpace, Shape, Sphere
+from dynamics.geometry.triangles import Triangles, axes_along, surface
+from dynamics.geometry.world_shape import REACH, WorldShape, world_shape
+from dynamics.model.joints import unit_axis
 from dynamics.rods.kinematics.center_lines import is_loose, link_and_section_placements
-from dynamics.rods.loads.chambers import Chamber
-from dynamics.rods.loads.lines import Line
+from dynamics.rods.loads.contacts import CapsuleContact, Contact, CylinderContact, PlaneContact, SphereContact
+from dynamics.rods.loads.tendons import Chamber, Line
 from dynamics.rods.model.arrays import ROD
 from dynamics.rods.model.cross_section import Rectangular
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.systems.solids import Solid
+from dynamics.systems.pictures import Solid
+
+# --------------------------------------------------------------------------------------------
+# What a soft robot may touch, as pictures show it; a kind of contact is a line of KINDS.
+
+Placed = tuple[Shape, np.ndarray, np.ndarray]
+"""A shape, and R (3, 3) and p (3,) of its axes."""
+
+
+def contact_shapes(model: RodModel) -> tuple[WorldShape, ...]:
+    """All that links may touch and that stands still, each once, what has no end as large as the robot is at q = 0."""
+    _, p = link_and_section_placements(model, np.zeros(model.nq), 2)
+    around = p[0]
+    shapes, seen = [], []
+    for contact in (each.contact for each in model.contacts):
+        kind = KINDS.get(type(contact))
+        if kind is None or getattr(contact, "link", None) is not None or any(contact is other for other in seen):
+            continue
+        seen.append(contact)
+        shape, R, p = kind(contact, around)
+        shapes.append(world_shape(shape, R, p, around, getattr(contact, "inside", False)))
+    return tuple(shapes)
+
+
+def _cylinder(contact: Any, around: np.ndarray) -> Placed:
+    """As long as points (P, 3) along its axis."""
+    axis, point = np.array(unit_axis(contact.axis)), np.asarray(contact.point, float)
+    along = (around - point) @ axis
+    length = max(REACH * float(np.ptp(along)), contact.radius)
+    return Cylinder(contact.radius, length), axes_along(axis).T, point + 0.5 * (along.min() + along.max()) * axis
+
+
+KINDS: dict[type[Contact], Callable[[Any, np.ndarray], Placed]] = {
+    CylinderContact: _cylinder,
+    PlaneContact: lambda c, _: (HalfSpace(), axes_along(np.array(unit_axis(c.normal))).T, np.asarray(c.point)),
+    SphereContact: lambda c, _: (Sphere(c.radius), np.eye(3), np.asarray(c.point)),
+    CapsuleContact: lambda c, _: (Capsule(c.radius, c.start, c.end), np.eye(3), np.zeros(3)),
+}
+"""Shape and place of a contact, with points (P, 3) of the robot."""
+
+
+# --------------------------------------------------------------------------------------------
+# What is seen of a soft robot: its rods as thick as they are, tendons and chambers in them, and bodies.
+#
+# Surfaces of rods, tendons and chambers bend: each vertex stays where it is in a section of its rod, of which there are
+# RINGS along it.  Of a body only mass and inertia are known: it is seen as the box that has the same, and struts from
+# its parent and to what it carries.
 
 RINGS, FEWER, MANY = 33, 17, 6
 """Sections that are seen of each rod, and of more rods than MANY."""

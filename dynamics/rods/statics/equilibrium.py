@@ -1,4 +1,4 @@
-"""Shapes in which a soft robot rests."""
+"""Shapes at rest: Newton's method, descent in a trust region, loads that grow in steps."""
 
 from __future__ import annotations
 
@@ -10,19 +10,177 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.rods.chains.closed_chains import close_chains
+from dynamics.rods.chains.trust_region import trust_region_step
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.pictures import plot_poses
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot, picklable
-from dynamics.rods.robot.surroundings import contact_shapes
-from dynamics.rods.statics.load_path import LoadPath, negative_directions
-from dynamics.rods.statics.loading import Found, descended, loaded
-from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START
+from dynamics.rods.robot.surfaces import contact_shapes
+from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions
+from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START, NewtonResult
 from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+
+# --------------------------------------------------------------------------------------------
+# Shapes of least energy: steps in a trust region, downhill also where the stiffness is singular or indefinite.
+#
+# Along shapes that keep the chains closed, with g = Z'r and H = Z'JZ in units of moderate coordinates, the step p
+# solves
+#
+#     min g'p + p'Hp/2,  |p| <= radius
+#
+# (`trust_region_step`); where g has no part along a direction of negative curvature, as in a rod that is straight above
+# its buckling load, it is given a little.  What a step gains is the work of r along it, so that energies need not be
+# known; of loads that have none, as of followers, it is that of this step alone.
+
+REACHED, TOO_MANY, STUCK = 0, 1, 2
+ENDS = ("reached", "too many iterations", "no way downhill, and no rest")
+CLOSE = 1e-4
+"""A step by less, moderate changes being 1, leaves the rest to Newton's method."""
+FIRST_RADIUS, LARGEST_RADIUS, LEAST_RADIUS = 1.0, 4.0, 1e-9
+GAP = 1e-11
+"""Of chains that count as closed."""
+LEAST_GAIN = 1e-14
+"""Of the energy of a moderate change of the stiffest coordinate: what is lost in rounding."""
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
+
+
+def _work(path: LoadPath, s: float, q: np.ndarray, trial: np.ndarray) -> float:
+    """Of r along the straight line from q to trial; NaN where r is not finite there."""
+    step = ((trial - q) / path.scales)[path.held.free]
+    places = q + (0.5 + 0.5 * POINTS)[:, None] * (trial - q)
+    forces = path.forces(np.vstack([places, trial]), s)
+    return 0.5 * float(WEIGHTS @ (forces[:-1] @ step)) if np.isfinite(forces[-1]).all() else np.nan
+
+
+def _moved(path: LoadPath, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """q (n,) moved by x (F,) in units of scales, chains closed again; NaN where that cannot be."""
+    trial = q.copy()
+    trial[path.held.free] += path.scales[path.held.free] * x
+    return closed_shape(path, trial)
+
+
+def closed_shape(path: LoadPath, q: np.ndarray) -> np.ndarray:
+    """Coordinates near q (n,) that close the chains, prescribed ones kept; NaN where there are none."""
+    if not path.robot.model.constraint_count:
+        return q
+    found = close_chains(path.robot.model, q, tuple(path.held.links), GAP)
+    return found.q if found.error <= GAP else np.full(len(q), np.nan)
+
+
+def descend(path: LoadPath, s: float, q: np.ndarray, max_iterations: int) -> tuple[np.ndarray, Tangent, int, int]:
+    """From q (n,), chains closed, to where the energy is least nearby: the shape, the equations there, the status and
+    the number of steps."""
+    radius, tangent = FIRST_RADIUS, path.tangent(q, s)
+    for count in range(max_iterations):
+        if not np.isfinite(tangent.r).all():
+            return q, tangent, STUCK, count
+        Z = tangent.null_space()
+        H, g = Z.T @ tangent.J @ Z, Z.T @ tangent.r
+        if not len(g):
+            return q, tangent, REACHED, count
+        while True:
+            p, promised = trust_region_step(g, H, radius)
+            size = float(np.linalg.norm(p))
+            if (size <= CLOSE and size < 0.99 * radius) or -promised <= LEAST_GAIN * path.largest:
+                return q, tangent, REACHED, count
+            trial = _moved(path, q, Z @ p)
+            gain = -_work(path, s, q, trial) if np.isfinite(trial).all() else -np.inf
+            ratio = gain / -promised if np.isfinite(gain) and promised < 0.0 else -1.0
+            if ratio > 0.75:
+                radius = min(max(radius, 2.0 * size), LARGEST_RADIUS)
+            elif ratio < 0.25:
+                radius = 0.25 * size
+            if ratio > 1e-3:
+                break
+            if radius < LEAST_RADIUS:
+                return q, tangent, STUCK, count
+        q, tangent = trial, path.tangent(trial, s)
+    return q, tangent, TOO_MANY, max_iterations
+
+
+# --------------------------------------------------------------------------------------------
+# Shapes under loads that grow from nothing, step by step, as they would if they grew slowly.
+#
+# A step goes along the tangent dq/ds, [J -A'; A 0] [dq; dlambda] = -[dr/ds; de/ds] ds, and ends in Newton's method.  It
+# is halved where that fails or goes far from there; where shapes turn unstable they go downhill to others (`descent`).
+
+FIRST_STEP, LEAST_STEP = 0.25, 1e-6
+"""Of the loads."""
+SNAP = 0.02
+"""Step of the loads beyond which shapes do not snap: what they turn into is found where the loads just suffice."""
+FARTHEST = 2.0
+"""Change of a coordinate in a step, moderate ones being 1."""
+FEW, MOST = 6, 20
+"""Steps of Newton's method after which the next step of the loads is longer, and at which one has failed."""
+
+Found = tuple[np.ndarray, NewtonResult, str, int]
+"""A shape (n,), what Newton's method said there last, the message of what ended the search, and how many steps."""
+
+
+def descended(path: LoadPath, s: float, q: np.ndarray, tolerance: float, max_iterations: int) -> Found:
+    """Downhill from q (n,) to a shape at rest under the loads at s."""
+    start = closed_shape(path, path.placed(q, s))
+    if not np.isfinite(start).all():
+        q, result = path.solve(q, s, None, tolerance, max_iterations)
+        return q, result, "chains that cannot be closed", result.iterations
+    q, tangent, status, count = descend(path, s, start, max_iterations)
+    steps = max_iterations if status != TOO_MANY else 1
+    found, result = path.solve(q, s, tangent.multipliers, tolerance, steps)
+    if path.at_rest(result, tolerance) and status != TOO_MANY:
+        return found, result, MESSAGES[CONVERGED], count + result.iterations
+    if status == REACHED:
+        return found, result, MESSAGES[result.status], count + result.iterations
+    return q, result, ENDS[status], count
+
+
+def _predicted(path: LoadPath, q: np.ndarray, s: float, ds: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shape and multipliers at s + ds by the tangent, and the largest change of a coordinate, moderate ones being 1."""
+    t = path.tangent(q, s)
+    F, G = len(t.r), len(t.e)
+    K = np.block([[t.J, -t.A.T], [t.A, np.zeros((G, G))]])
+    rates = np.linalg.lstsq(K, -np.concatenate([t.r_s, t.e_s]), rcond=1e-13)[0] if F + G else np.zeros(0)
+    trial, free = path.placed(q, s + ds), path.held.free
+    trial[free] += ds * rates[:F] * path.scales[free]
+    return trial, t.multipliers + ds * rates[F:], float(np.abs((trial - q) / path.scales).max(initial=0.0))
+
+
+def loaded(path: LoadPath, q: np.ndarray, tolerance: float, max_iterations: int) -> Found:
+    """From q (n,) at s = 0, where it is let go, to s = 1; max_iterations: of each step."""
+    q, result, message, count = descended(path, 0.0, q, tolerance, max_iterations)
+    s, ds = 0.0, FIRST_STEP
+    while s < 1.0 and message == MESSAGES[CONVERGED]:
+        ds = min(ds, 1.0 - s)
+        guess, multipliers, size = _predicted(path, q, s, ds)
+        if size > FARTHEST and ds > LEAST_STEP:
+            ds = max(0.9 * ds * FARTHEST / size, LEAST_STEP)
+            continue
+        target = 1.0 if s + ds >= 1.0 - LEAST_STEP else s + ds
+        trial, result = path.solve(guess, target, multipliers, tolerance, MOST)
+        count += result.iterations
+        near = np.abs((trial - guess) / path.scales).max(initial=0.0) <= FARTHEST
+        good = path.at_rest(result, tolerance) and bool(near)
+        unstable = good and negative_directions(path.stiffness(trial, target, result.multipliers))[0] > 0
+        if (unstable or not good) and ds > SNAP:
+            ds *= 0.5
+            continue
+        if unstable or not good:
+            arguments = (trial if good else q), tolerance, max_iterations
+            trial, result, message, more = descended(path, target, *arguments)
+            count += more
+        q, s = trial, target
+        ds = 2.0 * ds if result.iterations <= FEW and not unstable else ds
+    return q, result, message, count
+
+
+# --------------------------------------------------------------------------------------------
+# Shapes in which a soft robot rests.
 
 METHODS = {"newton": "Newton's method", "descent": "descent", "loading": "loading"}
 """In the order in which "auto" tries them, with what messages call them."""

@@ -19,7 +19,7 @@ import numpy as np
 from dynamics.rods.chains.closures import DEPENDENT
 from dynamics.rods.chains.trust_region import ROUNDING
 from dynamics.rods.model.arrays import FORCES
-from dynamics.rods.model.coordinate_scales import coordinate_scales
+from dynamics.rods.model.rod_model import coordinate_scales
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.newton import CONVERGED, STALLED, Newton, NewtonResult

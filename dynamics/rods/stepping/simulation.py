@@ -16,7 +16,7 @@ from scipy.integrate import BDF, Radau
 from dynamics.printed import in_brief
 from dynamics.progress import progress_bar
 from dynamics.rods import pictures
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot, picklable

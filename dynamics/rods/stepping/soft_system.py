@@ -1,32 +1,327 @@
-"""A soft robot under an integrator: the discrete-time system that trajectory optimization works on."""
+"""Soft robots in discrete time: the drivers of their steps, differences of their states, and the system."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.integrate import Radau
 
 from dynamics.geometry.world_shape import WorldShape
+from dynamics.model.subject import Subject
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
+from dynamics.rods.kinematics.charts import beyond, change, change_charts, change_derivatives, farther, move_near
 from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.rod_model import RodModel, turning_joints
+from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.robot.surfaces import body_placements, solids
-from dynamics.rods.robot.surroundings import contact_shapes
-from dynamics.rods.stepping.chart_difference import ChartDifference, difference_expansion, end_in_charts, moved_near
-from dynamics.rods.stepping.resimulated import ResimulatedSystem
-from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
-from dynamics.rods.stepping.soft_expansions import expansion_numbers
-from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers
-from dynamics.simd import launch
-from dynamics.subject import Subject
+from dynamics.rods.robot.surfaces import body_placements, contact_shapes, solids
+from dynamics.rods.stepping.soft_expansions import carve_expansion, expand_kernel, expansion_numbers
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, carve_motion, motion_numbers, step_kernel
+from dynamics.rods.stepping.stiff_solvers import stiff_motion
+from dynamics.simd import (
+    LANES,
+    by_reference,
+    carve,
+    driver,
+    gather,
+    kernel,
+    launch,
+    load,
+    scatter,
+    scatter_blocks,
+    span,
+    store,
+)
+from dynamics.simd.squares import weighted_squares
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
-from dynamics.systems.solids import Solid
-from dynamics.validation import as_array, as_floats, as_kind, as_whole_number, check_choice, check_time_step
+from dynamics.systems.pictures import Solid
+from dynamics.systems.rollouts import close_gap, feedback, place_lanes
+from dynamics.validation import (
+    as_array,
+    as_batch,
+    as_floats,
+    as_kind,
+    as_positive,
+    as_whole_number,
+    check_choice,
+    check_time_step,
+)
+
+# --------------------------------------------------------------------------------------------
+# Differences of states of soft robots with joints that may change their chart, and what these changes do to steps.
+#
+#     difference    r = c(x) - x_ref, each joint of x in that of its charts which is nearer to x_ref
+#     expansion     J = c',  H = Hessian of mu'c: 1 and 0 in the chart of x_ref
+#
+# A step ends in the chart of the knot that follows, if there is one, else in that in which steps end.  With f the step
+# in the chart of its start, F = df/d(x, u), and c the change of chart,
+#
+#     d(c f) = c'F      Hessian of lam'(c f) = that of (c'lam)'f + F' Hess(lam'c) F
+
+_NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
+
+
+class ChartDifference:
+    """r = x (-) x_ref (nx,), x_ref (nx,), of joints with the coordinates `turns` (J, 6); a residual."""
+
+    sums_squares = True
+
+    def __init__(self, turns: np.ndarray, x_ref: np.ndarray) -> None:
+        self._turns, self._reference, self.nr = turns, np.array(x_ref, dtype=np.float64), len(x_ref)
+        self._key = turns.tobytes(), self._reference.tobytes()
+        own = turns[turns >= 0]
+        self._turned = np.concatenate([own, own + self.nr // 2])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChartDifference) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nx)."""
+        return moved_near(self._turns, self._reference, xs)[0] - self._reference
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rx (K, nx, nx), None."""
+        return difference_expansion(self._turns, self._reference, xs, None)[0], None
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, None, None]:
+        """Hessian of mu'r (K, nx, nx)."""
+        return difference_expansion(self._turns, self._reference, xs, mu)[1], None, None
+
+    def weighted_squares(
+        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+    ) -> float:
+        """As `trajopt.interfaces.residual` has it."""
+        figures, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
+        if figures[:, : 2 if figures.shape[1] == 2 else 1].any():  # else whatever charts they are in
+            moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
+        gradient, hessian = (_NO_ROWS, _NO_BLOCKS) if target is None else (target[0], target[2])
+        if not len(rows) or (target is None and curvature is None):
+            return weighted_squares(moved, self._reference, weights, start, stop, gradient, hessian)
+        g, h = np.zeros(moved.shape), np.zeros((*moved.shape, self.nr))
+        total = weighted_squares(moved, self._reference, weights, start, stop, g, h)
+        J, H = difference_expansion(self._turns, self._reference, xs[rows], g[rows])
+        g[rows] = np.einsum("kij,ki->kj", J, g[rows])
+        h[rows] = J.swapaxes(1, 2) @ h[rows] @ J
+        if target is not None:
+            gradient[start:stop] += g[start:stop]
+            hessian[start:stop] += h[start:stop]
+        if curvature is not None:
+            curvature[2][rows] += H
+        return total
+
+
+def moved_near(
+    turns: np.ndarray, reference: np.ndarray, xs: np.ndarray, start: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """xs (K, nx) in the charts nearer to the reference (nx,) or (K, nx), from row `start` on, and the rows of which
+    some joint has changed its chart; xs itself if there are none."""
+    n = xs.shape[1] // 2
+    which = np.zeros((len(xs), len(turns)), bool)
+    which[start:] = farther(turns, reference if reference.ndim == 1 else reference[start:], xs[start:])
+    rows = np.flatnonzero(which.any(axis=1))
+    return (change(turns, n, xs, which) if len(rows) else xs), rows
+
+
+def difference_expansion(
+    turns: np.ndarray, reference: np.ndarray, xs: np.ndarray, mu: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Jacobian (K, nx, nx) of the difference from x_ref (nx,) or (K, nx) in xs (K, nx), and the Hessian of mu'r."""
+    n = xs.shape[1] // 2
+    return change_derivatives(turns, n, xs, farther(turns, reference, xs), mu)
+
+
+def end_in_charts(
+    turns: np.ndarray,
+    ends: np.ndarray,
+    xs: np.ndarray,
+    lam: np.ndarray,
+    F: tuple[np.ndarray, np.ndarray],
+    H: tuple[np.ndarray, ...],
+    again: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]],
+) -> None:
+    """Let steps end, and F = (fx, fu) (N or 0, nx, .) and H = (Hxx, Hux, Huu), in the charts that follow.
+
+    ends (N, nx), of steps in the charts of their starts; xs (N or N+1, nx); lam (N or 0, nx); again : function of knots
+    and their multipliers that returns fx, fu, Hxx, Hux, Huu in the charts of their starts"""
+    N, n = ends.shape[0], ends.shape[1] // 2
+    which = farther(turns, xs[1:], ends) if len(xs) > N else beyond(turns, ends)
+    rows = np.flatnonzero(which.any(axis=1))
+    if not len(rows):
+        return
+    lam = lam[rows] if len(lam) else np.zeros((len(rows), 2 * n))
+    J, curved = change_derivatives(turns, n, ends[rows], which[rows], lam)
+    fx, fu, *products = again(rows, np.einsum("kij,ki->kj", J, lam))
+    for into, part in zip(F, (fx, fu), strict=True):
+        if len(into):
+            into[rows] = J @ part
+    if len(H[0]):
+        xx, uu = (X.swapaxes(1, 2) @ curved for X in (fx, fu))
+        for into, part, more in zip(H, products, (xx @ fx, uu @ fx, uu @ fu), strict=True):
+            into[rows] = part + more
+
+
+# --------------------------------------------------------------------------------------------
+# Trajectories of soft robots and their expansions: knots in lanes, or candidates of a line search.
+
+
+@driver
+def drive_soft_steps(first, last, work, m, e, integrator, h, turns, x, u, x_next):
+    """x_next[t] = f(x[t], u[t]), knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
+    x_, w = carve(work, x.shape[1])
+    y_, w = carve(w, x.shape[1])
+    u_, w = carve(w, u.shape[1])
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        gather(x, c * LANES, x_)
+        gather(u, c * LANES, u_)
+        step_kernel(m, e, integrator, h, x_, u_, d, y_)
+        change_charts(turns, m.numbers[0], y_)
+        scatter(y_, c * LANES, x_next)
+
+
+@kernel
+def _close_gap(e, turns, xs, gaps, t, alpha, x, work):
+    """`close_gap` of knot t in the chart of xs[t]."""
+    if gaps is not None:
+        n = x.shape[0] // 2
+        if t < xs.shape[0]:
+            move_near(turns, n, xs[t], x)
+        close_gap(e, None, gaps, t, alpha, x, work)
+        change_charts(turns, n, x)
+
+
+@driver
+def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops, start, stop, X, U):
+    """Closed loops over the knots start <= t < stop, one step length per lane, as
+    `dynamics.systems.rollouts.drive_closed_loops`."""
+    m, e, loops = by_reference(m), by_reference(e), by_reference(loops)
+    n, nx = m.numbers[0], X.shape[2]
+    own, w = carve(work, 2 * nx)
+    near, w = carve(w, nx)
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        alpha = load(loops.alphas, c)
+        if start == 0:
+            place_lanes(loops.x0, span(X[c, 0]))
+            _close_gap(e, turns, loops.xs, loops.gaps, 0, alpha, span(X[c, 0]), own)
+        for t in range(start, stop):
+            x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
+            for i in range(nx):
+                store(near, i, load(x, i))
+            move_near(turns, n, loops.xs[t], near)
+            feedback(e, None, loops, t, c, own, near, u)
+            step_kernel(m, e, integrator, h, x, u, d, x_next)
+            change_charts(turns, n, x_next)
+            _close_gap(e, turns, loops.xs, loops.gaps, t + 1, alpha, x_next, own)
+
+
+@driver
+def drive_soft_expansion(first, last, work, m, e, integrator, h, x, u, lam, ends, fx, fu, Hxx, Hux, Huu):
+    """fx[t], fu[t], unless these are arrays of no knots, and, if lam has rows, the Hessian of lam[t]'f at (x[t], u[t])
+    in Hxx[t], Hux[t], Huu[t]; the step's end in ends[t], if these have rows; in the chart of x[t].  Knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
+    n, nu = m.numbers[0], e.numbers[0]
+    nz, knots = 2 * n + nu, u.shape[0]
+    level = np.int64(SECOND if lam.shape[0] > 0 else FIRST)
+    x_, w = carve(work, 2 * n)
+    u_, w = carve(w, nu)
+    lam_, w = carve(w, 2 * n)
+    F, w = carve(w, 2 * n * nz)
+    H, w = carve(w, nz * nz)
+    p, w = carve_expansion(m, e, w)
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        t = c * LANES
+        gather(x[:knots], t, x_)
+        gather(u, t, u_)
+        if level >= SECOND:
+            gather(lam, t, lam_)
+        expand_kernel(m, e, integrator, h, level, x_, u_, lam_, d, p, F, H)
+        if ends.shape[0] > 0:
+            scatter(p.end, t, ends)
+        if fx.shape[0] > 0:
+            scatter_blocks(F, t, 2 * n, nz, 0, fx)
+            scatter_blocks(F, t, 2 * n, nz, 2 * n, fu)
+        if level >= SECOND:
+            scatter_blocks(H, t, 2 * n, nz, 0, Hxx)
+            scatter_blocks(H[2 * n * nz :], t, nu, nz, 0, Hux)
+            scatter_blocks(H[2 * n * nz :], t, nu, nz, 2 * n, Huu)
+
+
+# --------------------------------------------------------------------------------------------
+# A soft robot in continuous time, its controls held: what the steps of a `SoftRobotSystem` approximate.
+
+BAUMGARTE = 0.01
+"""Time, s, in which closed chains that are open a little close, as in `simulate`."""
+
+
+class ResimulatedSystem:
+    """The motion of a soft robot by Radau's method at tight tolerances, in steps of a system's dt.
+
+    It moves, and has no derivatives.  Closed chains are held by Baumgarte's method, which draws those together that are
+    a little open.  Made by `SoftRobotSystem.resimulated`.
+
+    Parameters
+    ----------
+    system : SoftRobotSystem
+    rtol, atol : of the local error |e_i| <= atol + rtol |x_i|
+
+    Raises
+    ------
+    ValueError : a tolerance that is no positive number.
+    """
+
+    def __init__(self, system: SoftRobotSystem, rtol: float = 1e-6, atol: float = 1e-8) -> None:
+        self.system = system
+        self.nx, self.ndx, self.nu, self.dt = system.nx, system.ndx, system.nu, system.dt
+        self.euclidean = system.euclidean
+        self.integrate, self.difference, self.check_state = system.integrate, system.difference, system.check_state
+        self._options = {"rtol": as_positive("rtol", rtol), "atol": as_positive("atol", atol)}
+        self._free = prescribed_motion(system.model, None)
+        self._turns = turning_joints(system.model, self._free.coordinates)
+
+    def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
+        """The state after dt from x (nx,) with the control u (nu,), or (K, .) of both; NaN where the motion ends
+        before.  ValueError for other shapes."""
+        (xs, single), (us, _) = as_batch("x", x, self.nx), as_batch("u", u, self.nu)
+        if len(xs) != len(us):
+            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
+        ends = np.array([self._flow(*point) for point in zip(xs, us, strict=True)]).reshape(xs.shape)
+        return ends[0] if single else ends
+
+    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
+        """States (N+1, nx) from x0 under the controls us (N, nu); NaN from where the motion ends."""
+        xs = [as_array("x0", x0, (self.nx,))]
+        for u in as_array("us", us, (None, self.nu)):
+            xs.append(self._flow(xs[-1], u) if np.isfinite(xs[-1]).all() else xs[-1])
+        return np.array(xs)
+
+    def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        robot, n = self.system.robot, self.system.nv
+        inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
+        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
+        try:
+            run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
+        except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
+            return np.full(self.nx, np.nan)
+        return np.concatenate([run[1][-1], run[2][-1]])
+
+
+# --------------------------------------------------------------------------------------------
+# A soft robot under an integrator: the discrete-time system that trajectory optimization works on.
 
 
 class SoftRobotSystem(DiscreteSystem):

@@ -1,33 +1,453 @@
-"""The page of a report, put together from what its neighbours make."""
+"""What the player of a report is told of a scene: surfaces, layers of capsules, and where its camera begins.
+
+Everything but surfaces is a capsule, two ends with a radius each: tubes of the skeleton, heads of arrows with one
+radius zero, points with both ends in one place, lines so thin that the player draws them some pixels wide.  A layer is
+what one box shows and hides; its array has the eight numbers x y z r, x y z r of each capsule, of a layer that moves
+frame by frame.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import os
+import platform
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.distribution import version
-from trajopt.capabilities import Skeleton, capability
+from dynamics.simd import LANES, num_threads
+from trajopt.capabilities import Skeleton, StateNames, capability
+from trajopt.interfaces.system import control_names, knot_durations
+from trajopt.plotting.bodies import Bodies, Surface
 from trajopt.plotting.convergence import plot_convergence
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.report import words
-from trajopt.plotting.report.machine import machine
-from trajopt.plotting.report.markup import Html, folded, joined, picture, section, tag
-from trajopt.plotting.report.player_scene import layers_of, player_scene
-from trajopt.plotting.scene import Scene, frame_times, scene_of
-from trajopt.plotting.style import as_results, cheapest
+from trajopt.plotting.report import page as words
+from trajopt.plotting.report.markup import Html, folded, joined, picture, section, table, tag
+from trajopt.plotting.scene import Scene, frame_times, rounded_up, scene_of
+from trajopt.plotting.style import LONE, as_results, cheapest
 from trajopt.plotting.trajectory import plot_trajectory
+from trajopt.plotting.viewer import (
+    BODY,
+    CELLS,
+    CENTER,
+    FORCE,
+    FREE,
+    HELD,
+    LEAST_TUBE,
+    OBSTACLE,
+    TARGET,
+    TUBE,
+    page_camera,
+    turns_as_quaternions,
+)
+from trajopt.problem.objective import Term
+from trajopt.problem.problem import Problem
+from trajopt.results.advice import called, plural
+from trajopt.results.explanation import term_values
+from trajopt.results.records import ConstraintReport
 from trajopt.results.results_files import write_atomically
 from trajopt.results.solution import Solution
+
+ASPECT = 1.5
+"""Width / height of the picture in a wide window."""
+HEAD = 0.05
+"""Length of an arrow's head, in sizes of the scene."""
+THIN = 1e-6
+"""Radius of a line, m: it is as thick as the pixels of its layer."""
+PATH = (204, 121, 167)
+IN_THE_DARK = {BODY: (150, 170, 212), FREE: (120, 120, 120), CELLS: (70, 74, 82), OBSTACLE: (160, 160, 160)}
+"""Of what would hardly be seen, or seen too well, on a dark page."""
+TIPS = 12
+"""Of a system with more loose ends the paths of these would be but a tangle."""
+
+
+class Layer(NamedTuple):
+    """Capsules of one colour; those of one name share a box."""
+
+    name: str
+    label: str
+    color: tuple[int, int, int]
+    capsules: np.ndarray  # (C, 8), or (K, C, 8) of what moves
+    pixels: float = 0.0  # least width
+    plain: bool = False  # not lit
+    shown: bool = True
+
+    @property
+    def colors(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """On a light page, and on a dark one."""
+        return self.color, IN_THE_DARK.get(self.color, self.color)
+
+    def told(self) -> dict[str, Any]:
+        """In JSON."""
+        return {
+            "name": self.name, "color": [[part / 255.0 for part in color] for color in self.colors],
+            "pixels": self.pixels, "plain": self.plain, "shown": self.shown, "moves": self.capsules.ndim == 3,
+            "count": self.capsules.shape[-2], "data": encoded(self.capsules, "<f4"),
+        }  # fmt: skip
+
+
+def player_scene(scene: Scene) -> dict[str, Any]:
+    """The scene in JSON, as `player.js` takes it."""
+    camera = page_camera(scene, ASPECT)
+    return {
+        "times": [float(time) for time in scene.times],
+        "camera": {
+            "position": camera.position.tolist(), "look_at": camera.look_at.tolist(),
+            "field_of_view": camera.field_of_view, "aspect": ASPECT,
+        },
+        "layers": [layer.told() for layer in layers_of(scene)],
+        "mesh": _mesh(scene),
+    }  # fmt: skip
+
+
+def encoded(values: ArrayLike, kind: str) -> str:
+    """An array's numbers in base 64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+
+
+# ------------------------------------------------------------------------------------------------ layers
+def layers_of(scene: Scene) -> list[Layer]:
+    """All that is drawn by capsules; layers without any are left out."""
+    size, held = scene.size, scene.held
+    tube = max(TUBE * size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
+    arrow, (tips, whose) = scene.arrows(), _followed(scene)
+    length = np.linalg.norm(arrow, axis=-1)
+    head = np.minimum(HEAD * size / np.maximum(length, 1e-12), 1.0)  # its share: a short arrow is but a small head
+    ends, neck, wide = scene.points + arrow, scene.points + (1.0 - head)[..., None] * arrow, 0.4 * head * length
+    center = scene.center.reshape(len(scene.times), -1, 3)
+    still, arrived = (_lines(scene, target) for target in (False, True))
+    arrows = [(scene.points, neck, 0.4 * wide, 0.4 * wide), (neck, ends, wide, 0.0 * wide)]
+    found = [
+        Layer("ground", "ground", CELLS, _grid(scene, tube), 1.0, True),
+        Layer("surroundings", "surroundings", OBSTACLE, still, 2.0, True),
+        Layer("targets", "targets", TARGET, arrived, 3.0, True),
+        Layer("paths", whose, PATH, _along(tips), 1.5, True),
+        Layer("center", "centre of mass", CENTER, _along(center), 2.0, True),
+        Layer("skeleton", "skeleton", BODY, _capsules(scene.segments[:, :, 0], scene.segments[:, :, 1], tube, tube),
+              1.5, shown=scene.solids.bare),
+        Layer("free", "no contact", FREE, _balls(scene.points, np.where(held, 0.0, 0.025 * size))),
+        Layer("held", "contact", HELD, _balls(scene.points, np.where(held, 0.025 * size, 0.0))),
+        Layer("forces", f"contact forces, {scene.newtons_per_metre:g} N per m", FORCE,
+              np.concatenate([_capsules(a, b, held * r, held * s) for a, b, r, s in arrows], axis=1)),
+        Layer("center", "centre of mass", CENTER, _balls(center, 0.02 * size)),
+    ]  # fmt: skip
+    return [layer for layer in found if layer.capsules.size and (layer.capsules[..., 3] > 0.0).any()]
+
+
+def _followed(scene: Scene) -> tuple[np.ndarray, str]:
+    """Points (K, P, 3) whose ways are drawn, of tips, or of the middle of a skeleton without, and a label."""
+    tips = scene.tips()
+    if 0 < tips.shape[1] <= TIPS:
+        return tips, "paths of tips"
+    ends = scene.segments.reshape(len(scene.times), -1, 3)
+    middles = ends.mean(axis=1, keepdims=True) if ends.size and not scene.center.size else ends[:, :0]
+    return middles, "path of the middle"
+
+
+def _capsules(a: np.ndarray, b: np.ndarray, r: ArrayLike, s: ArrayLike) -> np.ndarray:
+    """Numbers (..., 8) of capsules from a (..., 3) with radius r to b with radius s."""
+    radii = (np.broadcast_to(radius, a.shape[:-1])[..., None] for radius in (r, s))
+    first, second = radii
+    return np.concatenate([a, first, b, second], axis=-1)
+
+
+def _balls(points: np.ndarray, radius: ArrayLike) -> np.ndarray:
+    return _capsules(points, points, radius, radius)
+
+
+def _along(points: np.ndarray) -> np.ndarray:
+    """Lines along the ways of points (K, P, 3), from frame to frame."""
+    return _capsules(points[:-1], points[1:], THIN, THIN).reshape(-1, 8)
+
+
+def _lines(scene: Scene, target: bool) -> np.ndarray:
+    """Those of all shapes of a kind that have no surface."""
+    lines = [shape.lines() for shape in scene.shapes if shape.target == target and shape.surface() is None]
+    ends = np.concatenate([np.empty((0, 2, 3)), *lines])
+    return _capsules(ends[:, 0], ends[:, 1], THIN, THIN)
+
+
+def _grid(scene: Scene, below: float) -> np.ndarray:
+    """Lines of the ground, beneath all that is drawn; none if there is none."""
+    if scene.ground is None:
+        return np.empty((0, 8))
+    low, high = scene.drawn().min(axis=0), scene.drawn().max(axis=0)
+    extent, middle = max(float((high - low).max()), 1e-6), 0.5 * (low + high)
+    cell = rounded_up(0.1 * extent)
+    count = int(np.ceil(1.2 * extent / cell))
+    at = cell * np.arange(-count, count + 1)
+    x, y = (np.round(middle[k] / cell) * cell for k in (0, 1))
+    height, edge = np.full(len(at), scene.ground - below), np.full(len(at), at[-1])
+    across = [np.stack([x + sign * edge, y + at, height], axis=1) for sign in (-1.0, 1.0)]
+    along = [np.stack([x + at, y + sign * edge, height], axis=1) for sign in (-1.0, 1.0)]
+    return np.concatenate([_capsules(a, b, THIN, THIN) for a, b in (across, along)])
+
+
+# ------------------------------------------------------------------------------------------------ surfaces
+def _mesh(scene: Scene) -> dict[str, Any] | None:
+    """Surfaces of bodies, and of shapes on the body that never moves; None if there are none."""
+    bodies = scene.solids
+    count = bodies.turns.shape[1] or 1
+    surfaces = [*bodies.solids]
+    for shape in scene.shapes:
+        color = TARGET if shape.target else OBSTACLE
+        if (surface := shape.surface()) is not None:
+            surfaces.append(Surface(-1, *surface, (color[0] / 255.0, color[1] / 255.0, color[2] / 255.0, 1.0), ""))
+    if not surfaces:
+        return None
+    solids, start, corner, faces = [], 0, 0, []
+    for surface in surfaces:
+        faces.append(np.asarray(surface.faces) + corner)
+        solids.append({"start": start, "stop": start + len(surface.faces), "color": [*map(float, surface.color)]})
+        start, corner = start + len(surface.faces), corner + len(surface.vertices)
+    owners = [np.broadcast_to(surface.body, len(surface.vertices)) % count for surface in surfaces]
+    return {
+        "count": count, "solids": solids, "faces": encoded(np.concatenate(faces), "<u4"),
+        "vertices": encoded(np.concatenate([surface.vertices for surface in surfaces]), "<f4"),
+        "owners": encoded(np.concatenate(owners), "<u2"),
+        "placements": encoded(_placements(bodies, len(scene.times)), "<f4"),
+    }  # fmt: skip
+
+
+def _placements(bodies: Bodies, frames: int) -> np.ndarray:
+    """Of each body at each frame, the one that never moves last, w x y z of a quaternion and a position (K, B, 7);
+    from frame to frame quaternions go the shorter way."""
+    if not bodies.solids:
+        return np.tile([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (frames, 1, 1))
+    q = turns_as_quaternions(bodies.turns)
+    back = (q[1:] * q[:-1]).sum(axis=-1, keepdims=True) < 0.0
+    q[1:] *= np.where(np.cumsum(back, axis=0) % 2, -1.0, 1.0)
+    return np.concatenate([q, bodies.origins], axis=-1)
+
+
+# --------------------------------------------------------------------------------------------
+# A problem and its solution in words and tables.
+
+LISTED = 200
+"""Rows of a table of iterations or components, at most."""
+THOUSANDS = 1e6
+
+
+def number(value: float, digits: int = 6) -> str:
+    """As people write it, with a true minus, and thousands without a power of ten."""
+    text = f"{float(value) + 0.0:.{digits}g}"
+    text = f"{float(text):.0f}" if "e+" in text and abs(value) < THOUSANDS else text
+    return text.replace("-", "\N{MINUS SIGN}").replace("inf", "∞")
+
+
+def between(values: np.ndarray, digits: int = 3) -> str:
+    """One number, or the least and the largest."""
+    low, high = float(np.min(values)), float(np.max(values))
+    return number(low, digits) if low == high else f"{number(low, digits)} … {number(high, digits)}"
+
+
+# ------------------------------------------------------------------------------------------------ the problem
+def problem_in_words(problem: Problem, solution: Solution) -> Html:
+    """System, sizes and horizon, costs and constraints."""
+    return joined([
+        tag("p", _system(problem), " ", _time(problem, solution)),
+        tag("p", "It is to minimise the sum of these costs, running ones over time:"),
+        _costs(problem, solution),
+        *_limits(solution),
+        folded("The system in full", tag("p", tag("code", repr(problem.system)))),
+        folded("States and controls, component by component", _components(problem, solution)),
+    ])  # fmt: skip
+
+
+def _system(problem: Problem) -> str:
+    system = problem.system
+    tangent = "" if system.ndx == system.nx else f", on a manifold of {system.ndx} dimensions"
+    kind = type(system).__name__
+    return (
+        f"The system is a{'n' * (kind[0] in 'AEIOU')} {kind}: {plural(system.nx, 'number')} to a state{tangent}, "
+        f"{plural(system.nu, 'control')}."
+    )
+
+
+def _time(problem: Problem, solution: Solution) -> str:
+    """How long the steps are."""
+    planned, taken = (knot_durations(problem.system, problem.horizon, xs) for xs in (None, solution.xs))
+    steps, whole = plural(problem.horizon, "step"), number(float(taken.sum()))
+    if not np.array_equal(planned, taken):
+        return f"It takes {steps} whose durations are free; here {between(taken)} s, {whole} s in all."
+    lasting = planned[planned > 0.0]
+    idle = "" if len(lasting) == len(planned) else f", {len(planned) - len(lasting)} of which take no time"
+    return f"It takes {steps} of {between(lasting)} s{idle}, {whole} s in all."
+
+
+def _where(term: Term, horizon: int) -> str:
+    if term.terminal:
+        return "at the end"
+    return knots_in_words(np.arange(horizon) if term.knots is None else term.knots, horizon)
+
+
+def knots_in_words(knots: np.ndarray, horizon: int) -> str:
+    """'knots 6 to 24', and how many of them if some are left out."""
+    if not len(knots):
+        return "nowhere"
+    first, last = int(knots[0]), int(knots[-1])
+    if first == last:
+        return "at the end" if first == horizon else f"knot {first}"
+    some = "" if len(knots) == last - first + 1 else f"{len(knots)} of "
+    return f"{some}knots {first} to {last}"
+
+
+def _costs(problem: Problem, solution: Solution) -> Html:
+    """Every term, where it counts, what it weighs and what it costs."""
+    values = [(term, float(rows.sum())) for term, rows in term_values(problem, solution.xs, solution.us)]
+    whole = sum(abs(value) for _, value in values)
+    rows = []
+    for term, value in values:
+        weights = getattr(term.cost, "weights", None)
+        share = f"{number(100.0 * abs(value) / whole, 3)} %" if 0.0 < whole < np.inf else ""
+        weighed = "" if weights is None or not np.size(weights) else between(np.asarray(weights))
+        rows.append([term.name, _where(term, problem.horizon), weighed, number(value), share])
+    return table(["cost", "where", "weights", "value", "share"], rows, words=2)
+
+
+def _limits(solution: Solution) -> Iterator[Html]:
+    if not solution.constraints:
+        yield tag("p", "There are no constraints.")
+        return
+    horizon = len(solution.us)
+    yield tag("p", "It is to keep these constraints:")
+    yield table(
+        ["constraint", "where", "rows", "lower", "upper"],
+        (
+            [report.name, knots_in_words(report.knots, horizon), str(report.values.shape[1]), *_sides(report)]
+            for report in solution.constraints
+        ),
+        words=2,
+    )
+
+
+def _sides(report: ConstraintReport) -> tuple[str, str]:
+    return ("", "") if not report.values.size else (between(report.lower), between(report.upper))
+
+
+def _components(problem: Problem, solution: Solution) -> Html:
+    """Every number of states and controls: start, end, least and largest."""
+    system, named = problem.system, capability(problem.system, StateNames)
+    states = [f"x[{i}]" for i in range(system.nx)] if named is None else named.state_names
+    controls = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
+    rows = [
+        [name, *(number(x, 4) for x in (column[0], column[-1], column.min(), column.max()))]
+        for names, values in ((states, solution.xs), (controls, solution.us))
+        for name, column in zip(names, values.T, strict=True)
+    ]
+    return table(["component", "first", "last", "least", "largest"], rows[:LISTED])
+
+
+# ------------------------------------------------------------------------------------------------ the result
+def result(solutions: Mapping[str, Solution]) -> Html:
+    """A row for each solver."""
+    headings = ["status", "iterations", "cost", "gradient norm", "violation", "gap"]
+    rows = [
+        [s.status, str(s.iterations), number(s.cost, 9),
+         *(number(value, 2) for value in (s.gradient_norm, s.violation, s.largest_gap))]
+        for s in solutions.values()
+    ]  # fmt: skip
+    return _by_solver(solutions, headings, rows, 1)
+
+
+def seconds(solutions: Mapping[str, Solution]) -> Html:
+    """Where the time of each went, milliseconds."""
+    parts = list(next(iter(solutions.values())).timings)
+    rows = [[number(1e3 * s.timings.get(part, np.nan), 3) for part in parts] for s in solutions.values()]
+    return _by_solver(solutions, [part.replace("_", " ") + " [ms]" for part in parts], rows, 0)
+
+
+def _by_solver(solutions: Mapping[str, Solution], headings: list[str], rows: list[list[str]], words: int) -> Html:
+    """A table with a first column of names, unless there is but a solution without one."""
+    if list(solutions) == [LONE]:
+        return table(headings, rows, words)
+    named = ([name, *row] for name, row in zip(solutions, rows, strict=True))
+    return table(["solver", *headings], named, words + 1)
+
+
+def iterations(solution: Solution) -> Html:
+    """The log."""
+    rows = [
+        [str(r.iteration), r.step.replace("_", "-"), number(r.cost, 9),
+         *(number(value, 2) for value in (r.gradient_norm, r.predicted_decrease, r.alpha, r.mu, r.violation, r.gap))]
+        for r in solution.log[:LISTED]
+    ]  # fmt: skip
+    headings = ["iteration", "step", "cost", "gradient norm", "predicted decrease", "step length", "mu", "violation",
+                "gap"]  # fmt: skip
+    left = len(solution.log) - LISTED
+    return joined([table(headings, rows, words=2), *([tag("p", f"And {left} more.")] if left > 0 else [])])
+
+
+def constraints(solution: Solution) -> Html:
+    """How each constraint is kept, where it is worst, and what it costs."""
+    rows = [_constraint(report) for report in solution.constraints]
+    headings = ["constraint", "most violated", "hardest pressed", "violation", "active", "multiplier", "penalty"]
+    return table(headings, rows, words=3)
+
+
+def _constraint(report: ConstraintReport) -> list[str]:
+    if not report.values.size:
+        return [report.name, "holds at no knot", "", "", "", "", ""]
+    named = report.components
+    worst = "" if report.violation == 0.0 else _place(named, report.worst_component, report.worst_knot)
+    row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
+    pressed = _place(named, int(component), int(report.knots[row])) if report.active.any() else ""
+    return [
+        report.name, worst or "nowhere violated", pressed or "active nowhere", number(report.violation, 2),
+        f"{int(report.active.sum())} of {report.active.size}", number(float(report.multipliers[row, component]), 3),
+        number(report.penalty, 2) if report.penalty else "kept by a box",
+    ]  # fmt: skip
+
+
+def _place(names: tuple[str, ...], component: int, knot: int) -> str:
+    return f"{called(names, component, 'component')} at knot {knot}"
+
+
+def paragraphs(text: str) -> Html:
+    """One for each line of what `Solution.explain` says, with those that continue it."""
+    return joined([tag("p", line) for line in text.replace("\n  ", " ").split("\n")])
+
+
+# --------------------------------------------------------------------------------------------
+# What figures and times depend on.
+
+
+def machine() -> dict[str, Any]:
+    """Processor, lanes, threads, versions."""
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "lanes": LANES,
+        "threads": num_threads(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+# --------------------------------------------------------------------------------------------
+# The page of a report, put together from what its neighbours make.
 
 FPS, MOST_FRAMES = 30.0, 300
 """Frames per second, fewer of a long motion: between them the player moves on."""

@@ -1,0 +1,126 @@
+"""Second derivatives of functions that an equation defines, one knot per lane.
+
+r(x, z) = 0 defines z(x), with z_x = -r_z^-1 r_x.  With r_z'w = y and H the Hessian of w'r in (x, z), that of y'z is
+
+    -[H_xx + H_xz z_x + (H_xz z_x)' + z_x' H_zz z_x]
+
+In the equations of motion x = (q, v, u), and the accelerations and contact forces z have coefficients of q alone:
+
+    qq  -[H_qq + H_qz z_q + (H_qz z_q)']        qv  -[H_qv + H_qz z_v]        vv  -H_vv        qu  -[H_qu + H_qz z_u]
+
+The Lie order of H_qq inside a joint is kept.  Where H_zz is not zero, `add_along` has the terms of z_x.
+"""
+
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import (
+    add_product,
+    add_transpose,
+    four_columns,
+    load_columns,
+    store_columns,
+    subtract_scaled,
+)
+
+
+# ------------------------------------------------------------------------------------------------ the rule
+@kernel
+def _product_tile(pattern, n, i, j, A, X, stride, c, columns, C):
+    """Rows i and j, columns c of C <- C - A X."""
+    align_stack(C)
+    x0, x1 = load_columns(C, C, i * columns, c), load_columns(C, C, j * columns, c)
+    if pattern is None:
+        for k in range(n):
+            y = load_columns(X, X, k * stride, c)
+            x0 = subtract_scaled(x0, load(A, i * n + k), y)
+            x1 = subtract_scaled(x1, load(A, j * n + k), y)
+    else:
+        for t in range(pattern.pair_start[i // 2], pattern.pair_start[i // 2 + 1]):
+            k = pattern.pair_row[t]
+            y = load_columns(X, X, k * stride, c)
+            x0 = subtract_scaled(x0, load(A, k * n + i), y)
+            x1 = subtract_scaled(x1, load(A, k * n + j), y)
+    store_columns(C, C, i * columns, c, x0)
+    store_columns(C, C, j * columns, c, x1)
+
+
+@kernel
+def subtract_product(pattern, n, columns, A, X, stride, C):
+    """C (n columns) <- C - A X, the rows of X lying `stride` apart, for A (n n).
+
+    With a pattern A comes as its transpose (. n), of which the columns 2 p and 2 p + 1 are zero but in the rows
+    pair_row[pair_start[p]] ... of the pattern (`ContactArrays`)."""
+    for j in range(0, columns, 4):  # the four columns of X, read over and over, stay in the nearest cache
+        for i in range(0, n, 2):
+            _product_tile(pattern, n, i, min(i + 1, n - 1), A, X, stride, four_columns(j, columns), columns, C)
+
+
+@shared_kernel
+def implicit_hessian(pattern, n, A, zq, zv, H, T):
+    """H.Hqq, H.Hqv, H.Hvv (n n) of y'z in place of those of w'r, for A = H_qz as `subtract_product` takes it and z_q,
+    z_v; T (n n) is scratch.  For qu see `subtract_product`."""
+    align_stack(T)
+    T[: n * n] = 0.0
+    for k in range(n * n):
+        store(H.Hqv, k, -load(H.Hqv, k))
+        store(H.Hvv, k, -load(H.Hvv, k))
+    subtract_product(pattern, n, n, A, zq, n, T)
+    subtract_product(pattern, n, n, A, zv, n, H.Hqv)
+    for i in range(n):
+        for j in range(n):
+            store(H.Hqq, i * n + j, load(T, i * n + j) + load(T, j * n + i) - load(H.Hqq, i * n + j))
+
+
+@shared_kernel
+def add_along(n, nx, X, Z, S, H):
+    """H (nx nx), symmetric, += Z X + (Z X)' + X'S X: what the Hessian of R(x, z), Z = R_xz (nx n) and S = R_zz (n n),
+    gains along z(x) with X = z_x (n nx); overwrites Z."""
+    align_stack(H)
+    add_product(False, n, nx, n, 1.0, 0.5, X, 1, nx, S, Z)
+    add_product(False, n, nx, nx, 0.5, 1.0, Z, n, 1, X, H)
+    add_transpose(nx, 1.0, H)
+
+
+# ------------------------------------------------------------------------------------------------ blocks of states
+@helper
+def _put(add, H, o, x):
+    """Entry o of H becomes x, or gains it unless `add` is None."""
+    store(H, o, x if add is None else load(H, o) + x)
+
+
+@kernel
+def store_state_blocks(add, n, stride, s, H):
+    """[[Hqq, Hqv], [Hqv', Hvv]] of s into H, whose rows lie `stride` apart, or added to it unless `add` is None."""
+    align_stack(H)
+    for i in range(n):
+        for j in range(n):
+            k, o = i * n + j, i * stride + j
+            qv = load(s.Hqv, k)
+            _put(add, H, o, load(s.Hqq, k))
+            _put(add, H, o + n, qv)
+            _put(add, H, (n + j) * stride + i, qv)
+            _put(add, H, o + n * stride + n, load(s.Hvv, k))
+
+
+@kernel
+def store_control_blocks(add, n, nu, stride, Hqu, H):
+    """[Hqu', 0], the rows of nu controls, likewise."""
+    align_stack(H)
+    for i in range(nu):
+        for j in range(n):
+            _put(add, H, i * stride + j, load(Hqu, j * nu + i))
+            if add is None:
+                store(H, i * stride + n + j, splat(H, 0.0))
+
+
+@kernel
+def store_hessian(add, n, nu, s, Hqu, H):
+    """H (nz nz) of z = (q, v, u): [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]], likewise."""
+    nz = 2 * n + nu
+    store_state_blocks(add, n, nz, s, H)
+    store_control_blocks(add, n, nu, nz, Hqu, H[2 * n * nz :])
+    for i in range(n):
+        for j in range(nu):
+            _put(add, H, i * nz + 2 * n + j, load(Hqu, i * nu + j))
+    if add is None:
+        for i in range(n, nz):
+            H[i * nz + 2 * n : (i + 1) * nz] = 0.0

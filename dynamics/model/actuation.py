@@ -1,0 +1,89 @@
+"""From controls to joint torques, tau = B u.
+
+Where every control drives one degree of freedom in order, tau = (0, ..., 0, u), only the number of leading unactuated
+degrees of freedom is kept; any other B is a dense matrix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.model.attachments import Actuator, actuation_of
+from dynamics.model.joint_forces import subtract_joint_forces
+from dynamics.model.joints import FREE_FLYER
+from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.simd import fma, kernel, load, splat, store
+from dynamics.validation import as_array
+
+
+class Actuation(NamedTuple):
+    """B (nv, nu); skip >= 0 says that B = [0; I] with `skip` zero rows, -1 that B is dense; on_frames that the model's
+    actuators on frames are among the controls, whose columns are zero."""
+
+    B: np.ndarray
+    skip: int
+    on_frames: bool = False
+
+
+def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> Actuation:
+    """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), "model"
+    (its actuators), or a matrix (nv, nu).  Raises ValueError for anything else."""
+    check_model(model)
+    n = model.nv
+    if actuation is None:
+        return Actuation(np.eye(n), 0)
+    if isinstance(actuation, str):
+        if actuation == "model":
+            return Actuation(actuation_of(model), -1, any(not isinstance(each, Actuator) for each in model.actuators))
+        if actuation != "floating_base":
+            choices = 'None, "floating_base", "model" or a matrix (nv, nu)'
+            raise ValueError(f'actuation is "{actuation}"; expected {choices}')
+        if model.arrays.joint_type[0] != FREE_FLYER:
+            raise ValueError('actuation is "floating_base" but the first joint of the model is not a free flyer')
+        if n == 6:
+            raise ValueError('actuation is "floating_base" but the model has no joint besides the free flyer')
+        return Actuation(np.vstack([np.zeros((6, n - 6)), np.eye(n - 6)]), 6)
+    B = np.array(as_array("actuation", actuation))
+    if B.ndim != 2 or B.shape[0] != n or B.shape[1] == 0:
+        raise ValueError(f"actuation has shape {B.shape}; expected ({n}, nu) with nu >= 1")
+    return Actuation(B, -1)
+
+
+@kernel
+def torques_of_controls(B, skip, u, tau):
+    """tau = B u"""
+    n, nu = B.shape
+    for i in range(n):
+        t = splat(tau, 0.0)
+        if skip >= 0:
+            if i >= skip:
+                t = load(u, i - skip)
+        else:
+            for j in range(nu):
+                t = fma(B[i, j], load(u, j), t)
+        store(tau, i, t)
+
+
+@kernel
+def joint_torques(m, B, skip, q, v, u, tau):
+    """tau = B u less the friction and springs of the joints of m"""
+    torques_of_controls(B, skip, u, tau)
+    subtract_joint_forces(m, 1.0, q, v, tau)
+
+
+@kernel
+def times_actuation(B, skip, A, stride, X):
+    """X (rows nu) <- A B for A (rows nv), whose rows begin `stride` numbers apart."""
+    n, nu = B.shape
+    for i in range(X.shape[0] // max(nu, 1)):
+        for j in range(nu):
+            x = splat(X, 0.0)
+            if skip >= 0:
+                x = load(A, i * stride + skip + j)
+            else:
+                for k in range(n):
+                    x = fma(load(A, i * stride + k), B[k, j], x)
+            store(X, i * nu + j, x)
