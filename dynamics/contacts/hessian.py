@@ -217,7 +217,7 @@ def hessian_of_solution(m, contacts, d, h):
 #
 # With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the
 # Hessian of nu'g at constant nu.  mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as
-# dead loads; what n'g2 and the forces add is in `curvature`.
+# dead loads; what n'g2 and the forces add is above.
 
 
 class ContactDynamicsHessian(NamedTuple):

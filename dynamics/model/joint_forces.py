@@ -74,8 +74,8 @@ def felt_springs(arrays: ModelArrays) -> Springs:
 #
 #     f(v) = d v + c v/s          f'(v) = d + c e^2/s^3          f''(v) = -3 c e^2 v/s^5          s^2 = v^2 + e^2
 #
-# per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces), with the springs of
-# `joint_springs` beside it.  Kernels read the rows
+# per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces), with the springs
+# beside it.  Kernels read the rows
 # (d, c, e^2) of `ModelArrays.joint_friction`; a model as it is loaded has none, so that whatever takes a model alone
 # knows no friction.
 

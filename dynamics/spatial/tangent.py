@@ -280,7 +280,7 @@ def apply_map_transposed(m, maps, which, y, out):
 #
 #     [a, b] = ad_a b,    k'[a, b] = a'C(k) b,    so  ad_a'k = C(k)'a = -C(k) a
 #
-# Zero on ordinary joints.  Layouts as in `dynamics.spatial.tangent`.
+# Zero on ordinary joints.  Layouts as above.
 
 
 @helper

@@ -102,7 +102,7 @@ def force_map(model: RigidBodyModel, q: np.ndarray) -> np.ndarray:
 # --------------------------------------------------------------------------------------------
 # What actuators on frames add to accelerations and their derivatives, one knot per lane.
 #
-# With tau(q, u) = B u + R(q) u, T = d(R u)/dq and, at mu = da/dtau' y, the power mu'R u of `frame_actuators`:
+# With tau(q, u) = B u + R(q) u, T = d(R u)/dq and, at mu = da/dtau' y, the power mu'R u as above:
 #
 #     a_q += a_tau T      Hqq += H_qtau T + T'H_tauq + d2(mu'R u)/dq2
 #     a_u = a_tau (B + R)      Hqu = H_qtau (B + R) + d(mu'R)/dq

@@ -62,7 +62,7 @@ def inertia_of(e: Expansion, metric: np.ndarray, shift: float) -> Inertia:
 # --------------------------------------------------------------------------------------------
 # What the exact second order says of a solution: a strict minimum, a saddle, or neither for sure.
 #
-# The number of negative eigenvalues of the reduced Hessian (`inertia`), the smallest eigenvalue relative to a metric,
+# The number of negative eigenvalues of the reduced Hessian, the smallest eigenvalue relative to a metric,
 # by counting, and where it is negative the direction that descends, by inverse iteration with the shifted factor.
 
 DIGITS, LEAST = 1e-7, 1e-14

@@ -235,7 +235,7 @@ def project_motion(
 #
 #     w'r(q, v, a, u, lambda) + mu'e''(q, v, a)
 #
-# The kernels have that of w'r, and of g = mu'e' (`closure_hessian`); e'' is the rate of e' along (v, a), so that
+# The kernels have that of w'r, and of g = mu'e' (`closure_kernel`); e'' is the rate of e' along (v, a), so that
 #
 #     qq  (g_qq)'      qv  (g_qv)' + g_qq      vv  g_qv + g_qv'      qa  g_qv
 #

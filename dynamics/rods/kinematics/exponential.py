@@ -81,7 +81,7 @@ def of_wrenches(x0, x1, x2):
 # --------------------------------------------------------------------------------------------
 # The exponential map of SE(3) along a path of twists, and its curvature, by entire functions of s = |w|^2.
 #
-# For a twist x = [w; u] and its path x(t), in dual numbers (`jets`), with the Stumpff functions c_k(s),
+# For a twist x = [w; u] and its path x(t), in dual numbers, with the Stumpff functions c_k(s),
 #
 #     exp x     R = c0 I + c1 w~ + c2 w w'          p = T3 u, T3 the real part of T
 #     T(x)      = c1 I + c2 w~ + c3 w w'            the tangent operator:  d exp(x) = (T dx)^ exp(x)

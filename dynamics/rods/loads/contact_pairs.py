@@ -57,7 +57,7 @@ from dynamics.spatial.spatial import (
 # --------------------------------------------------------------------------------------------
 # Force of a contact with damping and friction, and its derivatives, of places, velocities and virtual velocities.
 #
-# With the depth D of a relative position x, its gradient g, the relative velocity y, and the force F(D) of `load_laws`,
+# With the depth D of a relative position x, its gradient g, the relative velocity y, and the force F(D) of `contacts`,
 #
 #     f = - F (1 + c a) g - mu F (y - a g) / N,  a = g.y,  N = sqrt(y.y - a^2 + s^2)  [Hunt and Crossley]
 #
@@ -182,14 +182,14 @@ def law_force(work):
 #
 # With the columns X = (J, T, V) of the relative place x, velocity y and virtual velocity v of points A and B,
 #
-#     J = dx/dq = dy/dv      T = dy/dq      V = dv/dq      L = v.f(x, y) of `contact_law`,
+#     J = dx/dq = dy/dv      T = dy/dq      V = dv/dq      L = v.f(x, y) as above,
 #
 # what is missing in r = -J'f and in the Hessian of w'r = -L is
 #
 #     dr/dq  - J'(f_x J + f_y T)      dr/dv  - J'f_y J      Hqq  - X'L''X      Hqv  - X'L''_y J      Hvv  - J'L''_yy J
 #
-# and what x, y and v curve: f as of a world-fixed force on either side (`pose_loads`), -L_x and -L_y as of rows of a
-# closed chain that pull there (`closure_hessian`).  Where no lane touches, all of it is left out.
+# and what x, y and v curve: f as of a world-fixed force on either side (`segment_loads`), -L_x and -L_y as of rows of a
+# closed chain that pull there (`closure_kernel`).  Where no lane touches, all of it is left out.
 
 RATE, VIRTUAL_RATE, POINT_NUMBERS = 3, 6, 9
 """Of a point: place, velocity, virtual velocity (3 each)."""

@@ -30,7 +30,7 @@ POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
 DAMPING, FRICTION, SLIP = 17, 18, 19
 CONTACT_NUMBERS = 20
 """Force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h, and a square that is added
-to that of d; the place (3) in axes of the link that touches; damping and friction (`contact_law`)."""
+to that of d; the place (3) in axes of the link that touches; damping and friction (`contact_pairs`)."""
 
 
 @helper
@@ -184,7 +184,7 @@ class Contact:
         self._surface(0.0)
 
     def _surface(self, radius: float) -> tuple:
-        """Side and offset of the depth of a sphere, point, axis, shape, half length and core (`distances`)."""
+        """Side and offset of the depth of a sphere, point, axis, shape, half length and core."""
         raise NotImplementedError
 
     def numbers(self, radius: float, place: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:

@@ -160,7 +160,7 @@ def add_pose_terms(level, p, moment, force, F1, F2, mu, seg, A, extra):
 # --------------------------------------------------------------------------------------------
 # Contact of a point of a link, as a sphere, with what stands still: forces of its position.
 #
-# With a depth s d(p) + o of the distance d of `distances`, and the law F of it (`load_laws`), along a virtual velocity
+# With a depth s d(p) + o of the distance d, and the law F of it (`contacts`), along a virtual velocity
 # v
 #
 #     f = - s F u        F1 = - (F' u u' + s F T / d)
@@ -340,7 +340,7 @@ def add_added_mass(parameters, gravity, level, R, p, mu, seg, M, A, extra):
 
 
 # --------------------------------------------------------------------------------------------
-# Loads after laws of the user's own on a node (`laws`), by the programs that compute them and their derivatives.
+# Loads on a node after laws of the user's own, by the programs that compute them and their derivatives.
 #
 # Beside what `segment_loads` sums towards the base, forces of pose and velocity at once have the block E, and controls
 # columns b of the forces, of which mu'b has the gradient h; with J, R, W of the coordinates at the node,
@@ -462,7 +462,7 @@ def add_law(m, laws, law, share, level, s, R, p, mu, controls, seg, columns, ext
 #
 # What loads add to derivatives and Hessians are 6x6 matrices in the world frame, summed towards the base beside the
 # composites of rigid bodies: P and C of those that depend on the pose, N and B of those that depend on the twist, M, N
-# and B of added mass (`pose_loads`, `fluid_loads`).  The wrench e = P'mu is one of the composites.
+# and B of added mass (above).  The wrench e = P'mu is one of the composites.
 
 
 @kernel

@@ -165,7 +165,7 @@ def _derivative(route: Route, x: float, X: np.ndarray) -> float:
 # Tendons: cables that run along rods and pull at their tips.
 #
 # A tension u pulls along the gradient of the whole length: its generalised forces are - sum_k w_k Phi'[d x t; t] u,
-# with d and t of `lines`.
+# with d and t as above.
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _wave(function: Callable, size: float, rate: float, phase: float, s: float) 
 # Chambers: channels in rods that a fluid under pressure lengthens.
 #
 # With an area A(X) across its centre line, a chamber holds V = sum_k w_k A l, l the length of the line per length of
-# rod (`lines`).  A pressure p does the work p dV, and pushes with sum_k w_k A Phi'[d x t; t] p: as a tendon pulls, with
+# rod.  A pressure p does the work p dV, and pushes with sum_k w_k A Phi'[d x t; t] p: as a tendon pulls, with
 # the tension -p A.
 
 

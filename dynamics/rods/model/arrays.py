@@ -80,7 +80,7 @@ class ContactArrays(NamedTuple):
 
     integers: np.ndarray  # (2 C) segments whose ends are the frames of A and B, -1 for the world; (C + 1) where the
     # coordinates that move A or B begin; these
-    numbers: np.ndarray  # (C, .) as of `distances`, the point in the frame of B
+    numbers: np.ndarray  # (C, .) as of `loads.contacts`, the point in the frame of B
 
 
 @helper
@@ -154,7 +154,7 @@ WRENCH, FOLLOWER, DEAD, CONTACT, DRAG, ADDED_MASS, CARRIED, LAW = range(8)
 PARAMETERS = 40
 """Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, the point (3) of the link, and what it is
 multiplied with; DEAD: a force (3) and a moment (3), axes of the world; CARRIED: these in axes of the node; CONTACT:
-those of `distances`; DRAG: matrix (36), speed of the smoothing; ADDED_MASS: matrix (36); LAW:
+those of `loads.contacts`; DRAG: matrix (36), speed of the smoothing; ADDED_MASS: matrix (36); LAW:
 its number, and what it is multiplied with."""
 
 # sums over a subtree, in the world frame: P, C, M, N, B of `loads` as matrices

@@ -61,7 +61,7 @@ class InverseDynamicsHessian(NamedTuple):
 def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, results):
     """tau (n) and, in A, `Blocks`, as far as the level goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each);
     inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
-    those of closed chains (`closure_arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
+    those of closed chains (`arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
     controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
     closed, of_controls = results, results[:0]

@@ -44,7 +44,7 @@ class ControlBlocks(NamedTuple):
 
     B: np.ndarray = lanes(n * nu)
     Hqu: np.ndarray = lanes(n * nu)
-    closed: np.ndarray = lanes(Size("closed", "e.numbers[2]"))  # of closed chains (`closure_arrays`)
+    closed: np.ndarray = lanes(Size("closed", "e.numbers[2]"))  # of closed chains (`arrays`)
 
 
 _carve_control_blocks, _control_block_numbers = carving(ControlBlocks)

@@ -145,7 +145,7 @@ def set_step(k, r, count, s):
 # have that over cv + rate cq in place of e / cq, and the same Jacobian, without what A changes by.
 #
 # A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
-# ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
+# ca.  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
 # which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
 
 CONVERGED, TOO_MANY, SINGULAR, STALLED, NO_START = 0, 1, 2, 3, 4

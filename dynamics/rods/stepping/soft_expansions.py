@@ -7,7 +7,7 @@ The Hessian of y'a is that of `implicit_function` for w'r along (q', v', a, u), 
     Z = H_za,   S = H_aa  of  R(q, v, a, u) = w'r(q + cq a, v + cv a, a, u),  z = (q, v, u):
     Z: q: Hqa + cq Hqq + cv Hqv,    v: cq Hvq + cv Hvv,    u: cq Huq            S = cq (Haq + Zq) + cv Zv
 
-With closed chains w is (w, mu), w'r is that of `closure_hessian`, and H_q,lambda minus the rate of A along w.
+With closed chains w is (w, mu), w'r is that of `closure_kernel`, and H_q,lambda minus the rate of A along w.
 """
 
 from typing import NamedTuple
