@@ -21,7 +21,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_kind
 
 if TYPE_CHECKING:
-    import mujoco
+    import mujoco  # pyright: ignore[reportMissingImports]
 
 
 

@@ -17,7 +17,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd.caller import warn
 
 if TYPE_CHECKING:
-    import pinocchio
+    import pinocchio  # pyright: ignore[reportMissingImports]
 
 
 

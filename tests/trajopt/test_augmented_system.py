@@ -282,6 +282,8 @@ def test_what_is_free_and_what_is_held():
     held = trajopt.DDP().solve(trajopt.Problem(system, [0.3, 0.0], N, costs, free_initial_state={"speed": (-1.0, 0.5)}))
     assert held.converged and held.xs[0].tolist() == [0.3, 0.5] and held.cost > free.cost
     assert free.certificate().minimum and held.certificate().minimum
+    assert "Of the free initial state: 'speed' at its upper limit 0.5." in held.explain()
+    assert "initial state:" not in free.explain()
     assert not free.parameters
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
 from trajopt.interfaces.residual import at_knots
-from trajopt.interfaces.system import control_names, tangent_names
+from trajopt.interfaces.system import control_names, neutral_state, tangent_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
@@ -47,6 +47,8 @@ NO_PROMISE = (
 FIRST_SHARES = 6
 SEEN = 1e-9
 """A violation that is larger is worth a word, if it is rounding."""
+AT_LIMIT = 1e-9
+"""How far from a limit of the initial state, in its unit and relative to it, is at the limit."""
 PUSHED = 1e-6
 """A negative stiffness of joints that is a smaller part of the gains is rounding."""
 AMPLIFIED = 100.0
@@ -74,6 +76,7 @@ def explain(solution: Solution, solver: Any = None) -> str:
     if solution.cause:
         parts.append(f"Not finite: {solution.cause}.")
     parts += _start(solution)
+    parts += _initial_state(solution)
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
@@ -90,6 +93,22 @@ def _start(solution: Solution) -> Iterator[str]:
         yield "The solve began with the trajectory and the multipliers of a warm start."
     if solution.not_taken_over:
         yield f"Of the warm start: {'; '.join(solution.not_taken_over)}."
+
+
+def _initial_state(solution: Solution) -> Iterator[str]:
+    """Limits of a free initial state that are active."""
+    problem = solution.problem
+    if problem is None or problem.free_initial_state is None or not np.isfinite(solution.xs[0]).all():
+        return
+    free, system = problem.free_initial_state, problem.system
+    found = system.difference(neutral_state(system), solution.xs[0])[free.components]
+    names, active = tangent_names(system), []
+    for which, limits in ("lower", free.lower), ("upper", free.upper):
+        at = np.isfinite(limits) & (np.abs(found - limits) <= AT_LIMIT * (1.0 + np.abs(limits)))
+        for component, limit in zip(free.components[at], limits[at], strict=True):
+            active.append(f"{called(names, component, 'component')} at its {which} limit {limit:.6g}")
+    if active:
+        yield f"Of the free initial state: {'; '.join(active)}."
 
 
 # ------------------------------------------------------------------------------------------------ the end
