@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import IdleKnots, JointExpansion, capability
+from trajopt.capabilities import IdleKnots, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
-from trajopt.problem.extended_system import ExtendedSystem, joined
+from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 
 ALIKE = 1e-12
@@ -50,7 +50,7 @@ class Declared(NamedTuple):
     parameters: np.ndarray
 
 
-class AugmentedSystem(ExtendedSystem):
+class AugmentedSystem(ExpandedTogether):
     """A system with declared numbers y in its state, and knots in front of its horizon at which they are chosen.
 
     Parameters
@@ -285,37 +285,7 @@ class AugmentedSystem(ExtendedSystem):
         return closed_loop_by_steps(self.system, *arguments, gaps, *(limits or (None, None)))
 
     # -------------------------------------------------------------------------------------------- expansions
-    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F_z (K, ndx, ndx) and F_w (K, ndx, nu)."""
-        first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
-        self._expand(xs, us, None, first, None)
-        return first
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of lam_t'F per knot, lam (K, ndx)."""
-        K, n, m = len(us), self.ndx, self.nu
-        H = np.zeros((K, n, n)), np.zeros((K, m, n)), np.zeros((K, m, m))
-        self._expand(xs, us, lam, None, H)
-        return H
-
-    def write_expansion(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
-    ) -> None:
-        """Write what `linearize` and `hessian_products` return into the arrays given."""
-        for block in (fx, fu, *H):
-            block[...] = 0.0
-        self._expand(xs, us, lam, (fx, fu), H)
-
-    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Full tensors of F, output index first."""
-        parts = [self.hessian_products(xs, us, np.tile(row, (len(us), 1))) for row in np.eye(self.ndx)]
-        Fzz, Fuz, Fuu = (np.stack(blocks, axis=1) for blocks in zip(*parts, strict=True))
-        return Fzz, Fuz, Fuu
-
     def _expand(self, xs, us, lam, first, second) -> None:
-        """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, zeros before, unless these are None."""
         xs, n, K = np.asarray(xs)[: len(us)], self.system.ndx, len(us)
         front = self._rows_in_front(K)
         rest = slice(sum(len(rows) for rows, _ in front), K)
@@ -325,7 +295,8 @@ class AugmentedSystem(ExtendedSystem):
             self._expand_in_front(knot, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
         if rest.start < K:
             x, u = self.inside(xs[rest], us[rest])
-            f, H = _expansion(self.system, x, u, None if lam is None else lam[rest, :n], first, second)
+            given = None if lam is None else np.ascontiguousarray(lam[rest, :n])
+            f, H = expansion_of(self.system, x, u, given, first is not None)
             if first is not None:
                 self.place_first(f[0], f[1], first[0][rest, :n], first[1][rest, :n])
             if second is not None:
@@ -396,21 +367,6 @@ class AugmentedSystem(ExtendedSystem):
         F = self.front
         xs, whole = self.inside(zs[F:], us[F:])
         return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))
-
-
-def _expansion(system: Any, x: Any, u: Any, lam: Any, first: Any, second: Any) -> tuple[Any, Any]:
-    """(fx, fu) and (Hxx, Hux, Huu) of the system inside, those that are asked for."""
-    lam = None if lam is None else np.ascontiguousarray(lam)
-    joint = capability(system, JointExpansion)
-    if first is not None and second is not None and joint is not None:
-        (K, n), m = lam.shape, u.shape[1]
-        f, H = [np.empty((K, n, k)) for k in (n, m)], [np.empty((K, j, k)) for j, k in ((n, n), (m, n), (m, m))]
-        joint.write_expansion(x, u, lam, *f, *H)
-        return f, H
-    return (
-        None if first is None else system.linearize(x, u),
-        None if second is None else system.hessian_products(x, u, lam),
-    )
 
 
 class AugmentedCost(LiftedCost):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import AccelerationControlled, capability
+from trajopt.capabilities import AccelerationControlled, JointExpansion, capability
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
@@ -180,6 +180,55 @@ class ExtendedSystem(ClosedLoopRollouts):
         if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
             return LiftedResidual(self, inner)
         raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
+
+
+class ExpandedTogether(ExtendedSystem):
+    """Base of extended systems that write all blocks of an expansion in one pass, by `_expand`."""
+
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
+        first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
+        self._expand(xs, us, None, first, None)
+        return first
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of lam_t'F per knot, lam (N, ndx)."""
+        N, n, m = len(us), self.ndx, self.nu
+        H = np.zeros((N, n, n)), np.zeros((N, m, n)), np.zeros((N, m, m))
+        self._expand(xs, us, lam, None, H)
+        return H
+
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """Write what `linearize` and `hessian_products` return into the arrays given."""
+        for block in (fx, fu, *H):
+            block[...] = 0.0
+        self._expand(xs, us, lam, (fx, fu), H)
+
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors of F, output index first."""
+        parts = [self.hessian_products(xs, us, np.tile(row, (len(us), 1))) for row in np.eye(self.ndx)]
+        Fzz, Fuz, Fuu = (np.stack(blocks, axis=1) for blocks in zip(*parts, strict=True))
+        return Fzz, Fuz, Fuu
+
+    def _expand(self, xs: Any, us: Any, lam: Any, first: Any, second: Any) -> None:
+        """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, all of them zeros before, unless these are
+        None."""
+        raise NotImplementedError
+
+
+def expansion_of(system: Any, x: np.ndarray, u: Any, lam: np.ndarray | None, first: bool) -> tuple[Any, Any]:
+    """(fx, fu) of a system if `first`, else None, and its (Hxx, Hux, Huu) along lam, None without one."""
+    joint = capability(system, JointExpansion)
+    if lam is not None and first and joint is not None:
+        N, n, m = len(u), lam.shape[1], u.shape[1]
+        f, H = [np.empty((N, n, k)) for k in (n, m)], [np.empty((N, j, k)) for j, k in ((n, n), (m, n), (m, m))]
+        joint.write_expansion(x, u, lam, *f, *H)
+        return f, H
+    return system.linearize(x, u) if first else None, None if lam is None else system.hessian_products(x, u, lam)
 
 
 def _function(method: Callable[..., Any]) -> Callable[[ExtendedSystem, Any], Any]:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import (
     ContactForces,
     ControlLimits,
-    JointExpansion,
     KnotByKnot,
     OtherModels,
     Phases,
@@ -28,7 +27,7 @@ from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.extended_system import ExtendedSystem
+from trajopt.problem.extended_system import ExpandedTogether, expansion_of
 from trajopt.problem.lifted import LiftedCost
 from trajopt.validation import float_array, number_array, whole_number
 
@@ -206,7 +205,7 @@ SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""
 
 
-class FreeDurationSystem(ExtendedSystem):
+class FreeDurationSystem(ExpandedTogether):
     """A system with free durations, one for each phase: states z = (x, s), controls w = (u, e).
 
     Parameters
@@ -458,39 +457,9 @@ class FreeDurationSystem(ExtendedSystem):
         return roll_out_phases(self, loop)
 
     # -------------------------------------------------------------------------------------------- expansions
-    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
-        Fz, Fu = np.empty((len(us), self.ndx, self.ndx)), np.empty((len(us), self.ndx, self.nu))
-        self._expand(xs, us, None, (Fz, Fu), None)
-        return Fz, Fu
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of lam_t'F per knot, lam (N, ndx)."""
-        N, n, m = len(us), self.ndx, self.nu
-        H = np.empty((N, n, n)), np.empty((N, m, n)), np.empty((N, m, m))
-        self._expand(xs, us, lam, None, H)
-        return H
-
-    def write_expansion(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
-    ) -> None:
-        """Write what `linearize` and `hessian_products` return into the arrays given."""
-        self._expand(xs, us, lam, (fx, fu), H)
-
-    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Full tensors of F, output index first."""
-        parts = [self.hessian_products(xs, us, np.tile(row, (len(us), 1))) for row in np.eye(self.ndx)]
-        Fzz, Fuz, Fuu = (np.stack(blocks, axis=1) for blocks in zip(*parts, strict=True))
-        return Fzz, Fuz, Fuu
-
     def _expand(self, xs, us, lam, first, second) -> None:
-        """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, unless these are None."""
         setting, n, m = self._setting_of(us), self.system.ndx, self.system.nu
         rows = np.flatnonzero(~setting)
-        for block in (*(first or ()), *(second or ())):
-            block[...] = 0.0
         if first is not None:
             first[0][:, range(n), range(n)] = 1.0
             first[0][rows, n, n] = 1.0
@@ -498,8 +467,8 @@ class FreeDurationSystem(ExtendedSystem):
         if not len(rows):
             return
         x, w = self._timed_points(xs, us, rows)
-        given = (np.ascontiguousarray(lam[rows, :n]),) if second is not None else ()
-        f, H = _expansion(self._timed, x, w, given, first is not None)
+        given = None if second is None else np.ascontiguousarray(lam[rows, :n])
+        f, H = expansion_of(self._timed, x, w, given, first is not None)
         if first is not None:
             first[0][rows, :n, :n], first[0][rows, :n, n] = f[0], self.dt * f[1][:, :, m]
             first[1][rows, :n, :m] = f[1][:, :, :m]
@@ -530,17 +499,6 @@ class FreeDurationSystem(ExtendedSystem):
     def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
         """Controls of the system inside."""
         return None if us is None else np.ascontiguousarray(us[:, :-1])
-
-
-def _expansion(timed: Any, x: np.ndarray, w: np.ndarray, lam: tuple, first: bool) -> tuple[Any, Any]:
-    """(fx, fu) and (Hxx, Hux, Huu) of the system inside, those that are asked for."""
-    joint = capability(timed, JointExpansion)
-    if lam and first and joint is not None:
-        N, n, m = len(w), lam[0].shape[1], w.shape[1]
-        f, H = [np.empty((N, n, k)) for k in (n, m)], [np.empty((N, j, k)) for j, k in ((n, n), (m, n), (m, m))]
-        joint.write_expansion(x, w, *lam, *f, *H)
-        return f, H
-    return timed.linearize(x, w) if first else None, timed.hessian_products(x, w, *lam) if lam else None
 
 
 def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] | None) -> list[np.ndarray]:
