@@ -117,7 +117,10 @@ class Point:
         limits = at.problem.control_limits
         if limits is not None:
             outside = max(outside, float(np.maximum(at.us - limits[1], limits[0] - at.us).max()))
-        return bool(np.abs(free).max() <= STATIONARY * at.price and outside <= STATIONARY * (1.0 + np.abs(at.us).max()))
+        return bool(
+            np.abs(free).max() <= STATIONARY * at.multiplier_scale
+            and outside <= STATIONARY * (1.0 + np.abs(at.us).max())
+        )
 
     def vjp(self, bars: Covectors) -> tuple[np.ndarray, str]:
         """d loss / d p (P,), and what there is to say of it: zero where the loss does not depend on the point, NaN
@@ -128,7 +131,7 @@ class Point:
             if not bars.finite:
                 raise ValueError("derivatives of the loss that are not finite")
             xs, us = (bar if bar.any() else None for bar in bars[:2])
-            return np.asarray(self.derivatives.vjp(xs, us, bars.cost, ambient=True)), self._kinks
+            return np.asarray(self.derivatives.vjp(xs, us, bars.cost, ambient=True)), self._active_set_changes
         except NO_SOLUTION as error:
             return np.full(self.p.shape, np.nan), f"no gradient at p = {self.p}: {error}"
 
@@ -146,12 +149,12 @@ class Point:
                 else (by.given.system, by.outside(point.xs, point.us)[0])
             )  # fmt: skip
             xs = numbers_along(system, states, found.xs @ dp)
-            return (xs, found.us @ dp, float(found.cost @ dp)), self._kinks
+            return (xs, found.us @ dp, float(found.cost @ dp)), self._active_set_changes
         except NO_SOLUTION as error:
             return None, f"no derivative at p = {self.p}: {error}"
 
     @property
-    def _kinks(self) -> str:
+    def _active_set_changes(self) -> str:
         weak = len(self.derivatives.weak)
         return f"one of several gradients at p = {self.p}, where {weak} limits are just touched" if weak else ""
 

@@ -29,7 +29,7 @@ from dynamics.contacts.contact_set import (
     LoopArrays,
     as_contact_set,
     blocks,
-    halves,
+    endpoints,
     of_full_robot,
 )
 from dynamics.model.knot_driver import knot_driver, nb, nv
@@ -308,7 +308,7 @@ class Workspace(NamedTuple):
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
-    points: np.ndarray = lanes(halves * CONTACT)
+    points: np.ndarray = lanes(endpoints * CONTACT)
     zeros: np.ndarray = lanes(nv, zero=True)
     M: np.ndarray = lanes(nv * nv)
     Y: np.ndarray = lanes(nv * ROWS)

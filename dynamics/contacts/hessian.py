@@ -14,9 +14,9 @@ from dynamics.contacts.contact_motion import (
     CONTACT,
     POINT,
     POINT_AXES,
-    add_turning_curvature,
-    add_turning_loads,
-    add_turning_rows,
+    add_rotating_frame_curvature,
+    add_rotating_frame_loads,
+    add_rotating_frame_rows,
     block_of,
     column,
     contact_columns,
@@ -249,9 +249,9 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     add_friction_curvature(m, v, h.nu, h.Hvv)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
-    add_turning_curvature(m, contacts, w.f, w, h)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, width)
     add_spring_responses(m, width, width, d.Z, d.Gq, d.Gv)

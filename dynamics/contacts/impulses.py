@@ -16,9 +16,9 @@ from dynamics.contacts.contact_motion import (
     POINT,
     POINT_VELOCITY,
     add_coupled_velocities,
-    add_turning_curvature,
-    add_turning_loads,
-    add_turning_rows,
+    add_rotating_frame_curvature,
+    add_rotating_frame_loads,
+    add_rotating_frame_rows,
     column,
     constraint_derivatives,
     contact_points,
@@ -149,8 +149,8 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.blocks)
 
@@ -299,9 +299,9 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
-    add_turning_curvature(m, contacts, w.f, w, h)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
     add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)

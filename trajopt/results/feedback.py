@@ -276,7 +276,7 @@ def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[K
         pressed.add_transposed(rho * change.right_hand_side(point.held).c, gx, gu)
         change = change._replace(gx=gx, gu=gu)
     held = point.held._replace(rows=np.zeros_like(point.held.rows))
-    return point._replace(held=held, e=pressed.folded_into(point.e, rho)), change
+    return point._replace(held=held, e=pressed.with_terms_in(point.e, rho)), change
 
 
 def _none(solution: Solution, columns: int) -> Derivatives:

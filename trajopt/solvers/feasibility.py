@@ -19,14 +19,14 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
-from trajopt.rows.folding import Weights, with_prices
+from trajopt.rows.augmented_terms import Weights, with_multipliers
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.penalty_update import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 from trajopt.solvers.state import IDLE, Checked, Log, State
-from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 
 EVERY = 15
 """Iterations between checks."""
@@ -149,12 +149,12 @@ def _step(
     """The full step of the least-squares model, if its rollout is finite, and what it promises."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
-    sweep = formulation.sweep(posed, 0.0, clock)
+    transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
+    sweep = formulation.sweep(transcribed, 0.0, clock)
     if not sweep.ok:
         return None, 0.0
     with clock.measure("rollouts"):
-        step = next(iter(formulation.candidates(posed, sweep)))
+        step = next(iter(formulation.candidates(transcribed, sweep)))
     finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
     return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
 
@@ -183,7 +183,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     """Whether C_u'nu + fu'y vanishes."""
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
-    _, gradient = adjoint(with_prices(none, formulation.rows.first, model.rows.C, nu))
+    _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
     if formulation.rows.large:
         gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
@@ -247,9 +247,9 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(state.tried, largest))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
-    penalty = min(GROWTH * m.penalty, 1e6 * m.unit)
+    penalty = min(GROWTH * m.penalty, 1e6 * m.scale)
     if saved > 0.0 and stuck > found.value:
-        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.unit)
+        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
     state = begun_again(formulation, state, found.model.iterate, penalty, options, clock)
     return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
 
@@ -261,7 +261,7 @@ def begun_again(
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None
     nothing = np.zeros(len(rows))
-    multipliers = Multipliers(nothing, nothing, penalty, m.unit, m.slope)
+    multipliers = Multipliers(nothing, nothing, penalty, m.scale, m.slope)
     model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
     assert model.rows is not None
     return State(
@@ -278,9 +278,9 @@ def restrained(formulation: Formulation, state: State, options: LoopOptions, clo
     if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
         return state
     gained = first.own_cost - state.model.iterate.own_cost
-    if gained <= RUNAWAY * (abs(first.own_cost) + m.unit) or m.penalty * RESTRAIN > LARGEST * m.unit:
+    if gained <= RUNAWAY * (abs(first.own_cost) + m.scale) or m.penalty * RESTRAIN > LARGEST * m.scale:
         return state
     before = total_violation(rows, rows.values(first.xs, first.us))
     if total_violation(rows, state.model.rows.c) <= before:
         return state
-    return begun_again(formulation, state, first, max(m.penalty, m.unit) * RESTRAIN, options, clock)
+    return begun_again(formulation, state, first, max(m.penalty, m.scale) * RESTRAIN, options, clock)

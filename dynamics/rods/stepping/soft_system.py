@@ -103,8 +103,8 @@ class ChartDifference:
         self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
     ) -> float:
         """As `trajopt.interfaces.residual` has it."""
-        figures, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
-        if figures[:, : 2 if figures.shape[1] == 2 else 1].any():  # else whatever charts they are in
+        turned, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
+        if turned[:, : 2 if turned.shape[1] == 2 else 1].any():  # else whatever charts they are in
             moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
         gradient, hessian = (_NO_ROWS, _NO_BLOCKS) if target is None else (target[0], target[2])
         if not len(rows) or (target is None and curvature is None):
