@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.squares import ResidualWeights
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
@@ -93,8 +94,8 @@ class ControlCost(PlacedCost):
             self._of[nu] = _OfControls(self, nu)
         return self._of[nu]
 
-    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
-        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
+    def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
+        """See `CostOfResidual.squares`."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:

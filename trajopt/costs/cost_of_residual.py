@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_cross, add_gauss_newton
 from trajopt.costs.cost import ONE_SIDED, Quadratic
 from trajopt.costs.deviation import Deviation
@@ -29,9 +30,10 @@ class Model(NamedTuple):
     gradient: np.ndarray
     hessian: np.ndarray
 
-    def multipliers(self, scale: float) -> np.ndarray:
-        """scale times A_r and the diagonal that A_rr is, (K, 2 n), as `weighted_squares` of a residual takes them."""
-        return scale * np.concatenate([self.gradient, np.broadcast_to(self.hessian, self.gradient.shape)], axis=1)
+    def weights(self, scale: float) -> ResidualWeights:
+        """scale times A_r and the diagonal that A_rr is."""
+        diagonal = np.broadcast_to(self.hessian, self.gradient.shape)
+        return ResidualWeights(scale * np.concatenate([self.gradient, diagonal], axis=1), MULTIPLIERS)
 
 
 class Loss:
@@ -233,8 +235,8 @@ class CostOfResidual:
     ) -> None:
         residual = self._there()
         if self._diagonal and getattr(residual, "sums_squares", False):
-            mu = self._model(self._evaluate(xs, us)).multipliers(scale)
-            residual.weighted_squares(xs, us, mu, 0, len(xs), target, curvature)
+            weights = self._model(self._evaluate(xs, us)).weights(scale)
+            residual.add_expansion((0, len(xs)), xs, us, weights, target, curvature)
         elif isinstance(residual, Deviation):
             model = self._model(self._evaluate(xs, us))
             if target is not None:
@@ -274,23 +276,22 @@ class CostOfResidual:
             return summed_to(-value, self.reference.shape)
         return gradient_by(self._there(), name, at, value, slope)
 
-    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
-        """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and
-        for one of a class derived from those here with methods of its own.
+    def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
+        """The residual and the weights of its squares; None for another cost, and for one of a class derived from those
+        here with methods of its own.
 
-        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, and the
-        limits are those of a quadratic barrier, or both zero.
+        Where they are CLIPPED, the shift is -reference, and the limits are those of a quadratic barrier, or both zero.
         """
         weights, barrier = self._loss.weights, self._loss.activation
         if self._differs() or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
             return None
         if self._loss.quadratic and self._shift is None:
-            return self.residual, weights
+            return self.residual, ResidualWeights(weights)
         lower, upper = (barrier.lower, barrier.upper) if isinstance(barrier, QuadraticBarrier) else (0.0, 0.0)
         shift = np.zeros((1, self.nr)) if self._shift is None else self._shift
         rows = weights, shift, *(as_rows(np.asarray(limit), self.nr) for limit in (lower, upper))
         K = max(map(len, rows))
-        return self.residual, np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows])
+        return self.residual, ResidualWeights(np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows]), CLIPPED)
 
 
 _METHODS = "value", "accumulate", "accumulate_curvature", "_add", "_model"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.simd.squares import weighted_squares
+from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
 from trajopt.capabilities import DifferenceWithJacobian, capability
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.adjustable import Direction, summed_to
@@ -54,17 +54,16 @@ class Deviation:
         """No curvature."""
         return None, None, None
 
-    def weighted_squares(
-        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+    def add_expansion(
+        self, span: tuple[int, int], xs: np.ndarray, us: Any, weights: ResidualWeights, target: Any, curvature: Any
     ) -> float:
-        """The sum over knots start <= t < stop; gradient and Hessian, which is exact, are added to the target."""
-        n, z, gradient, hessian = self.nr, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
-        check_rows("us" if self._of_controls else "xs", z, stop, (n,))
-        if weights.shape[1:] not in ((n,), (2 * n,), (4 * n,)) or len(weights) not in (1, stop - start):
-            raise ValueError(f"weights: got shape {weights.shape}, wanted (1 or {stop - start}, {n}, or 2 or 4 times)")
+        """As `trajopt.interfaces.residual` has it; there is no curvature."""
+        (start, stop), z, gradient, hessian = span, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
+        check_rows("us" if self._of_controls else "xs", z, stop, (self.nr,))
+        check_weights(weights, self.nr, span)
         if target is not None:
             gradient, hessian = self._blocks(target, stop)
-        return weighted_squares(z, self._reference, weights, start, stop, gradient, hessian)
+        return add_squares(weights.layout, weights.rows, start, stop, z, self._reference, gradient, hessian)
 
     def add(self, gradient: np.ndarray, hessian: np.ndarray, target: Any) -> None:
         """Add a gradient (K, n) and a Hessian (1 or K, n, n) in r to the target, the Jacobian being the identity."""

@@ -65,7 +65,7 @@ class StateResidual:
         by_itself = capability(system, DifferenceResidual) if manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
-            self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
+            self.add_expansion = by_itself.difference_residual(self.reference).add_expansion
 
     def adjusted(self, reference: ArrayLike) -> StateResidual:
         """With another reference."""

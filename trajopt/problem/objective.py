@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES, routine
+from dynamics.simd.squares import CLIPPED, ResidualWeights
 from trajopt.costs import Cost, Quadratic
+from trajopt.interfaces.residual import Blocks
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -50,37 +52,36 @@ class Term(NamedTuple):
 # --------------------------------------------------------------------------------------------
 # Terms that are weighted squares of a residual, for residuals that sum and expand these by themselves.
 #
-# Such a residual has ``sums_squares`` true and a method ``weighted_squares`` (see `trajopt.Residual`).  Its terms at
-# running knots and at the last one become one sum for every run of knots; where none of them counts the weight is zero.
+# Such a residual is a `trajopt.interfaces.residual.SummedResidual`.  Its terms at running knots and at the last one
+# become one sum for every run of knots; where none of them counts the weight is zero.
 
 UNUSED = LANES
 """A run of knots does not go on over more knots than this where no term counts."""
 
 
 class SquaresOfResidual(NamedTuple):
-    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop; weights as `weighted_squares` has them."""
+    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop of the span."""
 
     residual: Any
-    weights: np.ndarray
-    start: int
-    stop: int
+    weights: ResidualWeights
+    span: tuple[int, int]
 
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
-        return self.residual.weighted_squares(xs, us, self.weights, self.start, self.stop, blocks, curvature)
+        return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
 
 
 class _Rows(NamedTuple):
-    """Figures (K, n) of a term, or one row for all, at its knots (K,)."""
+    """ResidualWeights of a term at its knots (K,)."""
 
     term: Term
     residual: Any
-    weights: np.ndarray
+    weights: ResidualWeights
     knots: np.ndarray
 
 
-def _squares(term: Term, nu: int) -> tuple[Any, np.ndarray] | None:
-    """The residual and the figures of a term that is left to it, else None."""
+def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
+    """The residual and the weights of a term that is left to it, else None."""
     squares = getattr(term.cost, "squares", None)
     found = None if squares is None else squares(nu)
     return found if found is not None and getattr(found[0], "sums_squares", False) else None
@@ -90,29 +91,33 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     found = _squares(term, nu)
     if found is None:
         return None
-    residual, weights = found
+    residual, (given, layout) = found
     scale = np.reshape(term.scale, (-1, 1))
-    weights = np.array(np.broadcast_to(weights, (max(len(weights), len(scale)), weights.shape[1])))
-    weights[:, : residual.nr] *= scale
+    rows = np.array(np.broadcast_to(given, (max(len(given), len(scale)), given.shape[1])))
+    rows[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
-    return _Rows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
+    at = np.array([horizon]) if term.terminal else np.asarray(knots)
+    return _Rows(term, residual, ResidualWeights(rows, layout), at)
 
 
 def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
-    residual, nr, first = rows[0].residual, rows[0].residual.nr, int(knots.min())
+    residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
+    nr = residual.nr
     present = np.unique(knots)
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
     spans = runs(present, UNUSED - 1)
-    if len(rows) == 1 and len(rows[0].weights) == 1 and len(present) == sum(stop - start for start, stop in spans):
-        return [SquaresOfResidual(residual, rows[0].weights, *span) for span in spans]
-    weights = np.zeros((int(knots.max()) + 1 - first, rows[0].weights.shape[1]))
-    weights[:, 2 * nr : 3 * nr], weights[:, 3 * nr :] = -np.inf, np.inf
+    if len(rows) == 1 and len(given) == 1 and len(present) == sum(stop - start for start, stop in spans):
+        return [SquaresOfResidual(residual, rows[0].weights, span) for span in spans]
+    together = np.zeros((int(knots.max()) + 1 - first, given.shape[1]))
+    if layout == CLIPPED:
+        together[:, 2 * nr : 3 * nr], together[:, 3 * nr :] = -np.inf, np.inf
     for row in rows:
-        weights[row.knots - first] = row.weights
-    return [SquaresOfResidual(residual, weights[start - first : stop - first], start, stop) for start, stop in spans]
+        together[row.knots - first] = row.weights.rows
+    return [SquaresOfResidual(residual, ResidualWeights(together[start - first : stop - first], layout), (start, stop))
+            for start, stop in spans]  # fmt: skip
 
 
 def gather_squares(
@@ -126,7 +131,7 @@ def gather_squares(
         if rows is None:
             plain.append(term)
         else:
-            groups.setdefault((rows.residual, rows.weights.shape[1]), []).append(rows)
+            groups.setdefault((rows.residual, rows.weights.layout), []).append(rows)
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
 
 
@@ -144,7 +149,7 @@ def carried_over(
             if was is not is_now:
                 return None
             continue
-        if was[1] is not is_now[1] or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
+        if was[1].rows is not is_now[1].rows or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
             return None
         kept.add(is_now[0])
     if len(kept) < len(swaps):  # two groups would be one
@@ -164,10 +169,6 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     """Zeroed lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu)."""
     shapes = (N + 1, ndx), (N, nu), (N + 1, ndx, ndx), (N, nu, ndx), (N, nu, nu)
     return tuple(np.zeros(shape) for shape in shapes)
-
-
-Blocks = Sequence[np.ndarray]
-"""lx, lu, lxx, lux, luu over all knots, as `zero_blocks` makes them."""
 
 
 def _target(term: Term, blocks: Blocks) -> Quadratic:
