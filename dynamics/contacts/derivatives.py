@@ -63,7 +63,7 @@ WIDTH = nv + ROWS
 """Of z = (accelerations, forces)."""
 
 
-class FirstOrder(NamedTuple):
+class ContactFirstOrder(NamedTuple):
     """Lanes of the first derivatives."""
 
     dead: np.ndarray = lanes(6 * endpoints)  # contact forces and moments as dead loads
@@ -75,7 +75,7 @@ class FirstOrder(NamedTuple):
     Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
 
 
-carve_first_order, first_order_numbers = carving(FirstOrder)
+carve_first_order, first_order_numbers = carving(ContactFirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels

@@ -28,8 +28,8 @@ from dynamics.contacts.contact_motion import (
     sum_of_crosses,
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import WIDTH, FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
+from dynamics.contacts.derivatives import WIDTH, ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ContactWorkspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
@@ -72,7 +72,7 @@ from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, 
 SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
 
 
-class SecondOrder(NamedTuple):
+class ContactSecondOrder(NamedTuple):
     """Lanes of the Hessian."""
 
     y: np.ndarray = lanes(WIDTH)  # multiplier
@@ -88,7 +88,7 @@ class SecondOrder(NamedTuple):
     Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
 
 
-carve_second_order, second_order_numbers = carving(SecondOrder)
+carve_second_order, second_order_numbers = carving(ContactSecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts
@@ -270,7 +270,7 @@ def _solve_and_differentiate(m, contacts, q, v, tau, w, d, h):
 _drive = knot_driver(
     _solve_and_differentiate,
     inputs="q v tau y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv", "Hqtau": "h.Hqtau"},
 )
 

@@ -29,10 +29,10 @@ from dynamics.contacts.contact_motion import (
     put_down,
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts, solve_delassus
+from dynamics.contacts.derivatives import ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ONE, ContactWorkspace, add_half_solved_forces, factorize_contacts, solve_delassus
 from dynamics.contacts.hessian import (
-    SecondOrder,
+    ContactSecondOrder,
     add_contact_curvature,
     contact_terms,
     hessian_of_solution,
@@ -173,13 +173,13 @@ def _given_axes_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"after": "w.a", "f": "w.f", "report": "w.report"},
 )
 _drive_first_order = knot_driver(
     _given_axes_first_order,
     inputs="q v",
-    scratch={"w": Workspace, "d": FirstOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "jump": nv, "mean": nv},
     outputs={"zq": "d.Gq", "zv": "d.Gv"},
 )
 
@@ -313,7 +313,7 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
 _drive_hessian = knot_driver(
     contact_impulse_hessian_kernel,
     inputs="q v y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder, "jump": nv, "mean": nv},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv"},
 )
 

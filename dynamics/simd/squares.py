@@ -1,4 +1,4 @@
-"""ResidualWeights of a residual in a sum over knots, and that sum for differences from a row of numbers."""
+"""Weights of a residual in a sum over knots, and that sum for differences from a row of numbers."""
 
 from typing import NamedTuple
 

@@ -13,7 +13,6 @@ from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.dynamics import dynamics_of_set
-from dynamics.contacts.elimination import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
@@ -105,8 +104,6 @@ class RigidBodySystem(RobotSystem):
     Tangent vectors are dx = [dq; dv], ndx = 2 nv.  Expansions are those of the step in exponential coordinates at both
     ends: F is its differential, and `hessian_products` returns symmetric H with
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
-    Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
-    (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
 
     Examples
     --------
@@ -162,7 +159,6 @@ class RigidBodySystem(RobotSystem):
         if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
-        self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
@@ -171,7 +167,6 @@ class RigidBodySystem(RobotSystem):
         )
         block = self.plant_model.block
         self.plant = block, plant
-        self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
 
     def _follow(self, model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction) -> None:
         """Become what the tree of a robot with joints that follow others is, in the coordinates that lead."""
@@ -185,7 +180,7 @@ class RigidBodySystem(RobotSystem):
         super().__init__(model, dt, B, as_contact_set(model, contacts).places)
         self.led = LedMotion(model, tree)
         self.contacts, self.contact_arrays, self.contact_damping = tree.contacts, tree.contact_arrays, 0.0
-        self.integrator, self.formulation, self.acceleration_control, self.legs = integrator, formulation, None, None
+        self.integrator, self.formulation, self.acceleration_control = integrator, formulation, None
         semi = integrator == "semi_implicit_euler"
         self.semi_implicit = self.euclidean and semi
         self.semi_implicit_from = self.first_plain_row() if semi else None
@@ -220,13 +215,13 @@ class RigidBodySystem(RobotSystem):
         Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
         """
         new = copy.copy(self)
-        new.nu, new.free_duration, new.legs = self.nu + 1, True, None
+        new.nu, new.free_duration = self.nu + 1, True
         new.semi_implicit, new.semi_implicit_from = False, None
         if self.led is not None:
             new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
             return new
         block, plant = self.plant
-        new.plant = new.motion_plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        new.plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
         new._rollout_numbers = new.rollout_numbers()
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
@@ -277,19 +272,17 @@ class RigidBodySystem(RobotSystem):
         """out[t] = f(xs[t], us[t])."""
         if self.led is not None:
             return self.led.write_steps(xs, us, out)
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.motion_plant, xs, us, out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         if self.led is not None:
             return self.led.roll(loops, start, stop, X, U)
-        launch(
-            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, loops, start, stop, X, U
-        )  # fmt: skip
+        launch(drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.plant, loops, start, stop, X, U)
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
-        scratch = dynamics_numbers(self.model, self.contacts, self.legs)
+        scratch = dynamics_numbers(self.model, self.contacts)
         return scratch + step_numbers(self.model) + 2 * self.nx + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:

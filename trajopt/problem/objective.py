@@ -71,8 +71,8 @@ class SquaresOfResidual(NamedTuple):
         return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
 
 
-class _Rows(NamedTuple):
-    """ResidualWeights of a term at its knots (K,)."""
+class _CostRows(NamedTuple):
+    """Weights of a term at its knots (K,)."""
 
     term: Term
     residual: Any
@@ -87,7 +87,7 @@ def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
     return found if found is not None and getattr(found[0], "sums_squares", False) else None
 
 
-def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
+def _rows(term: Term, horizon: int, nu: int) -> _CostRows | None:
     found = _squares(term, nu)
     if found is None:
         return None
@@ -97,10 +97,10 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     rows[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
     at = np.array([horizon]) if term.terminal else np.asarray(knots)
-    return _Rows(term, residual, ResidualWeights(rows, layout), at)
+    return _CostRows(term, residual, ResidualWeights(rows, layout), at)
 
 
-def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
+def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
     residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
@@ -125,7 +125,7 @@ def gather_squares(
 ) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
     """The terms to be asked one by one, and the sums of squares that the others make; N knots, nu controls."""
     plain: list[Term] = []
-    groups: dict[Any, list[_Rows]] = {}
+    groups: dict[Any, list[_CostRows]] = {}
     for term in terms:
         rows = _rows(term, horizon, nu)
         if rows is None:
