@@ -42,13 +42,10 @@ class Deviation:
         check_rows("residual", z, 0, (self.nr,))
         return z - self._reference
 
-    def change(self, dx: np.ndarray, du: np.ndarray | None) -> np.ndarray:
-        """dr (K, n) along (dx, du)."""
-        return du if self._of_controls and du is not None else dx
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """The identity, of states."""
-        return np.tile(np.eye(self.nr), (len(xs), 1, 1)), None
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[Any, Any]:
+        """rx and ru: the identity, and None for the zeros of the other one."""
+        identity = np.tile(np.eye(self.nr), (len(xs), 1, 1))
+        return (None, identity) if self._of_controls else (identity, None)
 
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """No curvature."""
@@ -62,20 +59,10 @@ class Deviation:
         check_rows("us" if self._of_controls else "xs", z, stop, (self.nr,))
         check_weights(weights, self.nr, span)
         if target is not None:
-            gradient, hessian = self._blocks(target, stop)
+            gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
+            check_rows("gradient", gradient, stop, (self.nr,))
+            check_rows("hessian", hessian, stop, (self.nr, self.nr))
         return add_squares(weights.layout, weights.rows, start, stop, z, self._reference, gradient, hessian)
-
-    def add(self, gradient: np.ndarray, hessian: np.ndarray, target: Any) -> None:
-        """Add a gradient (K, n) and a Hessian (1 or K, n, n) in r to the target, the Jacobian being the identity."""
-        for block, part in zip(self._blocks(target, len(gradient)), (gradient, hessian), strict=True):
-            np.add(block, part, out=block)
-
-    def _blocks(self, target: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the target that it adds to."""
-        gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
-        check_rows("gradient", gradient, rows, (self.nr,))
-        check_rows("hessian", hessian, rows, (self.nr, self.nr))
-        return gradient, hessian
 
 
 def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarray]:

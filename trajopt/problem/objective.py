@@ -11,6 +11,8 @@ import numpy as np
 from dynamics.simd import LANES, routine
 from dynamics.simd.squares import CLIPPED, ResidualWeights
 from trajopt.costs import Cost, Quadratic
+from trajopt.costs.cost import add_expansion
+from trajopt.costs.cost_of_residual import sums
 from trajopt.interfaces.residual import Blocks
 
 # --------------------------------------------------------------------------------------------
@@ -21,6 +23,12 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
     """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
     pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
     return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
+
+
+def place_of(knots: np.ndarray) -> slice | np.ndarray:
+    """Growing knots as a slice where none is missing between them, so that rows of arrays there are views."""
+    count = len(knots)
+    return slice(int(knots[0]), int(knots[-1]) + 1) if count and knots[-1] - knots[0] == count - 1 else knots
 
 
 class Term(NamedTuple):
@@ -34,9 +42,14 @@ class Term(NamedTuple):
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """States and controls where it is evaluated."""
-        if self.terminal:
-            return xs[-1:], None
-        return (xs[:-1], us) if self.knots is None else (xs[self.knots], us[self.knots])
+        place = self.place(len(us))
+        return xs[place], None if self.terminal else us[place]
+
+    def place(self, N: int) -> slice | np.ndarray:
+        """Its knots, of N running ones and the last: a slice of them where they are a run with one factor."""
+        if self.terminal or self.knots is None:
+            return slice(N, N + 1) if self.terminal else slice(0, N)
+        return self.knots if isinstance(self.scale, np.ndarray) else place_of(self.knots)
 
     def knot(self, row: int) -> int:
         """The knot of a row of `points`, -1 for the last one."""
@@ -84,7 +97,7 @@ def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
     """The residual and the weights of a term that is left to it, else None."""
     squares = getattr(term.cost, "squares", None)
     found = None if squares is None else squares(nu)
-    return found if found is not None and getattr(found[0], "sums_squares", False) else None
+    return found if found is not None and sums(found[0]) else None
 
 
 def _rows(term: Term, horizon: int, nu: int) -> _CostRows | None:
@@ -171,30 +184,37 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def _target(term: Term, blocks: Blocks) -> Quadratic:
-    """The rows of the blocks that a term adds to; new zeros if it has knots of its own."""
-    lx, lu, lxx, lux, luu = blocks
-    if term.terminal:
-        return Quadratic(lx[-1:], None, lxx[-1:], None, None)
-    if term.knots is None:
-        return Quadratic(lx[:-1], lu, lxx[:-1], lux, luu)
-    return Quadratic(*(np.zeros((len(term.knots), *block.shape[1:])) for block in blocks))
+def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadratic:
+    """Rows of blocks over all knots for a term at some of them, without those of controls if it is one of states alone:
+    views for a slice, else zeros, for `add_rows_at` to add."""
+    lx, lu, lxx, lux, luu = (
+        block[knots] if isinstance(knots, slice) else np.zeros((len(knots), *block.shape[1:])) for block in blocks
+    )
+    return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
 
 
-def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
-    points, cost, scale = term.points(xs, us), term.cost, term.scale
-    together = getattr(cost, "accumulate_exact", None) if blocks is curvature else None
-    for add, into in (cost.accumulate, blocks), (cost.accumulate_curvature, None if together else curvature):
-        if into is None:
-            continue
-        target = _target(term, into)
-        (together or add)(*points, 1.0 if isinstance(scale, np.ndarray) else scale, target)
-        if term.knots is not None and not term.terminal:
-            for block, part in zip(into, target, strict=True):
-                assert part is not None
-                if isinstance(scale, np.ndarray):
-                    part *= np.reshape(scale, (-1,) + (1,) * (part.ndim - 1))
-                block[term.knots] += part
+def add_rows_at(
+    blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0
+) -> None:
+    """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
+    views."""
+    if isinstance(knots, slice):
+        return
+    for block, part in zip(blocks, rows, strict=True):
+        if part is not None:
+            factors = np.reshape(scale, (-1,) + (1,) * (part.ndim - 1)) if isinstance(scale, np.ndarray) else None
+            block[knots] += part if factors is None else part * factors
+
+
+def _add_expansion(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
+    knots, scale = term.place(len(us)), term.scale
+    first = None if blocks is None else rows_at(blocks, knots, term.terminal)
+    second = None if curvature is None else first if curvature is blocks else rows_at(curvature, knots, term.terminal)
+    add_expansion(term.cost, *term.points(xs, us), 1.0 if isinstance(scale, np.ndarray) else scale, first, second)
+    if first is not None and blocks is not None:
+        add_rows_at(blocks, knots, first, scale)
+    if second is not None and second is not first and curvature is not None:
+        add_rows_at(curvature, knots, second, scale)
 
 
 @routine
@@ -269,7 +289,7 @@ class Objective:
         with np.errstate(all="ignore"):
             terms, squares = self._for(us)
             for term in terms:
-                _accumulate(term, xs, us, blocks, curvature)
+                _add_expansion(term, xs, us, blocks, curvature)
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
@@ -283,7 +303,7 @@ class Objective:
                     at = term.knot(row) % (len(us) + 1)
                     return f"cost term '{term.name}' is {number_name(values[row])} at knot {at}"
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _accumulate(term, xs, us, blocks, None)
+                _add_expansion(term, xs, us, blocks, None)
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of cost term '{term.name}' is not finite at knot {found[1]}"
         return None
@@ -293,7 +313,7 @@ class Objective:
         with np.errstate(all="ignore"):
             for term in self.terms:
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _accumulate(term, xs, us, None, blocks)
+                _add_expansion(term, xs, us, None, blocks)
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of the curvature of cost term '{term.name}' is not finite at knot {found[1]}"
         return None
