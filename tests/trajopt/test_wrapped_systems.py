@@ -186,7 +186,7 @@ ALWAYS = set(QUESTIONS) & {
 
 @pytest.mark.parametrize("name, kind", sorted(NO))
 def test_what_is_refused_says_why(name, kind):
-    with pytest.raises((TypeError, ValueError), match=r"^system: (got \w+.*wanted|\w+ does not say which numbers)"):
+    with pytest.raises((TypeError, ValueError), match=r"^system: (got \w+.*expected|\w+ does not say which numbers)"):
         WRAPPERS[kind](SYSTEMS[name](), KNOTS)
 
 

@@ -23,16 +23,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import IdleKnots, capability
+from trajopt.capabilities import Knots, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
 from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.system_wrapper import Lifted, Refused
 
 ALIKE = 1e-12
 """Relative difference up to which declared numbers of all candidates lie on one line through those of the plan."""
+
+
+FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
 
 class Declared(NamedTuple):
@@ -69,9 +73,10 @@ class AugmentedSystem(ExpandedTogether):
     """
 
     remembers = "declared numbers"
-    refined = resimulated = with_model = start_advice = quasi_static = phase_starts = None
-    control_limits = control_speeds = joint_feedback = None
-    """Not of a system that is made for a solve."""
+    refined, resimulated, with_model = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    start_advice, quasi_static, phase_starts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    control_limits, control_speeds, joint_feedback = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    integrator_order, joint_inertias = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
 
     def __init__(self, system: System, horizon: int, declared: Declared) -> None:
         super().__init__(system, len(declared.parameters) + len(declared.carried))
@@ -120,9 +125,9 @@ class AugmentedSystem(ExpandedTogether):
     @property
     def idle(self) -> np.ndarray:
         """Which knots (horizon,) have a control that is without effect."""
-        resting, n = capability(self.system, IdleKnots), self.horizon - self.front
-        inside = np.zeros(n, dtype=bool) if resting is None else np.asarray(resting.idle)[:n]
-        inside = inside | (len(self.controls) == 0)
+        n, resting = self.horizon - self.front, np.asarray(capability(self.system, Knots).idle)
+        inside = np.full(n, len(self.controls) == 0)
+        inside[: len(resting)] |= resting[:n]
         front = self._knots[: self.front]
         used = np.abs(self._state_choice[front]).sum(axis=1) + np.abs(self._number_choice[front]).sum(axis=1)
         return np.concatenate([used.min(axis=1, initial=1.0) == 0.0, inside])
@@ -357,12 +362,14 @@ class AugmentedSystem(ExpandedTogether):
             return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
         return Direction(xs, us, *self.along(at.dx, at.du))
 
-    def _step_noise(self, inside, zs):
+    @Lifted
+    def step_noise(self, inside, zs):
         """That of the system inside, none of what is chosen or declared."""
         noise = inside(self.split(zs[self.front :])[0])
         return np.pad(noise, [(self.front, 0), (0, self.memory)])
 
-    def _parameter_gradient(self, inside, zs, us, lam):
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
         """That of the system inside, over its horizon."""
         F = self.front
         xs, whole = self.inside(zs[F:], us[F:])

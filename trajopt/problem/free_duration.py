@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import (
-    ContactForces,
-    ControlLimits,
-    KnotByKnot,
-    OtherModels,
-    Phases,
-    QuasiStatic,
-    Refinement,
-    TimedSteps,
-    capability,
-)
+from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import is_span
@@ -29,6 +19,7 @@ from trajopt.interfaces.system import System, control_names, knot_durations, sta
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.extended_system import ExpandedTogether, expansion_of
 from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused
 from trajopt.validation import float_array, number_array, whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -210,7 +201,7 @@ class FreeDurationSystem(ExpandedTogether):
 
     Parameters
     ----------
-    system : System that can step for any time (`trajopt.capabilities.TimedSteps`): robots, phases of contact,
+    system : System that can step for any time (`timed` of `trajopt.capabilities.Knots`): robots, phases of contact,
         differential equations (`trajopt.CallableSystem(xdot=...)`)
     horizon : int, the number of knots, for a system that has none of its own
     phases : sequence of int, how many knots each phase has; by default those that the system has, or one
@@ -236,8 +227,7 @@ class FreeDurationSystem(ExpandedTogether):
     """
 
     remembers = "durations"
-    resimulated = None
-    """Not for durations that are free."""
+    resimulated = Refused("steps are exact for durations that are given")
 
     def __init__(
         self,
@@ -246,17 +236,17 @@ class FreeDurationSystem(ExpandedTogether):
         phases: Sequence[int] | None = None,
         bounds: ArrayLike = (0.2, 3.0),
     ) -> None:
-        timed = capability(system, TimedSteps)
+        timed = capability(system, Knots).timed
         if timed is None:
             raise TypeError(
-                f"system: got {type(system).__name__}, which cannot step for any time, wanted one that can "
-                "(trajopt.capabilities.TimedSteps)"
+                f"system: got {type(system).__name__}, which cannot step for any time, expected one that can "
+                "(timed of trajopt.capabilities.Knots)"
             )
         super().__init__(system, 1)
         self.nu = system.nu + 1
         knots = _knots_of_phases(system, horizon, phases)
         self.bounds = _checked_bounds(bounds, len(knots))
-        self._take(timed.timed(), np.concatenate([np.append(SETTING, phase) for phase in knots]))
+        self._take(timed(), np.concatenate([np.append(SETTING, phase) for phase in knots]))
 
     def _take(self, timed: Any, knots: np.ndarray) -> None:
         """Become these knots of the system inside, or `SETTING`, which `timed` steps through."""
@@ -303,28 +293,22 @@ class FreeDurationSystem(ExpandedTogether):
         return np.ones(self.horizon, dtype=bool)
 
     # -------------------------------------------------------------------------------------------- others like it
-    @property
-    def refined(self) -> Callable[[int], FreeDurationSystem] | None:
-        """refined(substeps): the same phases, so many steps for each knot that takes time, which last s dt/substeps;
-        None where the system inside has no finer steps."""
-        return None if capability(self.system, Refinement) is None else self._refined
-
-    def _refined(self, substeps: int) -> FreeDurationSystem:
+    @Lifted
+    def refined(self, inside: Callable[[int], Any], substeps: int) -> FreeDurationSystem:
+        """The same phases, so many steps for each knot that takes time, which last s dt/substeps."""
         steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
         flow, first = self._flow, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
         first[self._knots[flow]] = np.cumsum(steps[flow]) - steps[flow]
         fine = np.repeat(self._knots, steps)
-        inside = fine != SETTING
+        flowing = fine != SETTING
         pairs = zip(first[self._knots[flow]], steps[flow], strict=True)
-        fine[inside] = np.concatenate([start + np.arange(count) for start, count in pairs])
-        return self._with_inside(self.system.refined(substeps), fine)
+        fine[flowing] = np.concatenate([start + np.arange(count) for start, count in pairs])
+        return self._with_inside(inside(substeps), fine)
 
-    @property
-    def with_model(self) -> Callable[[Any], FreeDurationSystem] | None:
-        """with_model(model): the same phases and bounds with another model in the system inside; None where that takes
-        none."""
-        known = capability(self.system, OtherModels)
-        return None if known is None else lambda model: self._with_inside(known.with_model(model), self._knots)
+    @Lifted
+    def with_model(self, inside: Callable[[Any], Any], model: Any) -> FreeDurationSystem:
+        """The same phases and bounds with another model in the system inside."""
+        return self._with_inside(inside(model), self._knots)
 
     def _with_inside(self, inside: Any, knots: np.ndarray) -> FreeDurationSystem:
         """These knots of another system inside."""
@@ -362,15 +346,16 @@ class FreeDurationSystem(ExpandedTogether):
     def _with_names_before(self, names):
         return (*names, "duration")
 
-    def _control_speeds(self, offered):
-        """Those of the system inside; durations have none."""
+    @LiftedValue
+    def control_speeds(self, offered):
+        """Speeds of the system inside; durations have none."""
         S, w = offered
         return np.pad(S, [(0, 1), (0, 1)]), np.append(w, np.inf)
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (nu,) of the system inside, and of e in any phase."""
-        limited, n = capability(self.system, ControlLimits), self.system.nu
-        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limited is None else limited.control_limits()
+        limits, n = capability(self.system, KnownLimits).control_limits, self.system.nu
+        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limits is None else limits()
         return np.append(lower, self.bounds[:, 0].min() - 1.0), np.append(upper, self.bounds[:, 1].max() - 1.0)
 
     def duration_bounds(self) -> ControlBounds:
@@ -384,27 +369,18 @@ class FreeDurationSystem(ExpandedTogether):
         """The knots at which phases begin, those that set durations."""
         return np.flatnonzero(self.setting)
 
-    @property
-    def quasi_static(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """quasi_static(z) -> controls (N, nu) that hold the system inside still, where it knows them."""
-        resting = capability(self.system, QuasiStatic)
-        return None if resting is None else lambda z: self._spread(np.asarray(resting.quasi_static(self.split(z)[0])))
-
-    def _spread(self, us: np.ndarray) -> np.ndarray:
-        """Controls (N, nu) from those of the system inside, (nu,) or of its knots; nothing else is changed."""
-        whole = np.zeros((self.horizon, self.nu))
+    @Lifted
+    def quasi_static(self, inside: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:
+        """Controls (N, nu) that hold the system inside still; nothing else is changed."""
+        us, whole = np.asarray(inside(self.split(z)[0])), np.zeros((self.horizon, self.nu))
         whole[self._flow, :-1] = us if us.ndim == 1 else us[self._knots[self._flow]]
         return whole
 
-    @property
-    def contact_forces(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-        """contact_forces(xs, us): forces (N, F, 3), N, on the frames at the knots, zero where a duration is set; None
-        where the system inside knows none."""
-        return None if capability(self.system, ContactForces) is None else self._contact_forces
-
-    def _contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    @Lifted
+    def contact_forces(self, inside: Callable[..., np.ndarray], xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces (N, F, 3), N, on the frames at the knots, zero where a duration is set."""
         x = self.split(xs)[0][: self.horizon]
-        found = self.system.contact_forces(*self._inside(x, us))
+        found = inside(*self._inside(x, us))
         whole = np.zeros((self.horizon, *found.shape[1:]))
         whole[self._flow] = found
         return whole
@@ -480,8 +456,9 @@ class FreeDurationSystem(ExpandedTogether):
             Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
             Zuu[rows, :m, :m] = Huu[:, :m, :m]
 
-    def _parameter_gradient(self, inside, zs, us, lam):
-        """See `trajopt.capabilities.ParameterGradient`: of the knots that flow."""
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient (`trajopt.capabilities.Expansions`) of the knots that flow."""
         rows = np.flatnonzero(~self._setting_of(us))
         x, w = self._timed_points(zs, us, rows)
         return self._timed.parameter_gradient(x, w, np.ascontiguousarray(lam[rows, :-1]))
@@ -503,11 +480,11 @@ class FreeDurationSystem(ExpandedTogether):
 
 def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] | None) -> list[np.ndarray]:
     """The knots of the system inside that each phase has."""
-    varying = capability(system, KnotByKnot)
-    if varying is not None:
-        if horizon not in (None, varying.horizon):
-            raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the system has")
-        count = varying.horizon
+    own = capability(system, Knots).horizon
+    if own is not None:
+        if horizon not in (None, own):
+            raise ValueError(f"horizon: got {horizon}, expected {own}, which the system has")
+        count = own
     elif horizon is not None:
         count = whole_number("horizon", horizon, 1)
     elif phases is not None:
@@ -521,8 +498,7 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
         if not len(ends) or ends[-1] != count:
             raise ValueError(f"phases: got {list(phases)}, wanted numbers of knots whose sum is {count}")
         return np.split(np.arange(count), ends[:-1])
-    known = capability(system, Phases)
-    starts = np.zeros(1, dtype=int) if known is None else np.asarray(known.phase_starts)
+    starts = np.asarray(capability(system, Knots).phase_starts)
     return np.split(np.arange(count), starts[starts > 0])
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trajopt.problem.extended_system import ExtendedSystem, joined
+from trajopt.problem.system_wrapper import Lifted
 
 
 class RememberingSystem(ExtendedSystem):
@@ -64,7 +65,8 @@ class RememberingSystem(ExtendedSystem):
         self._write_memory(Fz[:, n:, :n], Fu[:, n:])
         return Fz, Fu
 
-    def _write_expansion(self, inside, zs, us, lam, *outputs):
+    @Lifted
+    def write_expansion(self, inside, zs, us, lam, *outputs):
         """F_z, F_u, Hzz, Huz, Huu of the blocks that the system inside writes."""
         Fz, Fu, Hzz, Huz, Huu = outputs
         N, n, m = len(us), self.system.ndx, self.nu
