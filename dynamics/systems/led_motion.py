@@ -49,12 +49,23 @@ class LedMotion:
             K[..., self.kept_dx] = loops.K
         gaps = None if loops.gaps is None else loops.gaps @ self.G.T
         x0 = None if loops.x0 is None else self.full_x(loops.x0)
-        whole = loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps)
+        whole = loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps, before=self._before(loops.before))
         (full,) = aligned_arrays((*X.shape[:2], self.tree.nx, X.shape[3]))
         if x0 is None or start > 0:  # else X has nothing yet
-            full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
+            for t in range(max(start - 1, 0), start + 1):
+                full[:, t] = np.moveaxis(self.full_x(np.moveaxis(X[:, t], 1, -1)), -1, 1)
         self.tree.roll(whole, start, stop, full, U)
         X[:, start : stop + 1] = full[:, start : stop + 1, self.kept_x]
+
+    def _before(self, before: np.ndarray | None) -> np.ndarray | None:
+        """Gains of the velocities and controls of the knot before, of all velocities of the tree."""
+        n = 0 if before is None else before.shape[2] - before.shape[1]
+        if before is None or n == 0:
+            return before
+        wide = np.zeros((*before.shape[:2], self.tree.nv + before.shape[1]))
+        wide[:, :, self.kept_dx[-n:] - self.tree.nv] = before[:, :, :n]
+        wide[:, :, self.tree.nv :] = before[:, :, n:]
+        return wide
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """fx and fu at knots."""

@@ -117,7 +117,7 @@ def drive_following(first, last, work, block, legs, h, loops, X, U):
         start_lanes(m, True, loops, load(loops.alphas, c), rest, span(X[c, 0]))
         for t in range(U.shape[1]):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(m, True, loops, t, c, rest, x, u)
+            feedback(m, True, loops, t, c, rest, x, u, X, U)
             followed_accelerations(m, legs, x[:nq], x[nq:], u, w, e, a)
             combine(n, x_next[nq:], x[nq:], h, a)
             scale_into(n, rest, h, x_next[nq:])

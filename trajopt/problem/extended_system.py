@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
@@ -30,6 +31,8 @@ class ExtendedSystem(ClosedLoopRollouts):
     Attributes
     ----------
     nx, ndx : those of the system inside, plus `memory`.
+    controls : controls inside that are the first ones here
+    parameters : controls inside that are the first numbers of p
     """
 
     remembers = "controls"
@@ -46,6 +49,7 @@ class ExtendedSystem(ClosedLoopRollouts):
         self.system: Any = system
         self.memory = memory
         self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
+        self.controls, self.parameters = np.arange(system.nu), np.zeros(0, dtype=np.intp)
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
@@ -222,9 +226,64 @@ class ExtendedSystem(ClosedLoopRollouts):
     solids, scenery = same(), same()
 
     # -------------------------------------------------------------------------------------------- what was made for x
-    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
-        """Controls of the system inside: here the same."""
-        return us
+    def inside_controls(self, us: np.ndarray) -> np.ndarray:
+        """Controls of the system inside, none of which are numbers of the state."""
+        return np.ascontiguousarray(us[:, : len(self.controls)])
+
+    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """States (K, nx) and controls (K, nu) of the system inside at points (z, w)."""
+        xs, numbers = self.split(zs)
+        if us is None or not len(self.parameters):
+            return xs, None if us is None else self.inside_controls(us)
+        whole = np.empty((len(us), self.system.nu))
+        whole[:, self.controls] = us[:, : len(self.controls)]
+        whole[:, self.parameters] = numbers[..., : len(self.parameters)]
+        return xs, whole
+
+    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Changes dx (K, ndx, ...) and du (K, nu, ...) inside along dz (K, ndx, ...) and dw (K, nu, ...)."""
+        n, P = self.system.ndx, len(self.parameters)
+        du = np.empty((len(dw), self.system.nu, *dw.shape[2:]))
+        du[:, self.controls] = dw[:, : len(self.controls)]
+        du[:, self.parameters] = dz[:, n : n + P]
+        return np.ascontiguousarray(dz[:, :n]), du
+
+    def direction_inside(self, at: Direction) -> Direction:
+        """Points and a direction of the system inside."""
+        xs, us = self.inside(at.xs, at.us)
+        if at.du is None:
+            return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
+        return Direction(xs, us, *self.along(at.dx, at.du))
+
+    def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
+        """Add derivatives (K, ..., ndx) and (K, ..., nu) of the system inside to those by z and w."""
+        n, P, m = self.system.ndx, len(self.parameters), len(self.controls)
+        of_states[..., :n] += rx
+        if ru is not None:
+            of_controls[..., :m] += ru[..., self._own()]
+            if P:
+                of_states[..., n : n + P] += ru[..., self.parameters]
+
+    def place_hessian(self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Huz: Any, Hww: Any) -> None:
+        """Add Hessians of the system inside, None for those that are zero, to those by z and w."""
+        n, m, p, u = self.system.ndx, len(self.controls), self.parameters, self._own()
+        at = slice(n, n + len(p))
+        if Hxx is not None:
+            Hzz[:, :n, :n] += Hxx
+        if Hux is not None:
+            Huz[:, :m, :n] += Hux[:, u]
+            if len(p):
+                Hzz[:, at, :n] += Hux[:, p]
+                Hzz[:, :n, at] += Hux[:, p].swapaxes(1, 2)
+        if Huu is not None:
+            Hww[:, :m, :m] += Huu[:, u][:, :, u]
+            if len(p):
+                Hzz[:, at, at] += Huu[:, p][:, :, p]
+                Huz[:, :m, at] += Huu[:, u][:, :, p]
+
+    def _own(self) -> Any:
+        """The controls inside that are no numbers of the state, as an index."""
+        return self.controls if len(self.parameters) else slice(None)
 
     def lift(self, inner: Any) -> Any:
         """A cost or a residual made for the system inside, as one for this system.

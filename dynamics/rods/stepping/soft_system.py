@@ -222,7 +222,7 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
             for i in range(nx):
                 store(near, i, load(x, i))
             move_near(turns, n, loops.xs[t], near)
-            feedback(e, None, loops, t, c, own, near, u)
+            feedback(e, None, loops, t, c, own, near, u, X, U)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
             change_charts(turns, n, x_next)
             _close_gap(e, turns, loops.xs, loops.gaps, t + 1, alpha, x_next, own)
