@@ -357,6 +357,8 @@ class KernelResidual(RobotResidual):
     kernels: ClassVar[ResidualKernels]
     _data: tuple
     _robot: tuple
+    _owner: Any
+    """The model that kernels are given, of which scratch has the size."""
     _numbers: dict[int, int]
     """Scratch numbers per lane, by the columns of weights."""
     _targets: np.ndarray | None = None
@@ -372,8 +374,11 @@ class KernelResidual(RobotResidual):
         if set(data) != set(self.kernels.data):
             raise TypeError(f"data: got {', '.join(data)}, expected {', '.join(self.kernels.data)}")
         ordered = tuple(data[name] for name in self.kernels.data)
-        block = self.model.block if block is None else block
-        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
+        owner = self.model
+        if block is None:
+            owner, block = self.model.full, self.model.full.block
+            self._set(_joint_map=self.model.mimic_map)
+        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={}, _owner=owner)
         if targets is not None:
             self._set_target(*targets)
 
@@ -444,7 +449,7 @@ class KernelResidual(RobotResidual):
         columns = given.shape[1]
         numbers = self._numbers.get(columns)
         if numbers is None:
-            numbers = self._numbers[columns] = self.kernels.numbers(self.model, self._data, xs, given)
+            numbers = self._numbers[columns] = self.kernels.numbers(self._owner, self._data, xs, given)
         span, points = (layout, given, start, stop, order), (xs, us)
         if self.kernels.targeted:
             points = xs, us, self._rows_for(len(xs))
