@@ -22,7 +22,15 @@ from dynamics.contacts.contact_motion import (
     put_across,
     subtract_couplings,
 )
-from dynamics.contacts.contact_set import ContactArrays, Contacts, ContactSet, LoopArrays, blocks, halves, on_full_model
+from dynamics.contacts.contact_set import (
+    ContactArrays,
+    Contacts,
+    ContactSet,
+    LoopArrays,
+    blocks,
+    endpoints,
+    on_full_model,
+)
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, select_less, shared_kernel, splat, store
@@ -293,12 +301,12 @@ ROWS = 3 * blocks
 """Of forces, moments and constraints."""
 
 
-class Workspace(NamedTuple):
+class ContactWorkspace(NamedTuple):
     """Lanes that the kernels of contact dynamics share."""
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
-    points: np.ndarray = lanes(halves * CONTACT)
+    points: np.ndarray = lanes(endpoints * CONTACT)
     zeros: np.ndarray = lanes(nv, zero=True)
     M: np.ndarray = lanes(nv * nv)
     Y: np.ndarray = lanes(nv * ROWS)
@@ -309,7 +317,7 @@ class Workspace(NamedTuple):
     f: np.ndarray = lanes(ROWS)
 
 
-carve_workspace, workspace_numbers = carving(Workspace)
+carve_workspace, workspace_numbers = carving(ContactWorkspace)
 
 
 @shared_kernel
@@ -410,7 +418,7 @@ def _given_axes_kernel(m, contacts, q, v, tau, w):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v tau",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"a": "w.a", "f": "w.f", "report": "w.report"},
 )
 

@@ -60,7 +60,7 @@ def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndar
     """Of all actuators, those on frames as the configuration has them, (N, nv) of the full model."""
     B = system.full_actuation.B
     tau = us[:, : B.shape[1]] @ B.T
-    if system.pushing is not None:
+    if system.frame_actuators is not None:
         tau += (force_map(system.full, xs[:, : system.full.nq]) @ us[:, : B.shape[1], None])[..., 0]
     return tau
 
@@ -76,7 +76,7 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     for reach in (0.5, 0.5, 1.0, 0.0):
         tau = _torques(system, x, us)
         fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
-        if system.pushing is not None:  # whose torques change with the configuration
+        if system.frame_actuators is not None:  # whose torques change with the configuration
             fx = _linearized(system, system.plant[1]._replace(integrator=UNIT_STEP), x, us)[0]
         rate = _unit_steps(system, x, tau) - x
         stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
@@ -96,9 +96,7 @@ def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
     return plant._replace(B=np.eye(system.full.nv), skip=0, actuators=None, integrator=chosen)
 
 
-def _linearized(
-    system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n, timed = us.shape, system.full.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))

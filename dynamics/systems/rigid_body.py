@@ -153,17 +153,19 @@ class RigidBodySystem(RobotSystem):
         self.semi_implicit_from = self.first_plain_row() if semi else None
         B, skip, on_frames = self.full_actuation
         self.formulation = formulation
-        self.pushing = frame_actuators(self.full) if on_frames else None
+        self.frame_actuators = frame_actuators(self.full) if on_frames else None
         self.plant_model = plant_model(self.full, dt, rk4, joint_friction, friction_speed)
         held = self.contacts.frames, self.contact_arrays
-        if self.pushing is None:  # no residual of contact forces knows these
+        if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.pushing)
+        plant = Plant(
+            held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.frame_actuators
+        )
         block = self.plant_model.block
         self.plant = block, plant
         self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
@@ -180,7 +182,7 @@ class RigidBodySystem(RobotSystem):
             lacking.append("an independent control for every degree of freedom")
         if self._shown:
             lacking.append("no contacts")
-        if self.pushing is not None:
+        if self.frame_actuators is not None:
             lacking.append("actuators on joints alone")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
@@ -234,8 +236,8 @@ class RigidBodySystem(RobotSystem):
     def _remade(self, model, dt, integrator, formulation) -> RigidBodySystem:
         actuation, contacts, damping, joint_friction = self._given
         actuation = actuation if actuation is None or isinstance(actuation, str) else self.actuation.B
-        figures, rubs = self.plant_model.arrays.joint_friction, model.full.friction.any()
-        speed = np.sqrt(figures[:, 2]) if rubs and self.full.friction.any() and len(figures) else None
+        parameters, has_friction = self.plant_model.arrays.joint_friction, model.full.friction.any()
+        speed = np.sqrt(parameters[:, 2]) if has_friction and self.full.friction.any() and len(parameters) else None
         held = contacts_of(model, contacts)
         return RigidBodySystem(model, dt, integrator, actuation, held, formulation, damping, joint_friction, speed)
 
@@ -272,7 +274,7 @@ class RigidBodySystem(RobotSystem):
         xs, us = self._knots(xs, us)
         q, v = np.split(self.joint_map.full_x(xs[: len(us)]), [self.full.nq], axis=1)
         tau = us @ self.full_actuation.B.T - joint_forces(self.plant_model, q, v)[0]
-        if self.pushing is not None:
+        if self.frame_actuators is not None:
             tau += (force_map(self.full, q) @ us[:, :, None])[..., 0]
         found = dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
         return [part[:, : self._shown] for part in in_world_axes(self.contacts, q, found.f, found.moment)]
@@ -286,7 +288,7 @@ class RigidBodySystem(RobotSystem):
         xs, single = as_batch("x", x, self.nx)
         self.check_state(xs)
         q, B = self.model.full_configuration(xs[:, : self.nq]), self.full_actuation.B
-        if self.pushing is None:
+        if self.frame_actuators is None:
             us = holding_controls(self.full, q, B, self.contacts)
         else:
             maps = zip(q, B + force_map(self.full, q), strict=True)
@@ -312,8 +314,9 @@ class RigidBodySystem(RobotSystem):
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
         rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu))
-        numbers = linearization_numbers(self.full, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
-        launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
+        plant = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        points = self.joint_map.full_x(xs), us
+        launch(drive_linearization, len(us), linearization_numbers(*plant), *self.plant, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -325,7 +328,7 @@ class RigidBodySystem(RobotSystem):
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu, *H))
-        numbers = expansion_numbers(self.full, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
+        numbers = expansion_numbers(self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
         points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
         launch(drive_expansion, len(us), numbers, *self.plant, *points, Expansion(*full))
         self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))
@@ -336,7 +339,7 @@ class RigidBodySystem(RobotSystem):
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        plain = not (self.in_contact or self.free_duration) and self.pushing is None
+        plain = not (self.in_contact or self.free_duration) and self.frame_actuators is None
         if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
             return euler_tensors(self, xs[: len(us)], us)

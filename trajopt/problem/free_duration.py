@@ -22,7 +22,7 @@ from trajopt.capabilities import (
     capability,
 )
 from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
@@ -145,7 +145,7 @@ class StretchedCost(LiftedCost):
         """Add scale times what the Gauss-Newton Hessian leaves out."""
         self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
         s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
         return super().gradient_by(name, at, s * value + ds * slope, s * slope)
@@ -262,11 +262,11 @@ class FreeDurationSystem(ExpandedTogether):
         """Become these knots of the system inside, or `SETTING`, which `timed` steps through."""
         self._timed, self._knots = timed, knots
         self.horizon, self.setting = len(knots), knots == SETTING
-        self._flow = np.flatnonzero(~self.setting)
+        self._phase_knots = np.flatnonzero(~self.setting)
         self.durations = np.zeros(self.horizon)
-        if len(self._flow):
-            inside = knots[self._flow]
-            self.durations[self._flow] = knot_durations(self.system, int(inside.max()) + 1)[inside]
+        if len(self._phase_knots):
+            inside = knots[self._phase_knots]
+            self.durations[self._phase_knots] = knot_durations(self.system, int(inside.max()) + 1)[inside]
         self._windows: dict[tuple[int, int], FreeDurationSystem] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -311,11 +311,11 @@ class FreeDurationSystem(ExpandedTogether):
 
     def _refined(self, substeps: int) -> FreeDurationSystem:
         steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
-        flow, first = self._flow, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
-        first[self._knots[flow]] = np.cumsum(steps[flow]) - steps[flow]
+        phase_knots, first = self._phase_knots, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
+        first[self._knots[phase_knots]] = np.cumsum(steps[phase_knots]) - steps[phase_knots]
         fine = np.repeat(self._knots, steps)
         inside = fine != SETTING
-        pairs = zip(first[self._knots[flow]], steps[flow], strict=True)
+        pairs = zip(first[self._knots[phase_knots]], steps[phase_knots], strict=True)
         fine[inside] = np.concatenate([start + np.arange(count) for start, count in pairs])
         return self._with_inside(self.system.refined(substeps), fine)
 
@@ -393,7 +393,7 @@ class FreeDurationSystem(ExpandedTogether):
     def _spread(self, us: np.ndarray) -> np.ndarray:
         """Controls (N, nu) from those of the system inside, (nu,) or of its knots; nothing else is changed."""
         whole = np.zeros((self.horizon, self.nu))
-        whole[self._flow, :-1] = us if us.ndim == 1 else us[self._knots[self._flow]]
+        whole[self._phase_knots, :-1] = us if us.ndim == 1 else us[self._knots[self._phase_knots]]
         return whole
 
     @property
@@ -406,11 +406,11 @@ class FreeDurationSystem(ExpandedTogether):
         x = self.split(xs)[0][: self.horizon]
         found = self.system.contact_forces(*self._inside(x, us))
         whole = np.zeros((self.horizon, *found.shape[1:]))
-        whole[self._flow] = found
+        whole[self._phase_knots] = found
         return whole
 
     def _inside(self, x, us):
-        return np.ascontiguousarray(x[self._flow]), np.ascontiguousarray(us[self._flow, :-1])
+        return np.ascontiguousarray(x[self._phase_knots]), np.ascontiguousarray(us[self._phase_knots, :-1])
 
     # -------------------------------------------------------------------------------------------- motion
     def _timed_points(self, zs: np.ndarray, us: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
