@@ -12,7 +12,6 @@ from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, on_full_model
 from dynamics.contacts.dynamics import dynamics_of_set
-from dynamics.contacts.elimination import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
@@ -104,8 +103,6 @@ class RigidBodySystem(RobotSystem):
     Tangent vectors are dx = [dq; dv], ndx = 2 nv.  Expansions are those of the step in exponential coordinates at both
     ends: F is its differential, and `hessian_products` returns symmetric H with
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
-    Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
-    (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
 
     Examples
     --------
@@ -159,7 +156,6 @@ class RigidBodySystem(RobotSystem):
         if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
-        self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
@@ -168,7 +164,6 @@ class RigidBodySystem(RobotSystem):
         )
         block = self.plant_model.block
         self.plant = block, plant
-        self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -194,10 +189,10 @@ class RigidBodySystem(RobotSystem):
         Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
         """
         new = copy.copy(self)
-        new.nu, new.free_duration, new.legs = self.nu + 1, True, None
+        new.nu, new.free_duration = self.nu + 1, True
         new.semi_implicit, new.semi_implicit_from = False, None
         block, plant = self.plant
-        new.plant = new.motion_plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        new.plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
         new._rollout_numbers = new.rollout_numbers()
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
@@ -245,19 +240,19 @@ class RigidBodySystem(RobotSystem):
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
         states, enter = self.joint_map.full_states(out), self.joint_map.full_x
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.motion_plant, enter(xs), us, states)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter(xs), us, states)
         self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         loops, states = self.joint_map.full_loops(loops, start, X)
-        given = *self.motion_plant, loops, start, stop, states, U
+        given = *self.plant, loops, start, stop, states, U
         launch(drive_closed_loops, loops.alphas.size, self._rollout_numbers, *given)
         self.joint_map.keep_rollout(states, start, stop, X)
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
-        scratch = dynamics_numbers(self.full, self.contacts, self.legs)
+        scratch = dynamics_numbers(self.full, self.contacts)
         return scratch + step_numbers(self.full) + 2 * (self.full.nq + self.full.nv) + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -313,10 +308,9 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu))
-        plant = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        points = self.joint_map.full_x(xs), us
-        launch(drive_linearization, len(us), linearization_numbers(*plant), *self.plant, *points, *full)
+        rk4, full, forces = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu)), self.frame_actuators
+        numbers = linearization_numbers(self.full, self.contacts, self.nu, rk4, forces, self.free_duration)
+        launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
