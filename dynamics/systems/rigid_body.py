@@ -239,9 +239,11 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        states, enter = self.joint_map.full_states(out), self.joint_map.full_x
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter(xs), us, states)
-        self.joint_map.keep_states(states, out)
+        enter = self.joint_map
+        states = enter.full_states(out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter.full_x(xs), us, states)
+        if states is not out:
+            enter.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
