@@ -299,6 +299,8 @@ class RobotResidual:
     def _expanded(self, weights, start, stop, order, xs, us, rows, target, curvature) -> float:
         """`_expand` at states of the independent joints."""
         enter = self._joint_map
+        if enter is IDENTITY:
+            return self._expand(weights, start, stop, order, xs, us, rows, target, curvature)
         full_rows = Rows(*enter.receivers(ROW_AXES, rows))
         full = enter.receivers(BLOCK_AXES, target)
         bent = full if curvature is target else enter.receivers(BLOCK_AXES, curvature)
