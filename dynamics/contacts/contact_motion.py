@@ -1,4 +1,4 @@
-"""Motion of what is held, in rows: of contacts, halves of loops and couplings, with their first derivatives."""
+"""Motion of what is held, in rows: of contacts, endpoints of loops and couplings, with their first derivatives."""
 
 from dynamics.algorithms.frames import frame_pose, last_dof
 from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
@@ -26,11 +26,11 @@ from dynamics.spatial.spatial import (
 from dynamics.spatial.tangent import store_column3
 
 # --------------------------------------------------------------------------------------------
-# Where the motion of a contact goes: rows of its own, or for the halves of loops their part of rows.
+# Where the motion of a contact goes: rows of its own, or for the endpoints of loops their part of rows.
 
 POINT, POINT_VELOCITY, POINT_ACCELERATION, POINT_AXES = 0, 3, 6, 9
 CONTACT = 18
-"""Numbers kept per block of a contact or half of a loop: position, velocity, acceleration (with -g) and axes; for a
+"""Numbers kept per block of a contact or endpoint of a loop: position, velocity, acceleration (with -g) and axes; for a
 moment's block the velocity and acceleration are the angular ones."""
 
 
@@ -41,7 +41,7 @@ def _own_block(contacts, c):
 
 
 @helper
-def _block_of_half(contacts, c):
+def _block_of_endpoint(contacts, c):
     return contacts.row[c]
 
 
@@ -51,8 +51,8 @@ def _unchanged(contacts, c, points, x):
 
 
 @helper
-def axes_of_half(contacts, c, points):
-    """T (9) of the block of half c."""
+def axes_of_endpoint(contacts, c, points):
+    """T (9) of the block of endpoint c."""
     if contacts.axes[c] >= 0:
         return load9(points, contacts.axes[c] * CONTACT + POINT_AXES)
     T = contacts.fixed_axes[c]
@@ -63,21 +63,21 @@ def axes_of_half(contacts, c, points):
 
 @helper
 def _part_of_rows(contacts, c, points, x):
-    y, s, k = rotate_back(axes_of_half(contacts, c, points), x), contacts.sign[c], contacts.kept[c]
+    y, s, k = rotate_back(axes_of_endpoint(contacts, c, points), x), contacts.sign[c], contacts.kept[c]
     return (s * k[0] * y[0], s * k[1] * y[1], s * k[2] * y[2])
 
 
 @helper
 def _part_of_force(contacts, c, points, x):
-    return scale3(rotate(axes_of_half(contacts, c, points), x), contacts.sign[c])
+    return scale3(rotate(axes_of_endpoint(contacts, c, points), x), contacts.sign[c])
 
 
-block_of = by_type("contacts", {ContactArrays: _own_block, LoopArrays: _block_of_half})
-"""Block of a contact or half: (contacts, c)."""
+block_of = by_type("contacts", {ContactArrays: _own_block, LoopArrays: _block_of_endpoint})
+"""Block of a contact or endpoint: (contacts, c)."""
 in_rows = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_rows})
-"""What the motion x at contact or half c adds to its rows: (contacts, c, points, x)."""
+"""What the motion x at contact or endpoint c adds to its rows: (contacts, c, points, x)."""
 on_body = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_force})
-"""The force on the body of contact or half c, world axes, of the rows' x: (contacts, c, points, x)."""
+"""The force on the body of contact or endpoint c, world axes, of the rows' x: (contacts, c, points, x)."""
 
 
 # ------------------------------------------------------------------------------------------------ into matrices
@@ -109,12 +109,12 @@ def _add_down(contacts, c, points, G, o, n, x):
 
 
 put_across = by_type("contacts", {ContactArrays: _store_across, LoopArrays: _add_across})
-"""Motion x at contact or half c into the row of Y that starts at o, along blocks: (contacts, c, points, Y, o, x)."""
+"""Motion x at contact or endpoint c into the row of Y from o on, along blocks: (contacts, c, points, Y, o, x)."""
 put_down = by_type("contacts", {ContactArrays: _store_down, LoopArrays: _add_down})
 """The same into a column, whose rows of blocks start at o, n apart: (contacts, c, points, G, o, n, x)."""
 
 
-# ------------------------------------------------------------------------------------------------ sums over halves
+# ------------------------------------------------------------------------------------------------ sums over endpoints
 @kernel
 def _leave(contacts, width, Y):
     return
@@ -129,7 +129,7 @@ def _start_with_couplings(contacts, width, Y):
 
 
 start_jacobian = by_type("contacts", {ContactArrays: _leave, LoopArrays: _start_with_couplings})
-"""J' (nv 3B) before contacts and halves add theirs: the ratios of coupled joints: (contacts, width, Y)."""
+"""J' (nv 3B) before contacts and endpoints add theirs: the ratios of coupled joints: (contacts, width, Y)."""
 
 
 # ------------------------------------------------------------------------------------------------ coupled joints
@@ -410,7 +410,7 @@ def _load_rows(F, o, stride):
 @helper
 def _motion(m, contacts, t, points):
     """X of block t of those that turn."""
-    first, second = contacts.turning[t, 1], contacts.turning[t, 2]
+    first, second = contacts.rotating[t, 1], contacts.rotating[t, 2]
     x = scale3(constraint(m, contacts, second, points), -1.0)
     if first >= 0:
         x = add3(x, constraint(m, contacts, first, points))
@@ -425,7 +425,7 @@ def _kept(contacts, c, x):
 
 @helper
 def _virtual(contacts, c, h, points):
-    """Virtual velocity of the point of half c."""
+    """Virtual velocity of the point of endpoint c."""
     p = load3(points, c * CONTACT + POINT)
     return column(contacts, c, load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
 
@@ -440,9 +440,9 @@ def _no_rows(m, contacts, dof, points, G):
 def _add_rows(m, contacts, dof, points, G):
     align_stack(G)
     n = m.dof_body.size
-    for t in range(contacts.turning.shape[0]):
-        row, c = contacts.turning[t, 0], contacts.turning[t, 2]
-        X, T = _motion(m, contacts, t, points), axes_of_half(contacts, c, points)
+    for t in range(contacts.rotating.shape[0]):
+        row, c = contacts.rotating[t, 0], contacts.rotating[t, 2]
+        X, T = _motion(m, contacts, t, points), axes_of_endpoint(contacts, c, points)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             x = _kept(contacts, c, rotate_back(T, cross(X, turn_of(dof, k))))
@@ -459,11 +459,11 @@ def _no_loads(m, contacts, dof, points, f, G):
 def _add_loads(m, contacts, dof, points, f, G):
     align_stack(G)
     n = m.dof_body.size
-    for t in range(contacts.turning.shape[0]):
-        second = contacts.turning[t, 2]
-        F = rotate(axes_of_half(contacts, second, points), load3(f, 3 * contacts.turning[t, 0]))
+    for t in range(contacts.rotating.shape[0]):
+        second = contacts.rotating[t, 2]
+        F = rotate(axes_of_endpoint(contacts, second, points), load3(f, 3 * contacts.rotating[t, 0]))
         for side in range(1, 3):
-            c = contacts.turning[t, side]
+            c = contacts.rotating[t, side]
             if c < 0:
                 continue
             p = load3(points, c * CONTACT + POINT)
@@ -477,16 +477,16 @@ def _add_loads(m, contacts, dof, points, f, G):
                 j = m.dof_parent[j]
 
 
-add_turning_rows = by_type("contacts", {ContactArrays: _no_rows, LoopArrays: _add_rows})
+add_rotating_frame_rows = by_type("contacts", {ContactArrays: _no_rows, LoopArrays: _add_rows})
 """What constraints' derivatives in q (3B nv) gain, after `constraint_derivatives`: (m, contacts, dof, points, G)."""
-add_turning_loads = by_type("contacts", {ContactArrays: _no_loads, LoopArrays: _add_loads})
+add_rotating_frame_loads = by_type("contacts", {ContactArrays: _no_loads, LoopArrays: _add_loads})
 """What d(ID - J'f)/dq (nv nv) gains, f (3B): (m, contacts, dof, points, f, G)."""
 
 
 # ------------------------------------------------------------------------------------------------ second order
 @kernel
 def _add_pairs(m, contacts, c, x, N, F, w, h):
-    """Terms of half c and degree of freedom x of the second body, with N_x and F_x."""
+    """Terms of endpoint c and degree of freedom x of the second body, with N_x and F_x."""
     align_stack(h.Hqq)
     n = m.dof_body.size
     V, sign = _virtual(contacts, c, h, w.points), contacts.sign[c]
@@ -512,9 +512,9 @@ def _no_curvature(m, contacts, f, w, h):
 def _add_curvature(m, contacts, f, w, h):
     align_stack(h.Hqq)
     n = m.dof_body.size
-    for t in range(contacts.turning.shape[0]):
-        row, first, second = contacts.turning[t, 0], contacts.turning[t, 1], contacts.turning[t, 2]
-        T, X = axes_of_half(contacts, second, w.points), _motion(m, contacts, t, w.points)
+    for t in range(contacts.rotating.shape[0]):
+        row, first, second = contacts.rotating[t, 0], contacts.rotating[t, 1], contacts.rotating[t, 2]
+        T, X = axes_of_endpoint(contacts, second, w.points), _motion(m, contacts, t, w.points)
         N, F = rotate(T, load3(h.nu, n + 3 * row)), rotate(T, load3(f, 3 * row))
         V = scale3(_virtual(contacts, second, h, w.points), -1.0)
         if first >= 0:
@@ -539,5 +539,5 @@ def _add_curvature(m, contacts, f, w, h):
             x = m.dof_parent[x]
 
 
-add_turning_curvature = by_type("contacts", {ContactArrays: _no_curvature, LoopArrays: _add_curvature})
+add_rotating_frame_curvature = by_type("contacts", {ContactArrays: _no_curvature, LoopArrays: _add_curvature})
 """Its terms in h.Hqq, h.Hqv, h.Hqa and h.Gzq, after `contact_terms`, f (3B): (m, contacts, f, w, h)."""

@@ -41,8 +41,8 @@ class ContactArrays(NamedTuple):
 
 blocks = Size("blocks", "contacts.blocks")
 """Number of blocks of three rows, where `contacts` are ContactArrays or LoopArrays."""
-halves = Size("halves", "contacts.body.size")
-"""Number of their contacts, moments of feet apart, and of halves of loops."""
+endpoints = Size("endpoints", "contacts.body.size")
+"""Number of their contacts, moments of feet apart, and of endpoints of loops."""
 
 
 # --------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def moved_by(arrays: ModelArrays, bodies: np.ndarray) -> np.ndarray:
 
 
 def pair_rows(
-    arrays: ModelArrays, bodies: np.ndarray, blocks: np.ndarray | None = None, turning: np.ndarray | None = None
+    arrays: ModelArrays, bodies: np.ndarray, blocks: np.ndarray | None = None, rotating: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each pair of dofs 2 p, 2 p + 1, the torques and constraints that depend on their positions or velocities:
     torques of dofs on one path with them, contacts below them.
@@ -78,7 +78,7 @@ def pair_rows(
     n = len(arrays.dof_body)
     above = paths(arrays)
     reaches = above | above.T
-    for either, second in () if turning is None else turning:
+    for either, second in () if rotating is None else rotating:
         reaches |= np.outer(either, second)
     acts = np.vstack([reaches, np.repeat(moved_by(arrays, bodies) if blocks is None else blocks, 3, axis=0)])
     rows = [np.flatnonzero(acts[:, j : j + 2].any(axis=1)) for j in range(0, n, 2)]
@@ -91,38 +91,40 @@ def pair_rows(
 #
 # A loop holds pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
 # motion of a point and T its axes: those of the world for a ball, those of the second frame otherwise.  Each moving
-# body of a pair is a half of the block, which adds its part to the rows; contacts are blocks of one half.  Rows that a
-# pair does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
+# body of a pair is an endpoint of the block, which adds its part to the rows; contacts are blocks of one endpoint.
+# Rows that a pair does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
 #
 # Joints that are coupled have a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset each, which nothing bends.
 
 PLAIN = "body", "frame", "point", "angular", "gains", "reference", "turn", "local"
-"""Fields of halves that contacts have as well."""
+"""Fields of endpoints that contacts have as well."""
 COUPLED = "row", "dof", "ratio", "gains", "offset"
 """Fields of each joint of a coupling."""
 
 
 class LoopArrays(NamedTuple):
-    """As `ContactArrays`, with H halves of B blocks in place of as many blocks."""
+    """As `ContactArrays`, with H endpoints of B blocks in place of as many blocks."""
 
     body: np.ndarray  # (H,)
     frame: np.ndarray  # (H, FRAME)
     point: np.ndarray  # (H, 3)
     angular: np.ndarray  # (H,)
     gains: np.ndarray  # (H, 2)
-    reference: np.ndarray  # (H, 3) positions to be kept; zero for halves that have a partner
+    reference: np.ndarray  # (H, 3) positions to be kept; zero for endpoints that have a partner
     turn: np.ndarray  # (H, 9)
     local: np.ndarray  # (H,)
     damping: float
     blocks: int
     pair_start: np.ndarray
     pair_row: np.ndarray
-    row: np.ndarray  # (H,) block of each half
+    row: np.ndarray  # (H,) block of each endpoint
     sign: np.ndarray  # (H,) 1 of the first frame, -1 of the second
-    axes: np.ndarray  # (H,) half along whose frame's axes the rows lie, -1 for the next ones
+    axes: np.ndarray  # (H,) endpoint along whose frame's axes the rows lie, -1 for the next ones
     fixed_axes: np.ndarray  # (H, 9) T where it does not turn
     kept: np.ndarray  # (H, 3) 0 for masked rows, else 1
-    turning: np.ndarray  # (t, 3) blocks with axes that turn, their first half (-1: fixed in the world) and their second
+    rotating: (
+        np.ndarray
+    )  # (t, 3) blocks with axes that turn, first endpoint (-1: fixed in the world), second
     idle: np.ndarray  # (.,) rows that hold nothing
     coupled_row: np.ndarray  # (E,) row of each entry r_j of a coupling
     coupled_dof: np.ndarray  # (E,)
@@ -134,14 +136,14 @@ class LoopArrays(NamedTuple):
 def with_loops(
     plain: ContactArrays,
     rows: np.ndarray,
-    halves: list[dict[str, Any]],
+    endpoints: list[dict[str, Any]],
     blocks: int,
     couplings: list[dict[str, Any]],
     model: ModelArrays,
 ) -> LoopArrays:
     """The arrays of contacts with those of loops and couplings.
 
-    rows : (C,) blocks of the contacts;  halves : fields of each half;  blocks : B;  couplings : fields of entries
+    rows : (C,) blocks of the contacts;  endpoints : fields of each;  blocks : B;  couplings : fields of entries
     """
     C = len(plain.body)
     own = {
@@ -150,20 +152,20 @@ def with_loops(
     }  # fmt: skip
     fields = {name: getattr(plain, name) for name in PLAIN} | own
     for name, values in fields.items():
-        added = np.array([half[name] for half in halves], dtype=values.dtype)
+        added = np.array([endpoint[name] for endpoint in endpoints], dtype=values.dtype)
         fields[name] = np.concatenate([values, added.reshape(-1, *values.shape[1:])])
-    sides = [(fields["row"] == row) & (np.arange(C + len(halves)) >= C) for row in range(blocks)]
-    turning = []
+    sides = [(fields["row"] == row) & (np.arange(C + len(endpoints)) >= C) for row in range(blocks)]
+    rotating = []
     for row, side in enumerate(sides):
         for c in np.flatnonzero(side & (fields["axes"] == np.arange(len(side)))):
             first = np.flatnonzero(side & (fields["sign"] > 0.0))
-            turning.append((row, first[0] if len(first) else -1, c))
+            rotating.append((row, first[0] if len(first) else -1, c))
     moved, by_block = moved_by(model, fields["body"]), np.zeros((blocks, len(model.dof_body)), dtype=bool)
     np.logical_or.at(by_block, fields["row"], moved)
     coupled = {name: np.array([each[name] for each in couplings]) for name in COUPLED}
     for each in couplings:
         by_block[each["row"] // 3, each["dof"]] = True
-    reach = np.array([(by_block[row], moved[second]) for row, _, second in turning])
+    reach = np.array([(by_block[row], moved[second]) for row, _, second in rotating])
     start, row = pair_rows(model, fields["body"], by_block, reach)
     return LoopArrays(
         **fields,
@@ -171,7 +173,7 @@ def with_loops(
         blocks=blocks,
         pair_start=start,
         pair_row=row,
-        turning=np.array(turning, dtype=np.int64).reshape(-1, 3),
+        rotating=np.array(rotating, dtype=np.int64).reshape(-1, 3),
         idle=_idle_rows(blocks, fields, coupled["row"]),
         coupled_row=coupled["row"].astype(np.int64),
         coupled_dof=coupled["dof"].astype(np.int64),
@@ -213,13 +215,13 @@ def set_arrays(model: RigidBodyModel, contacts: Sequence[Any]) -> ContactArrays 
         return plain
     C = len(contacts)
     rows = np.array([*held, *range(C, C + len(rigid))], dtype=np.int64)
-    halves: list[dict[str, Any]] = []
+    endpoints: list[dict[str, Any]] = []
     for i, blocks in loop_blocks(contacts).items():
-        halves += contacts[i].halves(blocks, len(rows) + len(halves))
+        endpoints += contacts[i].endpoints(blocks, len(rows) + len(endpoints))
     coupled = {i: contact for i, contact in enumerate(contacts) if isinstance(contact, JointCoupling)}
     couplings = [entry for i, contact in coupled.items() for entry in contact.entries(3 * i)]
     blocks = C + len(rigid) + sum(len(found) - 1 for found in loop_blocks(contacts).values())
-    return with_loops(plain, rows, halves, blocks, couplings, model.arrays)
+    return with_loops(plain, rows, endpoints, blocks, couplings, model.arrays)
 
 
 def loop_blocks(contacts: Sequence[Any]) -> dict[int, list[int]]:
@@ -423,9 +425,7 @@ def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> Con
     return ContactSet(model, [*given.contacts, *added]) if added else given
 
 
-def of_full_robot(
-    model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping"
-) -> ContactSet:
+def of_full_robot(model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping") -> ContactSet:
     """The contacts of a robot whose joints follow others on its tree, and last what ties these together, which does not
     yield: ValueError for damping, with the argument's name."""
     if damping != 0.0:

@@ -20,8 +20,8 @@ from dynamics.algorithms.branch_factor import invert_factored, sweep_down
 from dynamics.algorithms.inverse_mass import PANEL
 from dynamics.algorithms.loads import Loads
 from dynamics.contacts.contact_motion import (
-    add_turning_loads,
-    add_turning_rows,
+    add_rotating_frame_loads,
+    add_rotating_frame_rows,
     block_of,
     constraint_derivatives,
     contact_points,
@@ -29,7 +29,7 @@ from dynamics.contacts.contact_motion import (
     force_derivative_components,
     on_body,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set, halves, of_full_robot
+from dynamics.contacts.contact_set import Contacts, as_contact_set, endpoints, of_full_robot
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, invert_kkt, workspace_numbers
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.joint_forces import add_friction_derivative, add_spring_responses
@@ -63,10 +63,10 @@ WIDTH = nv + ROWS
 """Of z = (accelerations, forces)."""
 
 
-class FirstOrder(NamedTuple):
+class ContactFirstOrder(NamedTuple):
     """Lanes of the first derivatives."""
 
-    dead: np.ndarray = lanes(6 * halves)  # contact forces and moments as dead loads
+    dead: np.ndarray = lanes(6 * endpoints)  # contact forces and moments as dead loads
     torque: np.ndarray = lanes(nv)
     Minv: np.ndarray = lanes(nv * nv)
     panel: np.ndarray = lanes(4 * WIDTH)
@@ -75,7 +75,7 @@ class FirstOrder(NamedTuple):
     Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
 
 
-carve_first_order, first_order_numbers = carving(FirstOrder)
+carve_first_order, first_order_numbers = carving(ContactFirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -158,8 +158,8 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
     add_friction_derivative(m, v, d.Gv)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, rows)
     add_spring_responses(m, rows, width, d.Z, d.Gq, d.Gv)
 

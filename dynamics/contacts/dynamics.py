@@ -29,7 +29,7 @@ from dynamics.contacts.contact_set import (
     LoopArrays,
     as_contact_set,
     blocks,
-    halves,
+    endpoints,
     of_full_robot,
 )
 from dynamics.model.knot_driver import knot_driver, nb, nv
@@ -303,12 +303,12 @@ ROWS = 3 * blocks
 """Of forces, moments and constraints."""
 
 
-class Workspace(NamedTuple):
+class ContactWorkspace(NamedTuple):
     """Lanes that the kernels of contact dynamics share."""
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
-    points: np.ndarray = lanes(halves * CONTACT)
+    points: np.ndarray = lanes(endpoints * CONTACT)
     zeros: np.ndarray = lanes(nv, zero=True)
     M: np.ndarray = lanes(nv * nv)
     Y: np.ndarray = lanes(nv * ROWS)
@@ -319,7 +319,7 @@ class Workspace(NamedTuple):
     f: np.ndarray = lanes(ROWS)
 
 
-carve_workspace, workspace_numbers = carving(Workspace)
+carve_workspace, workspace_numbers = carving(ContactWorkspace)
 
 
 @shared_kernel
@@ -420,7 +420,7 @@ def _given_axes_kernel(m, contacts, q, v, tau, w):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v tau",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"a": "w.a", "f": "w.f", "report": "w.report"},
 )
 

@@ -14,9 +14,9 @@ from dynamics.contacts.contact_motion import (
     CONTACT,
     POINT,
     POINT_AXES,
-    add_turning_curvature,
-    add_turning_loads,
-    add_turning_rows,
+    add_rotating_frame_curvature,
+    add_rotating_frame_loads,
+    add_rotating_frame_rows,
     block_of,
     column,
     contact_columns,
@@ -28,8 +28,8 @@ from dynamics.contacts.contact_motion import (
     sum_of_crosses,
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import WIDTH, FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
+from dynamics.contacts.derivatives import WIDTH, ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ContactWorkspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
@@ -72,7 +72,7 @@ from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, 
 SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
 
 
-class SecondOrder(NamedTuple):
+class ContactSecondOrder(NamedTuple):
     """Lanes of the Hessian."""
 
     y: np.ndarray = lanes(WIDTH)  # multiplier
@@ -88,7 +88,7 @@ class SecondOrder(NamedTuple):
     Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
 
 
-carve_second_order, second_order_numbers = carving(SecondOrder)
+carve_second_order, second_order_numbers = carving(ContactSecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts
@@ -249,9 +249,9 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     add_friction_curvature(m, v, h.nu, h.Hvv)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
-    add_turning_curvature(m, contacts, w.f, w, h)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, width)
     add_spring_responses(m, width, width, d.Z, d.Gq, d.Gv)
@@ -270,7 +270,7 @@ def _solve_and_differentiate(m, contacts, q, v, tau, w, d, h):
 _drive = knot_driver(
     _solve_and_differentiate,
     inputs="q v tau y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv", "Hqtau": "h.Hqtau"},
 )
 

@@ -16,9 +16,9 @@ from dynamics.contacts.contact_motion import (
     POINT,
     POINT_VELOCITY,
     add_coupled_velocities,
-    add_turning_curvature,
-    add_turning_loads,
-    add_turning_rows,
+    add_rotating_frame_curvature,
+    add_rotating_frame_loads,
+    add_rotating_frame_rows,
     column,
     constraint_derivatives,
     contact_points,
@@ -29,10 +29,10 @@ from dynamics.contacts.contact_motion import (
     put_down,
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts, solve_delassus
+from dynamics.contacts.derivatives import ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ONE, ContactWorkspace, add_half_solved_forces, factorize_contacts, solve_delassus
 from dynamics.contacts.hessian import (
-    SecondOrder,
+    ContactSecondOrder,
     add_contact_curvature,
     contact_terms,
     hessian_of_solution,
@@ -149,8 +149,8 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.blocks)
 
@@ -173,13 +173,13 @@ def _given_axes_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"after": "w.a", "f": "w.f", "report": "w.report"},
 )
 _drive_first_order = knot_driver(
     _given_axes_first_order,
     inputs="q v",
-    scratch={"w": Workspace, "d": FirstOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "jump": nv, "mean": nv},
     outputs={"zq": "d.Gq", "zv": "d.Gv"},
 )
 
@@ -299,9 +299,9 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
-    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
-    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
-    add_turning_curvature(m, contacts, w.f, w, h)
+    add_rotating_frame_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_rotating_frame_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_rotating_frame_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
     add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
@@ -313,7 +313,7 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
 _drive_hessian = knot_driver(
     contact_impulse_hessian_kernel,
     inputs="q v y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder, "jump": nv, "mean": nv},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv"},
 )
 

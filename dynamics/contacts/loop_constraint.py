@@ -188,8 +188,8 @@ class LoopConstraint:
         kept = moving_rows(self.model, self.frames, self.kind, self.offsets) * [np.ones(3), *further]
         return list(zip(self.offsets, kept, strict=True))
 
-    def halves(self, rows: list[int], first: int) -> list[dict[str, Any]]:
-        """Fields of loop arrays of each half, for blocks of these numbers; the first half is the `first` of all."""
+    def endpoints(self, rows: list[int], first: int) -> list[dict[str, Any]]:
+        """Fields of loop arrays of each endpoint, for blocks of these numbers; endpoints are counted from `first`."""
         found: list[dict[str, Any]] = []
         for row, (offset, kept) in zip(rows, self.pairs, strict=True):
             sides = []

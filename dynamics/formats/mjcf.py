@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import mujoco  # pyright: ignore[reportMissingImports]
 
 
-
 # --------------------------------------------------------------------------------------------
 # The shapes of a compiled model of MuJoCo: what collides, and what is only looked at.
 
@@ -233,34 +232,34 @@ class _Reader:
                 at_zero = compose(at_zero, joint.placement(np.array([-reference])))
             last = j == joints[-1] and not anchor.any()
             child = name if last else f"{name}_{self.joint_names[j]}"
-            figures = self._figures(j) | (inertia if last else {})
-            self.builder.add_body(child, parent, joint, self.joint_names[j], placement=at_zero, **figures)
+            parameters = self._joint_parameters(j) | (inertia if last else {})
+            self.builder.add_body(child, parent, joint, self.joint_names[j], placement=at_zero, **parameters)
             if last:
                 return
             parent, place = child, (np.eye(3), -anchor)
         self.builder.add_body(name, parent, Fixed(), placement=place, **inertia)
 
-    def _figures(self, j: int) -> dict[str, Any]:
+    def _joint_parameters(self, j: int) -> dict[str, Any]:
         """Limits, armature, damping and friction of a joint."""
         m = self.m
         dofs = slice(m.jnt_dofadr[j], m.jnt_dofadr[j] + (6, 3, 1, 1)[m.jnt_type[j]])
-        figures: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "armature": m.dof_armature[dofs], "damping": m.dof_damping[dofs], "friction": m.dof_frictionloss[dofs]
         }  # fmt: skip
         if m.jnt_type[j] == FREE:
-            self._note_axes_of_free_joint(self.joint_names[j], **figures)
+            self._note_axes_of_free_joint(self.joint_names[j], **parameters)
         if m.jnt_limited[j]:
             if m.jnt_type[j] in (SLIDE, HINGE):
-                figures["lower"], figures["upper"] = m.jnt_range[j]
+                parameters["lower"], parameters["upper"] = m.jnt_range[j]
             else:
                 self._lose("limits of ball joints, not read", self.joint_names[j])
         if m.jnt_actfrclimited[j]:
             low, high = m.jnt_actfrcrange[j]
             if low == -high:
-                figures["effort"] = high
+                parameters["effort"] = high
             else:
                 self._lose("limits of joint forces that are not symmetric, not read", self.joint_names[j])
-        return figures
+        return parameters
 
     def _note_axes_of_free_joint(
         self, name: str, armature: np.ndarray, damping: np.ndarray, friction: np.ndarray

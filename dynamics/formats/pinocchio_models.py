@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pinocchio  # pyright: ignore[reportMissingImports]
 
 
-
 def add_geometry_objects(wrapper: Any, builder: ModelBuilder, held: Mapping[int, str]) -> None:
     """Add what a wrapper has in `collision_model` and `visual_model` to the bodies held by joints of these numbers."""
     taken, lost = set(), []
@@ -129,9 +128,9 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
             label = f"{before}_slide" if pitch is not None else f"{name}[{k}]" if several else name
             inner_body = f"{label}_body" if several else f"{label}_turn"
             body = bodies[i] if last else inner_body
-            own = {} if leads or pitch is not None else _figures(m, joint, q, v)
-            figures = own | (_inertia(m.inertias[i]) if last else {})
-            builder.add_body(body, parent, joint, label, placement=compose(placement, inner), **figures)
+            own = {} if leads or pitch is not None else _joint_parameters(m, joint, q, v)
+            parameters = own | (_inertia(m.inertias[i]) if last else {})
+            builder.add_body(body, parent, joint, label, placement=compose(placement, inner), **parameters)
             parent, placement = body, IDENTITY
             if pitch is not None:
                 builder.add_mimic(label, before, pitch)
@@ -230,12 +229,12 @@ def _extra(joint: Joint) -> int:
     return int(isinstance(joint, (Continuous, Planar)))
 
 
-def _figures(m: Any, joint: Joint, q: int, v: int) -> dict[str, Any]:
-    figures = {
+def _joint_parameters(m: Any, joint: Joint, q: int, v: int) -> dict[str, Any]:
+    parameters = {
         "armature": m.armature, "damping": m.damping, "friction": m.friction, "effort": m.effortLimit,
         "velocity": m.velocityLimit,
     }  # fmt: skip
-    own = {name: _finite(np.array(values[v : v + joint.nv])) for name, values in figures.items()}
+    own = {name: _finite(np.array(values[v : v + joint.nv])) for name, values in parameters.items()}
     own = {name: values for name, values in own.items() if name in ("effort", "velocity") or values.any()}
     if joint.nq == joint.nv and not isinstance(joint, (Continuous, Planar)):
         rows = slice(q, q + joint.nq)

@@ -209,8 +209,8 @@ def spring(
     joints: Mapping[str, float], stiffness: float, rest: float = 0.0, damping: float = 0.0, label: str = ""
 ) -> Spring:
     """Checked; ValueError for negative figures, or no joints."""
-    figures = {"stiffness": stiffness, "rest": rest, "damping": damping}
-    numbers = {name: float(as_array(label + name, value, ())) for name, value in figures.items()}
+    values = {"stiffness": stiffness, "rest": rest, "damping": damping}
+    numbers = {name: float(as_array(label + name, value, ())) for name, value in values.items()}
     for name in ("stiffness", "damping"):
         if numbers[name] < 0.0:
             raise ValueError(f"{label}{name}: got {numbers[name]}, expected a number of at least zero")

@@ -300,8 +300,8 @@ class Parts:
         Limits of the source are narrowed by those of what follows it.  Raises ValueError for an unknown joint, one of
         several degrees of freedom, one that follows already, a circle, or a multiplier that is zero.
         """
-        figures = {"multiplier": multiplier, "offset": offset}
-        factor, start = (float(as_array(f"mimic {joint!r}: {name}", x, ())) for name, x in figures.items())
+        values = {"multiplier": multiplier, "offset": offset}
+        factor, start = (float(as_array(f"mimic {joint!r}: {name}", x, ())) for name, x in values.items())
         if factor == 0.0:
             raise ValueError(f"mimic {joint!r}: multiplier: got 0, expected another number; a joint at rest is locked")
         self._check_joints(f"mimic {joint!r}", ((joint, 1.0), (source, 1.0)))

@@ -507,7 +507,7 @@ def contacts_of(system: InContact, frames: Frames) -> np.ndarray:
     """
     if getattr(system, "contact_arrays", None) is None:
         raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts or an Impact")
-    if system.pushing is not None:
+    if system.frame_actuators is not None:
         raise ValueError("system: has actuators on frames, which residuals of contact forces do not take")
     contacts = system.contacts
     if len(contacts) == 0:

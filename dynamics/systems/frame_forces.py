@@ -238,7 +238,7 @@ def _add_curvature(m, i, reference, W, size, dof, J, w):
 
 
 @helper
-def _add_turning(m, i, g, size, dof, J, D):
+def _add_rotating(m, i, g, size, dof, J, D):
     """D += size times the second derivatives of g.p."""
     n = m.dof_body.size
     x = last_dof(m, i)
@@ -302,8 +302,8 @@ def _line_derivatives(m, i, frame, j, other_frame, ratio, size, d, body, dof, w)
             both = dot3(across, W_l) - inverse * (along * bent + ed * dot3(g, other) + ed_l * gd)
             W_across = scale3((W[0] - e[0] * dot3(e, W), W[1] - e[1] * dot3(e, W), W[2] - e[2] * dot3(e, W)), inverse)
             store(w.D, k * n + l, fma(size, both + dot3(W_across, other), load(w.D, k * n + l)))
-    _add_turning(m, i, g, size, dof, w.first, w.D)
-    _add_turning(m, j, g, -size, dof, w.second, w.D)
+    _add_rotating(m, i, g, size, dof, w.first, w.D)
+    _add_rotating(m, j, g, -size, dof, w.second, w.D)
     _add_curvature(m, i, LOCAL_WORLD_ALIGNED, (e[0], e[1], e[2], zero, zero, zero), size, dof, w.first, w)
     _add_curvature(m, j, LOCAL_WORLD_ALIGNED, (e[0], e[1], e[2], zero, zero, zero), -size, dof, w.second, w)
 

@@ -140,29 +140,29 @@ class HybridSystem(RobotSystem):
         check_time_step(dt)
         impacts = as_flag("impacts", impacts)
         restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
-        flows: dict[ContactSet, RigidBodySystem] = {}
-        strikes: dict[ContactSet, Impact] = {}
+        of_contacts: dict[ContactSet, RigidBodySystem] = {}
+        impact_of: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
         for name, held, knots in (checked := checked_phases(model, phases, gains, dt)):
             fixed = _what_is_fixed(held)
             if knots == 0 or (impacts and before is not None and not fixed <= before):
-                if held not in strikes:
-                    strikes[held] = Impact(model, held, actuation, restitution, damping)
-                segments.append(Segment(STRIKE + name if knots else name, strikes[held], t, t + 1))
+                if held not in impact_of:
+                    impact_of[held] = Impact(model, held, actuation, restitution, damping)
+                segments.append(Segment(STRIKE + name if knots else name, impact_of[held], t, t + 1))
                 t += 1
             if knots == 0:
                 before = fixed | (before or set())
                 continue
-            if held not in flows:
+            if held not in of_contacts:
                 soft = damping if len(held) else 0.0
-                flows[held] = RigidBodySystem(
+                of_contacts[held] = RigidBodySystem(
                     model, dt, integrator, actuation, held, "forward", soft, joint_friction, friction_speed
                 )
-            segments.append(Segment(name, flows[held], t, t + knots))
+            segments.append(Segment(name, of_contacts[held], t, t + knots))
             before, t = fixed, t + knots
-        any_flow = next(iter(flows.values()))
+        any_phase = next(iter(of_contacts.values()))
         ever = {frame: place for phase in checked for frame, place in phase.contacts.places.items()}
-        super().__init__(model, dt, any_flow.actuation, ever)
+        super().__init__(model, dt, any_phase.actuation, ever)
         self.integrator, self.restitution, self.contact_damping = integrator, restitution, damping
         self._put(segments)
 
@@ -196,7 +196,7 @@ class HybridSystem(RobotSystem):
         substeps = as_whole_number("substeps", substeps, 1)
         part = copy.copy(self)
         part.dt, part.integrator = self.dt / substeps, "rk4"
-        fine = {system: system.refined(substeps) for system, _, _ in self._flows()}
+        fine = {system: system.refined(substeps) for system, _, _ in self._continuous_phases()}
         segments, t = [], 0
         for name, system, start, stop in self.segments:
             knots = (stop - start) * (substeps if system in fine else 1)
@@ -265,7 +265,7 @@ class HybridSystem(RobotSystem):
     def phase_starts(self) -> np.ndarray:
         """The knots at which phases begin, each with the impact that is in front of it."""
         starts = [s.start for s in self.segments]
-        return np.array([a for a, s in zip(starts, [None, *self.segments[:-1]], strict=True) if not _strikes(s)])
+        return np.array([a for a, s in zip(starts, [None, *self.segments[:-1]], strict=True) if not _is_impact(s)])
 
     def timed(self) -> HybridSystem:
         """The same system whose last control is how long the step takes, s; impacts take none."""
@@ -298,10 +298,10 @@ class HybridSystem(RobotSystem):
         """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""
         if as_name("frame", frame) not in self.contact_frames:
             raise unknown_name("frame in contact", frame, self.contact_frames)
-        held = [np.arange(a, b) for system, a, b in self._flows() if frame in system.contact_frames]
+        held = [np.arange(a, b) for system, a, b in self._continuous_phases() if frame in system.contact_frames]
         return np.concatenate([np.empty(0, np.intp), *held])
 
-    def _flows(self) -> list[tuple[RigidBodySystem, int, int]]:
+    def _continuous_phases(self) -> list[tuple[RigidBodySystem, int, int]]:
         """System, start and stop of the segments that take time."""
         return [(s.system, s.start, s.stop) for s in self.segments if isinstance(s.system, RigidBodySystem)]
 
@@ -336,14 +336,14 @@ class HybridSystem(RobotSystem):
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, F, 3), N, world axes, at the frames of `contact_frames`; zero where they are not held
         and at impacts."""
-        return self._of_flows("contact_forces", xs, us)
+        return self._of_continuous_phases("contact_forces", xs, us)
 
     def contact_moments(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Moments on rigid feet (N, F, 3), N m, about the origins of their frames, zero for points; as
         `contact_forces`."""
-        return self._of_flows("contact_moments", xs, us)
+        return self._of_continuous_phases("contact_moments", xs, us)
 
-    def _of_flows(self, method: str, xs, us) -> np.ndarray:
+    def _of_continuous_phases(self, method: str, xs, us) -> np.ndarray:
         """What a method of the systems with contacts returns for each of these, (N, F, 3)."""
         xs, us = self._knots(xs, us)
         found = np.zeros((len(us), len(self.contact_frames), 3))
@@ -378,15 +378,15 @@ class HybridSystem(RobotSystem):
 
         Zero at impacts and where the robot falls: without contacts, if controls do not drive all that moves.
         """
-        x = as_array("x", x, (self.nx,))
+        x, nq = as_array("x", x, (self.nx,)), self.nq
         us, falls = np.zeros((self.horizon, self.nu)), undriven_basis(self.actuation.B).size > 0
         known: dict[RigidBodySystem, np.ndarray] = {}
-        for system, a, b in self._flows():
-            if not system.in_contact and falls and system.pushing is None:
+        for system, a, b in self._continuous_phases():
+            if not system.in_contact and falls and system.frame_actuators is None:
                 continue
             if system not in known:
                 u = system.quasi_static(x)
-                lost = system.pushing is not None and not system.in_contact and not system.rests(x[: self.nq], u)
+                lost = not system.in_contact and system.frame_actuators is not None and not system.rests(x[:nq], u)
                 known[system] = np.zeros(self.nu) if lost else u
             us[a:b] = known[system]
         return us
@@ -430,7 +430,7 @@ class HybridSystem(RobotSystem):
         return fxx, fux, fuu
 
 
-def _strikes(segment: Segment | None) -> bool:
+def _is_impact(segment: Segment | None) -> bool:
     return segment is not None and isinstance(segment.system, Impact)
 
 

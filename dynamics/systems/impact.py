@@ -186,7 +186,7 @@ class Impact(RobotSystem):
     `dt` is zero.  Methods and conventions are those of `RigidBodySystem`.
     """
 
-    pushing = None
+    frame_actuators = None
     """No actuators on frames act while contacts are struck."""
 
     def __init__(

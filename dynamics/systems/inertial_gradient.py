@@ -61,7 +61,7 @@ def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndar
     """Of all actuators, those on frames as the configuration has them, (N, nv)."""
     B = system.actuation.B
     tau = us[:, : B.shape[1]] @ B.T
-    if system.pushing is not None:
+    if system.frame_actuators is not None:
         tau += (force_map(system.model, xs[:, : system.nq]) @ us[:, : B.shape[1], None])[..., 0]
     return tau
 
@@ -77,7 +77,7 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     for reach in (0.5, 0.5, 1.0, 0.0):
         tau = _torques(system, x, us)
         fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
-        if system.pushing is not None:  # whose torques change with the configuration
+        if system.frame_actuators is not None:  # whose torques change with the configuration
             fx = _linearized(system, system.plant[1]._replace(integrator=UNIT_STEP), x, us)[0]
         rate = _unit_steps(system, x, tau) - x
         stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
@@ -98,9 +98,7 @@ def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
     )
 
 
-def _linearized(
-    system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n, timed = us.shape, system.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))

@@ -189,9 +189,7 @@ class JointTorques:
 
     name, reads_dynamics = "joint torques", True
 
-    def __init__(
-        self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0
-    ) -> None:
+    def __init__(self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0) -> None:
         as_kind("system", system, JointAccelerationSystem, "a dynamics.JointAccelerationSystem")
         model = system.model
         if model.tree is not None:
@@ -204,8 +202,8 @@ class JointTorques:
         self.component_names = tuple(model.dof_names)
         self.upper = model.effort_limit * self.scale
         self.lower = -self.upper
-        rubs = as_flag("joint_friction", joint_friction) and bool(model.friction.any())
-        self._model = plant_model(model, 0.0, True, joint_friction, SLOW if rubs else None)
+        has_friction = as_flag("joint_friction", joint_friction) and bool(model.friction.any())
+        self._model = plant_model(model, 0.0, True, joint_friction, SLOW if has_friction else None)
 
     def _points(self, xs, us):
         n, K = self.nr, len(us)

@@ -38,28 +38,28 @@ def plant_model(
 
     Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
     joint_friction = as_flag("joint_friction", joint_friction)
-    rubs = joint_friction and model.friction.any()
+    has_friction = joint_friction and model.friction.any()
     if friction_speed is not None:
         given = np.asarray(friction_speed)
         friction_speed = as_array("friction_speed", friction_speed, (model.nv,) if given.ndim else ())
         if not (friction_speed > 0.0).all():
             raise ValueError(f"friction_speed: got {given.min()}, expected a positive speed, or None")
-        if not rubs:
+        if not has_friction:
             raise ValueError(f"friction_speed: got {given}, expected None where no joint has Coulomb friction")
     damped = joint_friction and model.damping.any()
     if model.springs:
         model = replace(model, arrays=with_springs(model.arrays, spring_matrices(model)))
-    if not (rubs or damped):
+    if not (has_friction or damped):
         return model
     arrays = model.arrays
     if not explicit:
         arrays = arrays._replace(armature=arrays.armature + dt * model.damping)
     plant, speed = replace(model, arrays=arrays), SLOW
-    if (rubs and friction_speed is None) or (damped and explicit):
+    if (has_friction and friction_speed is None) or (damped and explicit):
         inverse = _inverse_inertias(plant)
         if explicit:
             _warn_of_stiffness(model, dt * inverse)
-        if rubs and friction_speed is None:
+        if has_friction and friction_speed is None:
             speed = np.maximum(SLOW, _steady_speed(model.friction, dt * inverse))
     speed = np.full(model.nv, 1.0) * (speed if friction_speed is None else friction_speed)
     rows = np.column_stack([model.damping, model.friction, speed**2])
@@ -76,13 +76,13 @@ def _inverse_inertias(model: RigidBodyModel) -> np.ndarray:
 def _steady_speed(friction: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Speeds e (nv,) with no eigenvalue of W diag(c/e) above one, W = h M^-1 (K, nv, nv): e_k = c_k W_kk times the
     largest eigenvalue that W has when its diagonal is scaled to one."""
-    rubs = friction > 0.0
-    W = W[:, rubs][:, :, rubs]
+    has_friction = friction > 0.0
+    W = W[:, has_friction][:, :, has_friction]
     diagonal = np.einsum("kii->ki", W)
     scale = 1.0 / np.sqrt(diagonal)
     coupling = np.linalg.eigvalsh(scale[:, :, None] * W * scale[:, None, :])[:, -1]
     speed = np.zeros(len(friction))
-    speed[rubs] = friction[rubs] * (diagonal * coupling[:, None]).max(axis=0)
+    speed[has_friction] = friction[has_friction] * (diagonal * coupling[:, None]).max(axis=0)
     return speed
 
 

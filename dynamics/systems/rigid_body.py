@@ -13,7 +13,6 @@ from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.dynamics import dynamics_of_set
-from dynamics.contacts.elimination import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
@@ -105,8 +104,6 @@ class RigidBodySystem(RobotSystem):
     Tangent vectors are dx = [dq; dv], ndx = 2 nv.  Expansions are those of the step in exponential coordinates at both
     ends: F is its differential, and `hessian_products` returns symmetric H with
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
-    Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
-    (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
 
     Examples
     --------
@@ -156,20 +153,20 @@ class RigidBodySystem(RobotSystem):
         self.semi_implicit_from = self.first_plain_row() if semi else None
         B, skip, on_frames = self.actuation
         self.formulation = formulation
-        self.pushing = frame_actuators(model) if on_frames else None
+        self.frame_actuators = frame_actuators(model) if on_frames else None
         self.plant_model = plant_model(model, dt, rk4, joint_friction, friction_speed)
         held = self.contacts.frames, self.contact_arrays
-        if self.pushing is None:  # no residual of contact forces knows these
+        if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
-        self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.pushing)
+        plant = Plant(
+            held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.frame_actuators
+        )
         block = self.plant_model.block
         self.plant = block, plant
-        self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
 
     def _follow(self, model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction) -> None:
         """Become what the tree of a robot with joints that follow others is, in the coordinates that lead."""
@@ -179,16 +176,16 @@ class RigidBodySystem(RobotSystem):
         held = of_full_robot(model, contacts, contact_damping, "contact_damping")
         whole = "model" if B.on_frames else model.full_torques(B.B.T).T
         tree = RigidBodySystem(model.full, dt, integrator, whole, held, "forward", 0.0, *friction)
-        self.pushing = tree.pushing
+        self.frame_actuators = tree.frame_actuators
         super().__init__(model, dt, B, as_contact_set(model, contacts).places)
         self.led = LedMotion(model, tree)
         self.contacts, self.contact_arrays, self.contact_damping = tree.contacts, tree.contact_arrays, 0.0
-        self.integrator, self.formulation, self.acceleration_control, self.legs = integrator, formulation, None, None
+        self.integrator, self.formulation, self.acceleration_control = integrator, formulation, None
         semi = integrator == "semi_implicit_euler"
         self.semi_implicit = self.euclidean and semi
         self.semi_implicit_from = self.first_plain_row() if semi else None
         self.plant_model = tree.plant_model
-        if self.pushing is None:
+        if self.frame_actuators is None:
             self._serves += (Subject(model, B.B, self.contacts.frames, self.contact_arrays, self.plant_model),)
 
     def _acceleration_control(self) -> AccelerationControl:
@@ -201,7 +198,7 @@ class RigidBodySystem(RobotSystem):
             lacking.append("an independent control for every degree of freedom")
         if self.in_contact:
             lacking.append("no contacts")
-        if self.pushing is not None:
+        if self.frame_actuators is not None:
             lacking.append("actuators on joints alone")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
@@ -218,13 +215,13 @@ class RigidBodySystem(RobotSystem):
         Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
         """
         new = copy.copy(self)
-        new.nu, new.free_duration, new.legs = self.nu + 1, True, None
+        new.nu, new.free_duration = self.nu + 1, True
         new.semi_implicit, new.semi_implicit_from = False, None
         if self.led is not None:
             new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
             return new
         block, plant = self.plant
-        new.plant = new.motion_plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        new.plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
         new._rollout_numbers = new.rollout_numbers()
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
@@ -263,8 +260,10 @@ class RigidBodySystem(RobotSystem):
     def _remade(self, model, dt, integrator, formulation) -> RigidBodySystem:
         actuation, contacts, damping, joint_friction = self._given
         actuation = actuation if actuation is None or isinstance(actuation, str) else self.actuation.B
-        figures, rubs = self.plant_model.arrays.joint_friction, model.full.friction.any()
-        speed = np.sqrt(figures[:, 2]) if rubs and self.model.full.friction.any() and len(figures) else None
+        parameters, has_friction = self.plant_model.arrays.joint_friction, model.full.friction.any()
+        speed = (
+            np.sqrt(parameters[:, 2]) if has_friction and self.model.full.friction.any() and len(parameters) else None
+        )
         held = contacts_of(model, contacts)
         return RigidBodySystem(model, dt, integrator, actuation, held, formulation, damping, joint_friction, speed)
 
@@ -273,19 +272,17 @@ class RigidBodySystem(RobotSystem):
         """out[t] = f(xs[t], us[t])."""
         if self.led is not None:
             return self.led.write_steps(xs, us, out)
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.motion_plant, xs, us, out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         if self.led is not None:
             return self.led.roll(loops, start, stop, X, U)
-        launch(
-            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, loops, start, stop, X, U
-        )  # fmt: skip
+        launch(drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.plant, loops, start, stop, X, U)
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
-        scratch = dynamics_numbers(self.model, self.contacts, self.legs)
+        scratch = dynamics_numbers(self.model, self.contacts)
         return scratch + step_numbers(self.model) + 2 * self.nx + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -305,7 +302,7 @@ class RigidBodySystem(RobotSystem):
             return [part[:, : len(self.contact_frames)] for part in found]
         q, v = np.split(xs[: len(us)], [self.nq], axis=1)
         tau = us @ self.actuation.B.T - joint_forces(self.plant_model, q, v)[0]
-        if self.pushing is not None:
+        if self.frame_actuators is not None:
             tau += (force_map(self.model, q) @ us[:, :, None])[..., 0]
         found = dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
         return in_world_axes(self.contacts, q, found.f, found.moment)
@@ -319,7 +316,7 @@ class RigidBodySystem(RobotSystem):
         xs, single = as_batch("x", x, self.nx)
         self.check_state(xs)
         whole, q = self if self.tree is None else self.tree, self.model.full_configuration(xs[:, : self.nq])
-        if whole.pushing is None:
+        if whole.frame_actuators is None:
             us = holding_controls(whole.model, q, whole.actuation.B, whole.contacts)
         else:
             maps = zip(q, whole.actuation.B + force_map(whole.model, q), strict=True)
@@ -347,7 +344,9 @@ class RigidBodySystem(RobotSystem):
         if self.led is not None:
             return self.led.write_linearization(xs, us, fx, fu)
         rk4 = self.integrator == "rk4"
-        numbers = linearization_numbers(self.model, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
+        numbers = linearization_numbers(
+            self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        )
         launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -363,7 +362,7 @@ class RigidBodySystem(RobotSystem):
         if self.led is not None:
             return self.led.write_expansion(xs, us, lam, fx, fu, *H)
         rk4 = self.integrator == "rk4"
-        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
+        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
         launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -372,7 +371,7 @@ class RigidBodySystem(RobotSystem):
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        plain = not (self.in_contact or self.free_duration) and self.led is None and self.pushing is None
+        plain = not (self.in_contact or self.free_duration) and self.led is None and self.frame_actuators is None
         if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
             return euler_tensors(self, xs[: len(us)], us)

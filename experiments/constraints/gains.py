@@ -26,9 +26,9 @@ from trajopt.results.records import HELD
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.iterate import EXACT, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.posed import pose
+from trajopt.solvers.penalty_update import first_multipliers
 from trajopt.solvers.solve import formulation_of
-from trajopt.solvers.steering import first_multipliers
+from trajopt.solvers.transcribed import transcribe
 
 PROBLEMS = ("double_integrator", "arm_tip", "cart_pole")
 PENALTIES = (1e2, 1e4, 1e6, 1e8, 1e10)
@@ -39,7 +39,7 @@ LAST = 5
 
 def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formulation, LocalModel, np.ndarray, float]:
     """The formulation, its exact model at a solution, the multipliers of its rows, and the unit of penalties."""
-    problem, clock, posed = solution.problem, Stopwatch(), pose(solution.problem, solver)
+    problem, clock, posed = solution.problem, Stopwatch(), transcribe(solution.problem, solver)
     reports = [report for report, wanted in zip(solution.constraints, posed.smooth, strict=True) if wanted]
     assert posed.rows is not None
     rows = posed.rows.with_factors([report.factors for report in reports])  # pyright: ignore[reportArgumentType]
@@ -48,7 +48,7 @@ def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formul
     held = np.repeat(problem.x0[None], problem.horizon + 1, axis=0) if solution.start == HELD else None
     first = formulation.expand(formulation.start(problem.us_init, held, clock), clock, dual=0.0 * lam)
     model = formulation.expand(formulation.start(solution.us, None, clock), clock, dual=lam)
-    unit = first_multipliers(first, solver, None, rows).unit
+    unit = first_multipliers(first, solver, None, rows).scale
     return formulation, formulation.with_curvature(model, model.costate, clock), lam, unit
 
 

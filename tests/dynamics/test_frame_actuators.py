@@ -141,7 +141,7 @@ def test_what_becomes_of_them(robot):
     lower, upper = RigidBodySystem(robot, 0.01, actuation="model").control_limits()
     assert upper[3] == 0.0 and np.isinf(upper[[0, 1, 2, 4]]).all() and np.isinf(lower).all()
     plain = RigidBodySystem(robot, 0.01)
-    assert plain.pushing is None and plain.nu == robot.nv
+    assert plain.frame_actuators is None and plain.nu == robot.nv
 
 
 @pytest.mark.peer
@@ -226,7 +226,7 @@ def test_a_matrix_means_torques(robot):
     """Also one that has zeros where the model has actuators on frames; and on robots with followers."""
     model = quadrotor()
     system = RigidBodySystem(model, 0.01, actuation=np.zeros((6, 4)))
-    assert system.pushing is None and system.control_names[0] == "control 0"
+    assert system.frame_actuators is None and system.control_names[0] == "control 0"
     assert system.step(system.neutral_state, np.full(4, 9.0))[9] == pytest.approx(-0.0981)
     builder = robot_builder(np.random.default_rng(2))
     builder.add_mimic("body 4_joint", "body 1_joint", -0.5, 0.1)

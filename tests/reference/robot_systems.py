@@ -55,15 +55,15 @@ def make_system(robot, dt, integrator, rng):
     return system, np.hstack([data["q"], data["v"]]), np.ascontiguousarray(us)
 
 
-def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0, rubs=False):
+def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0, has_friction=False):
     """System, states xs (3, nx) in motion and controls us (3, nu); with friction in all joints if it rubs."""
     name, count, gains, *rigid = CASES[case]
     model, frames = contact_cases.robot(name, rng)
-    model = rough(model, rng) if rubs else model
+    model = rough(model, rng) if has_friction else model
     q, v = random_states(model, 3, rng, vectors=1)
     contacts = contact_cases.contacts_on(model, frames[:count], rng, gains, axes, *rigid)
     actuation = "floating_base" if name == "hyq" else None
-    speed = SMOOTHING if rubs else None
+    speed = SMOOTHING if has_friction else None
     system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed)
     tau = inverse_dynamics(model, q, v, np.zeros_like(v))
     return system, np.hstack([q, v]), tau @ system.actuation.B

@@ -22,7 +22,7 @@ from trajopt import (
 )
 from trajopt.backward.expansions import Expansion
 from trajopt.problem.objective import zero_blocks
-from trajopt.rows.folding import folded
+from trajopt.rows.augmented_terms import with_terms
 from trajopt.rows.packing import pack
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.multipliers import Multipliers
@@ -171,7 +171,7 @@ def test_gradient_and_hessian_of_the_terms(name, exact, rng):
         _, weights = multipliers.weights(rows, c)
         n = system.ndx
         nothing = Expansion(np.zeros((4, n, n)), np.zeros((4, n, nu)), *zero_blocks(4, n, nu))
-        blocks = folded(nothing, rows.first, C, weights)[2:]
+        blocks = with_terms(nothing, rows.first, C, weights)[2:]
         if exact:
             rows.add_curvature(*points(z), weights.p, blocks)
         return blocks
@@ -208,7 +208,7 @@ def test_the_update_makes_the_lagrangian_stationary(rng):
     c, *C = rows.linearized(xs, us)
     _, weights = multipliers.weights(rows, c)
     nothing = Expansion(np.zeros((4, 2, 2)), np.zeros((4, 2, 1)), *zero_blocks(4, 2, 1))
-    blocks = folded(nothing, rows.first, C, weights)[2:]
+    blocks = with_terms(nothing, rows.first, C, weights)[2:]
     (lam,) = rows.unpacked(weights.p)
     rx, ru = tip.jacobians(xs[:4], us)
     np.testing.assert_allclose(blocks[0][:4], np.einsum("ti,tij->tj", lam, rx), atol=1e-12)

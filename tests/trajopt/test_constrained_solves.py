@@ -28,11 +28,11 @@ from trajopt import (
 )
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.rows.packing import pack
+from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Stopwatch
-from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.steering import weighted
+from trajopt.solvers.penalty_update import weighted
 
 
 class InOtherUnits:
@@ -77,7 +77,7 @@ def test_units_of_constraints_do_not_matter(name, factor):
 
 
 # ------------------------------------------------------------------------------------------------ the model's minimum
-def kinked(rng, limits):
+def changing(rng, limits):
     """A linear-quadratic problem at rest, its formulation and model, and a stiff augmented Lagrangian of two rows."""
     system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.005, 0.0], [0.1, 0.02]]))
     bounds = StateBounds(system, [-0.3, -0.6], [0.2, 0.5])
@@ -97,10 +97,10 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     """Against L-BFGS-B on the same piecewise quadratic function of the controls; where limits of controls matter it is
     approached until a sweep gains little."""
     rng = np.random.default_rng(seed)
-    problem, rows, formulation, model, multipliers, clock = kinked(rng, limits)
+    problem, rows, formulation, model, multipliers, clock = changing(rng, limits)
     sweep = formulation.sweep(model, 0.0, clock)
-    kinks = Kinks(formulation, model, multipliers, model.expansion, 0.0, clock)
-    found = kinks.minimum(Direction(GAUSS_NEWTON, sweep, None, -1))
+    piecewise = PiecewiseModel(formulation, model, multipliers, model.expansion, 0.0, clock)
+    found = piecewise.minimum(Direction(GAUSS_NEWTON, sweep, None, -1))
     us = model.iterate.us
 
     def value(flat):

@@ -120,9 +120,9 @@ def test_penalty_of_the_factor(unicycle):
     system, dnu, rhs = found.system, derivatives(found, 0).nu, found.change.right_hand_side(found.system.held)
     chosen = system.penalty
     for penalty in (1.0, 100.0, chosen / RAISE):
-        assert isinstance(factorized(system.active.folded_into(system.masked, penalty)), int)
+        assert isinstance(factorized(system.active.with_terms_in(system.masked, penalty)), int)
     for penalty in chosen * np.array([1.0, 10.0, 1e2, 1e4]):
-        factor = factorized(system.active.folded_into(system.masked, penalty))
+        factor = factorized(system.active.with_terms_in(system.masked, penalty))
         assert isinstance(factor, Factor)
         system.penalty, system.factor = penalty, factor
         step = system.solve(rhs)

@@ -8,7 +8,7 @@ import pytest
 
 import trajopt
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual
-from trajopt.backward.regularization import Regularization, curvature_unit
+from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.rows.packing import pack
 
 EARTH, START, END = 3.986e14, 7e6, 8e6
@@ -130,10 +130,10 @@ def test_mu_has_the_unit_of_the_costs():
     for factor, unit in ((1.0, 1.0), (1e-2, 1.0), (2.0**-40, None), (2.0**40, None)):
         scaled = e._replace(lxx=factor * e.lxx, luu=factor * e.luu)
         largest = (np.einsum("tii->ti", scaled.luu) + np.einsum("tji,tjk,tki->ti", e.fu, scaled.lxx[1:], e.fu)).max()
-        got = curvature_unit(scaled)
+        got = curvature_scale(scaled)
         assert got == unit or (unit is None and 0.7 < got / largest < 1.5 and np.log2(got) % 1.0 == 0.0)
-    assert curvature_unit(e._replace(lxx=0.0 * e.lxx, luu=0.0 * e.luu)) == 1.0
-    r = Regularization(unit=2.0**-30).increased()
+    assert curvature_scale(e._replace(lxx=0.0 * e.lxx, luu=0.0 * e.luu)) == 1.0
+    r = Regularization(scale=2.0**-30).increased()
     assert r.shift == r.mu * 2.0**-30 and r.small and r.increased().shift == 10.0 * r.shift
 
 

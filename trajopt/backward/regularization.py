@@ -30,7 +30,7 @@ ORDINARY = 1e-6, 1e6
 1e4.  Others have a unit of their own, so that mu means the same whatever the units of costs and controls are."""
 
 
-def curvature_unit(e: Expansion) -> float:
+def curvature_scale(e: Expansion) -> float:
     """The unit of mu for costs with this expansion: 1, or for costs in small or large units the power of two next to
     the largest diagonal entry of luu + fu'lxx'fu, which is their curvature within one step."""
     diagonal = np.einsum("tii->ti", e.luu) + np.einsum("tji,tjk,tki->ti", e.fu, e.lxx[1:], e.fu, optimize=True)
@@ -48,12 +48,12 @@ class Regularization:
     mu: float = 0.0
     limit: float = 1e10
     share: float = 1.0
-    unit: float = 1.0
+    scale: float = 1.0
 
     @property
     def shift(self) -> float:
         """What is added to diagonals, in the units of Quu."""
-        return self.mu * self.unit
+        return self.mu * self.scale
 
     def increased(self) -> Regularization:
         """After a sweep that was not positive definite, or a line search without an acceptable step."""

@@ -24,7 +24,7 @@ class Adjustable:
         raise NotImplementedError
 
 
-class Direction(NamedTuple):
+class Tangents(NamedTuple):
     """K points of a trajectory, xs (K, nx) and us (K, nu), and a tangent at each, dx (K, ndx) and du (K, nu); us and du
     are None at the last knot."""
 
@@ -37,7 +37,7 @@ class Direction(NamedTuple):
 class AttributeGradient:
     """What an adjustable term may offer besides: its derivative by an attribute, for `trajopt.Solution.vjp`."""
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along the way.
 
         Parameters
@@ -54,7 +54,7 @@ class AttributeGradient:
         return None
 
 
-def gradient_by(term: object, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+def gradient_by(term: object, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
     """What a term says as an `AttributeGradient`, None where it says nothing."""
     return capability(term, AttributeGradient).gradient_by(name, at, value, slope)
 

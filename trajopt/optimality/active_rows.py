@@ -8,7 +8,7 @@ import numpy as np
 
 from trajopt.backward.expansions import Expansion
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.rows.folding import Weights, folded
+from trajopt.rows.augmented_terms import Weights, with_terms
 
 
 class ActiveRows(NamedTuple):
@@ -34,13 +34,13 @@ class ActiveRows(NamedTuple):
         np.add.at(gx, self.knots, self.Cx[:, :, None] * y[:, None, :])
         np.add.at(gu, self.knots[before], self.Cu[before][:, :, None] * y[before][:, None, :])
 
-    def folded_into(self, e: Expansion, rho: float) -> Expansion:
+    def with_terms_in(self, e: Expansion, rho: float) -> Expansion:
         """The expansion of the free controls with rho C'C in its Hessians."""
         if len(self.index) == 0 or rho == 0.0:
             return e
         first = np.concatenate([[0], np.cumsum(np.bincount(self.knots, minlength=len(e.lx)))])
         w = np.full(len(self.index), rho)
-        return folded(e, first, (self.Cx, self.Cu_free), Weights(np.zeros_like(w), w))
+        return with_terms(e, first, (self.Cx, self.Cu_free), Weights(np.zeros_like(w), w))
 
 
 def active_rows(point: KKTPoint, sides: np.ndarray, clamped: np.ndarray) -> ActiveRows:

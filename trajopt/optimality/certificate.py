@@ -147,11 +147,11 @@ def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
     rows, clamped = point.held
     active, free = active_rows(point, rows, clamped), without_clamped(point.e, clamped)
     metric = metric_of(point.problem, clamped)
-    rho = max(point.penalty, point.unit) if rows.any() else 0.0
-    problem = Reduced(active.folded_into(free, rho), metric)
+    rho = max(point.penalty, point.scale) if rows.any() else 0.0
+    problem = Reduced(active.with_terms_in(free, rho), metric)
     counted = problem.count(0.0)
     for _ in range(12 if rho > 0.0 else 0):
-        stiffer = Reduced(active.folded_into(free, 10.0 * rho), metric)
+        stiffer = Reduced(active.with_terms_in(free, 10.0 * rho), metric)
         more = stiffer.count(0.0)
         if more.negative == counted.negative:
             break

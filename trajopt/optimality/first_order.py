@@ -22,7 +22,7 @@ from trajopt.optimality.kkt_system import RightHandSide
 from trajopt.optimality.parameters import Parameters
 from trajopt.problem.objective import Objective, Term, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.folding import with_prices
+from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.packing import pack
 
 STEP, SMALL = 1e-3, 1e-2
@@ -77,7 +77,7 @@ def _with_rows(
     if problem is not point.problem:
         rows = pack(problem, problem.residual_constraints).with_factors(rows.factors())
     c, *C = rows.linearized(point.xs, point.us)
-    return with_prices(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
+    return with_multipliers(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
 
 
 def _limits(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

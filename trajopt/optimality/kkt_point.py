@@ -54,11 +54,11 @@ class KKTPoint(NamedTuple):
     penalty: float
 
     @property
-    def unit(self) -> float:
+    def scale(self) -> float:
         """Of penalties: the largest entry of the Lagrangian's Hessian."""
         return max(float(np.abs(H).max(initial=0.0)) for H in (self.e.lxx, self.e.lux, self.e.luu)) or 1.0
 
     @property
-    def price(self) -> float:
+    def multiplier_scale(self) -> float:
         """Of multipliers: the largest derivative of the costs."""
         return max(float(np.abs(g).max(initial=0.0)) for g in (self.e.lx, self.e.lu)) or 1.0

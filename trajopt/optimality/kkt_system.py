@@ -70,17 +70,17 @@ class KKTSystem:
     # -------------------------------------------------------------------------------------------- the factor
     def _factor(self) -> tuple[float, Factor]:
         """The factor with the smallest penalty, to a factor of RAISE, that is definite."""
-        A, unit, rho = self.active, self.point.unit, 0.0
+        A, scale, rho = self.active, self.point.scale, 0.0
         if len(A.index):
-            rho = self.point.penalty or unit
-        found, least = factorized(A.folded_into(self.masked, rho)), rho
+            rho = self.point.penalty or scale
+        found, least = factorized(A.with_terms_in(self.masked, rho)), rho
         while not isinstance(found, Factor):
             rho *= RAISE
-            if not 0.0 < rho <= LARGEST * unit:
+            if not 0.0 < rho <= LARGEST * scale:
                 raise Indefinite(found)
-            found = factorized(A.folded_into(self.masked, rho))
-        while rho == least and rho > unit:
-            smaller = factorized(A.folded_into(self.masked, rho / RAISE))
+            found = factorized(A.with_terms_in(self.masked, rho))
+        while rho == least and rho > scale:
+            smaller = factorized(A.with_terms_in(self.masked, rho / RAISE))
             if not isinstance(smaller, Factor):
                 break
             rho, found = rho / RAISE, smaller

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trajopt.backward.expansions import adjoint, expand, hessian_products, with_hessians
+from trajopt.optimality.active_limits import side_of, with_limits
 from trajopt.optimality.kkt_point import Held, KKTPoint
-from trajopt.optimality.pressing import side_of, with_limits
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.folding import with_prices
+from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.packing import pack
 from trajopt.rows.rows import Rows
 
@@ -54,7 +54,7 @@ def point_of(
     if rows is not None:
         c, *jacobians = rows.linearized(xs, us)
         C = jacobians[0], jacobians[1]
-        lagrangian = with_prices(first, rows.first, C, nu)
+        lagrangian = with_multipliers(first, rows.first, C, nu)
         rows.add_curvature(xs, us, nu, curvature)
     if K is not None:
         K = np.where((side_of(us, limits) == 0)[..., None], K, 0.0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.capabilities import Expansions, capability
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
@@ -248,12 +248,12 @@ class ExtendedSystem(ClosedLoopRollouts):
         du[:, self.parameters] = dz[:, n : n + P]
         return np.ascontiguousarray(dz[:, :n]), du
 
-    def direction_inside(self, at: Direction) -> Direction:
+    def direction_inside(self, at: Tangents) -> Tangents:
         """Points and a direction of the system inside."""
         xs, us = self.inside(at.xs, at.us)
         if at.du is None:
-            return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
-        return Direction(xs, us, *self.along(at.dx, at.du))
+            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
+        return Tangents(xs, us, *self.along(at.dx, at.du))
 
     def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
         """Add derivatives (K, ..., ndx) and (K, ..., nu) of the system inside to those by z and w."""

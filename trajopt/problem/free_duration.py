@@ -163,11 +163,11 @@ class FreeDurationSystem(ExpandedTogether):
         """Become these knots of the system inside, or `SETTING`, which `timed` steps through."""
         self._timed, self._knots = timed, knots
         self.horizon, self.setting = len(knots), knots == SETTING
-        self._flow = np.flatnonzero(~self.setting)
+        self._phase_knots = np.flatnonzero(~self.setting)
         self.durations = np.zeros(self.horizon)
-        if len(self._flow):
-            inside = knots[self._flow]
-            self.durations[self._flow] = knot_durations(self.system, int(inside.max()) + 1)[inside]
+        if len(self._phase_knots):
+            inside = knots[self._phase_knots]
+            self.durations[self._phase_knots] = knot_durations(self.system, int(inside.max()) + 1)[inside]
         self._windows: dict[tuple[int, int], FreeDurationSystem] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -208,11 +208,11 @@ class FreeDurationSystem(ExpandedTogether):
     def refined(self, inside: Callable[[int], Any], substeps: int) -> FreeDurationSystem:
         """The same phases, so many steps for each knot that takes time, which last s dt/substeps."""
         steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
-        flow, first = self._flow, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
-        first[self._knots[flow]] = np.cumsum(steps[flow]) - steps[flow]
+        phase_knots, first = self._phase_knots, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
+        first[self._knots[phase_knots]] = np.cumsum(steps[phase_knots]) - steps[phase_knots]
         fine = np.repeat(self._knots, steps)
         flowing = fine != SETTING
-        pairs = zip(first[self._knots[flow]], steps[flow], strict=True)
+        pairs = zip(first[self._knots[phase_knots]], steps[phase_knots], strict=True)
         fine[flowing] = np.concatenate([start + np.arange(count) for start, count in pairs])
         return self._with_inside(inside(substeps), fine)
 
@@ -284,7 +284,7 @@ class FreeDurationSystem(ExpandedTogether):
     def quasi_static(self, inside: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:
         """Controls (N, nu) that hold the system inside still; nothing else is changed."""
         us, whole = np.asarray(inside(self.split(z)[0])), np.zeros((self.horizon, self.nu))
-        whole[self._flow, :-1] = us if us.ndim == 1 else us[self._knots[self._flow]]
+        whole[self._phase_knots, :-1] = us if us.ndim == 1 else us[self._knots[self._phase_knots]]
         return whole
 
     @Lifted
@@ -293,11 +293,11 @@ class FreeDurationSystem(ExpandedTogether):
         x = self.split(xs)[0][: self.horizon]
         found = inside(*self._inside(x, us))
         whole = np.zeros((self.horizon, *found.shape[1:]))
-        whole[self._flow] = found
+        whole[self._phase_knots] = found
         return whole
 
     def _inside(self, x, us):
-        return np.ascontiguousarray(x[self._flow]), np.ascontiguousarray(us[self._flow, :-1])
+        return np.ascontiguousarray(x[self._phase_knots]), np.ascontiguousarray(us[self._phase_knots, :-1])
 
     # -------------------------------------------------------------------------------------------- motion
     def _timed_points(self, zs: np.ndarray, us: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.interfaces.adjustable import Tangents, gradient_by
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
@@ -116,7 +116,7 @@ class LiftedCost:
             self._add_half(first, scale * self.cost.value(x, u) / s, -0.5, target)
         self._add(found, s, target)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
         s = self._durations(at.xs, at.us)
         if s is not None:
@@ -180,7 +180,7 @@ class LiftedResidual:
         self.system.place_first(rx, ru, rz, rw)
         return rz, rw
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
 

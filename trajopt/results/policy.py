@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from trajopt.results.solution import Solution
 
 
-
 # --------------------------------------------------------------------------------------------
 # Gains of a plan that is followed by standing still for ever.
 #
@@ -185,7 +184,7 @@ def _along(solution: Solution) -> Expansion:
     rows = active_rows(point, point.held.rows, point.held.controls)
     rows = ActiveRows(*(part[np.append(durations, np.inf)[rows.knots] > 0.0] for part in rows))
     unit = max(float(np.abs(H).max(initial=0.0)) for H in (e.lxx, e.lux, e.luu))
-    e = rows.folded_into(without_clamped(e, point.held.controls), min(point.penalty, PENALTY * unit))
+    e = rows.with_terms_in(without_clamped(e, point.held.controls), min(point.penalty, PENALTY * unit))
     return e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
 
 

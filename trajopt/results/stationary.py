@@ -11,10 +11,10 @@ import numpy as np
 
 from trajopt.backward.expansions import gaps_of
 from trajopt.interfaces.system import control_names
+from trajopt.optimality.active_limits import moved_by, newton_step
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.optimality.points import kkt_point
-from trajopt.optimality.pressing import moved_by, newton_step
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcription, transcription_of
@@ -24,7 +24,6 @@ from trajopt.rows.packing import pack
 if TYPE_CHECKING:
     from trajopt.results.records import ConstraintReport
     from trajopt.results.solution import Solution
-
 
 
 # --------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, first_not_finite, number_name
-from trajopt.rows.folding import random_sum_gradient
+from trajopt.rows.augmented_terms import random_sum_gradient
 from trajopt.validation import float_array, same_shape
 
 Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -1,12 +1,12 @@
-"""An iteration under constraints: the model's minimum, the penalty steered by what it promises, the multipliers moved.
+"""An iteration under constraints: the model's minimum, the penalty updated by what it promises, the multipliers moved.
 
-    multipliers take the dual iterate over where that pays
-    direction: to the minimum of the model with its kinks
-    the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
-    of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
-    and lowers the violation
-    a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
-    where the model had to be convexified, no penalty whose p would be larger than the multipliers are
+multipliers take the dual iterate over where that pays
+direction: to the minimum of the piecewise quadratic model
+the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
+of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
+and lowers the violation
+a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
+where the model had to be convexified, no penalty whose p would be larger than the multipliers are
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.regularization import Regularization
-from trajopt.rows.folding import change_of_rows
-from trajopt.solvers.attempts import Attempts
+from trajopt.rows.augmented_terms import change_of_rows
+from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import (
     CONVEXIFIED,
@@ -29,12 +29,9 @@ from trajopt.solvers.iterate import (
     sweep_of_kind,
     with_gauss_newton,
 )
-from trajopt.solvers.kinks import Aimed, Kinks
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.predicted_change import linear_step
-from trajopt.solvers.state import IDLE, Aim, State, expected_decrease
-from trajopt.solvers.steering import (
+from trajopt.solvers.penalty_update import (
     GROWTH,
     LARGEST,
     TINY,
@@ -48,6 +45,9 @@ from trajopt.solvers.steering import (
     weighted,
     worth,
 )
+from trajopt.solvers.predicted_change import linear_step
+from trajopt.solvers.state import IDLE, FoundDirection, State, expected_decrease
+from trajopt.solvers.trial_steps import TrialSteps
 
 MINIMA, HARDER = 4, 10
 """Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""
@@ -67,7 +67,7 @@ LOWER = 0.5
 
 class Bound(NamedTuple):
     """What the model's step may leave of the violation, the largest factor of the penalty at a time, how many times it
-    may rise, its largest value, and the violation that needs no steering."""
+    may rise, its largest value, and the violation that needs no update of the penalty."""
 
     left: float
     leap: float
@@ -96,7 +96,7 @@ class Constrained(NamedTuple):
     options: LoopOptions
     clock: Stopwatch
 
-    def aim(self, state: State, exact: bool, enough: float) -> Aim:
+    def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
         """The direction of this iteration; enough: a predicted decrease that counts as none."""
         formulation, model, m, regularization = self.formulation, state.model, state.multipliers, state.regularization
         rows, idle = formulation.rows, state.idle >= IDLE
@@ -134,13 +134,13 @@ class Constrained(NamedTuple):
         after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
         return after / max(total_violation(rows, at.c), TINY)
 
-    def _towards_minimum(self, state: State, found: Aim, enough: float) -> Aim:
-        """The aim to the minimum of the model with its kinks, the penalty steered."""
+    def _towards_minimum(self, state: State, found: FoundDirection, enough: float) -> FoundDirection:
+        """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
-        aimed = self._kinks(model, m, direction.kind, regularization).minimum(direction)
+        minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
         for _ in range(HARDER):
-            if model.iterate.gaps is not None or aimed.promise > enough or -direction.change <= enough:
+            if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
@@ -150,16 +150,18 @@ class Constrained(NamedTuple):
             if not sweep.ok:
                 break
             direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
-            aimed = self._kinks(model, m, GAUSS_NEWTON, regularization).minimum(direction)
-        found = found._replace(model=model, regularization=regularization, direction=aimed.direction)
-        return self._steered(state, found, aimed)
+            minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
+        found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
+        return self._with_updated_penalty(state, found, minimum)
 
-    def _kinks(self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization) -> Kinks:
-        return Kinks(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
+    def _piecewise(
+        self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
+    ) -> PiecewiseModel:
+        return PiecewiseModel(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
 
     # ------------------------------------------------------------------------------------------------ the penalty
-    def _steered(self, state: State, found: Aim, aimed: Aimed) -> Aim:
-        """The aim with a penalty that lets the step lower the violation."""
+    def _with_updated_penalty(self, state: State, found: FoundDirection, minimum: ModelMinimum) -> FoundDirection:
+        """The direction with a penalty that lets the step lower the violation."""
         rows, model = self.formulation.rows, found.model
         assert rows is not None and model.rows is not None and found.direction is not None
         if not found.regularization.small:
@@ -167,50 +169,50 @@ class Constrained(NamedTuple):
         _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
         near = predicted <= NEAR * abs(model.iterate.own_cost)
         if near and state.trusted:
-            bold = self._raised(found, aimed, BOLD)
+            bold = self._raised(found, minimum, BOLD)
             if bold is not found:
                 bold = self._searched(bold, state.gap_weight)
                 if bold is not None:
                     return bold
         stalled = total_violation(rows, model.rows.c) > CLOSE.left * state.violation
         bound = AT_START if state.direction is None else CLOSE if near and stalled else AWAY
-        return self._raised(found, aimed, bound)
+        return self._raised(found, minimum, bound)
 
-    def _searched(self, bold: Aim, gap_weight: float) -> Aim | None:
-        """The aim with its search, if that finds a full step which keeps its promise and lowers the violation."""
+    def _searched(self, bold: FoundDirection, gap_weight: float) -> FoundDirection | None:
+        """The direction with its trial step, if that is a full one which keeps its promise and lowers the violation."""
         rows, at = self.formulation.rows, bold.model.rows
         assert bold.direction is not None and bold.multipliers is not None and rows is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
         mu, direction = bold.regularization.shift, bold.direction
-        attempts = Attempts(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
-        attempt = attempts.along(direction)
-        if attempt.step is None or attempt.step.alpha < 1.0:
+        trials = TrialSteps(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
+        trial = trials.along(direction)
+        if trial.step is None or trial.step.alpha < 1.0:
             return None
-        xs, us = attempt.step.candidate.xs, attempt.step.candidate.us
+        xs, us = trial.step.candidate.xs, trial.step.candidate.us
         lower = total_violation(rows, rows.values(xs, us)) <= LOWER * total_violation(rows, at.c)
-        good = lower and kept(-direction.change, bold.model.iterate.cost - attempt.step.cost)
-        return bold._replace(attempt=attempt) if good else None
+        good = lower and kept(-direction.change, bold.model.iterate.cost - trial.step.cost)
+        return bold._replace(trial=trial) if good else None
 
-    def _raised(self, found: Aim, aimed: Aimed, bound: Bound) -> Aim:
-        """The aim with a larger penalty if its step leaves more than the bound.
+    def _raised(self, found: FoundDirection, minimum: ModelMinimum, bound: Bound) -> FoundDirection:
+        """The direction with a larger penalty if its step leaves more than the bound.
 
         Of a row with S = C H^-1 C' a step leaves 1 / (1 + rho S), which tells how much larger rho has to be."""
         rows, at = self.formulation.rows, found.model.rows
         assert rows is not None and at is not None
         before = total_violation(rows, at.c)
-        after = total_violation(rows, at.c + aimed.point.rows)
+        after = total_violation(rows, at.c + minimum.point.rows)
         for _ in range(bound.raises):
             m, direction = found.multipliers, found.direction
             assert m is not None and direction is not None
             enough = after <= bound.left * before or before <= bound.small
-            if enough or m.penalty >= min(bound.largest * m.unit, m.ceiling):
+            if enough or m.penalty >= min(bound.largest * m.scale, m.ceiling):
                 break
             removed, factor = before - after, bound.leap
             if removed > 0.0 and bound.left < 1.0:
                 factor = min(max((1.0 / bound.left - 1.0) * after / removed, GROWTH), bound.leap)
             penalty = raised(m, factor)
             if direction.kind == CONVEXIFIED:
-                penalty = min(penalty, bearable(m.dual, m.unit, measures(rows, at.c, m.dual).scaled))
+                penalty = min(penalty, bearable(m.dual, m.scale, measures(rows, at.c, m.dual).scaled))
                 if penalty < NOTICEABLY * m.penalty:
                     break
             m = m._replace(penalty=penalty)
@@ -219,11 +221,11 @@ class Constrained(NamedTuple):
             if not sweep.ok:
                 break
             direction = direction._replace(sweep=sweep, fallback=None)
-            aimed = self._kinks(model, m, direction.kind, found.regularization).minimum(direction)
-            left = total_violation(rows, at.c + aimed.point.rows)
+            minimum = self._piecewise(model, m, direction.kind, found.regularization).minimum(direction)
+            left = total_violation(rows, at.c + minimum.point.rows)
             if left > HELP_AWAY * after and before - left < HELP * removed:
                 break
-            found, after = found._replace(model=model, multipliers=m, direction=aimed.direction), left
+            found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left
         return found
 
     def moved(self, model: LocalModel, direction: Direction, m: Multipliers, alpha: float) -> Multipliers:

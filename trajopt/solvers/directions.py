@@ -19,7 +19,7 @@ from trajopt.solvers.iterate import (
     Stopwatch,
     with_gauss_newton,
 )
-from trajopt.solvers.state import Aim
+from trajopt.solvers.state import FoundDirection
 
 
 class Directions(NamedTuple):
@@ -28,7 +28,9 @@ class Directions(NamedTuple):
     formulation: Formulation
     clock: Stopwatch
 
-    def find(self, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False) -> Aim:
+    def find(
+        self, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False
+    ) -> FoundDirection:
         """The direction of a model, exact if wanted and possible, mu raised as it needs.  Where curvature is indefinite
         and the optimum `near`, what is positive of it is used under constraints, else none.
 
@@ -36,13 +38,13 @@ class Directions(NamedTuple):
         formulation, clock = self.formulation, self.clock
         knot, without_curvature = -1, False
         if not math.isfinite(model.gradient_norm):
-            return Aim(None, model, regularization, status=Status.INVALID_DERIVATIVES)
+            return FoundDirection(None, model, regularization, status=Status.INVALID_DERIVATIVES)
         if exact and model.exact is None:
             model = formulation.with_curvature(model, None, clock)
         if exact and model.exact is not None:
             newton = formulation.sweep(model, regularization.shift, clock, EXACT)
             if newton.ok:
-                return Aim(Direction(EXACT, newton, None, -1), model, regularization)
+                return FoundDirection(Direction(EXACT, newton, None, -1), model, regularization)
             found = self._convexified(model, regularization, newton, None) if near else None
             if found is not None:
                 return found
@@ -51,29 +53,33 @@ class Directions(NamedTuple):
         gauss_newton = formulation.sweep(model, regularization.shift, clock)
         while not gauss_newton.ok:
             if not gauss_newton.finite:
-                return Aim(None, model, regularization, without_curvature, Status.INVALID_DERIVATIVES)
+                return FoundDirection(None, model, regularization, without_curvature, Status.INVALID_DERIVATIVES)
             knot, regularization = gauss_newton.failed_knot, regularization.increased()
             if regularization.exhausted:
-                return Aim(None, model, regularization, without_curvature, Status.NOT_POSITIVE_DEFINITE)
+                return FoundDirection(None, model, regularization, without_curvature, Status.NOT_POSITIVE_DEFINITE)
             gauss_newton = formulation.sweep(model, regularization.shift, clock)
         if exact:
             whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
             newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
             if newton.ok:
                 kept = model if model.rows is None else whole
-                return Aim(Direction(EXACT, newton, gauss_newton, knot), kept, regularization, without_curvature)
+                return FoundDirection(
+                    Direction(EXACT, newton, gauss_newton, knot), kept, regularization, without_curvature
+                )
             found = self._convexified(whole, regularization, newton, gauss_newton) if near else None
             if found is not None:
                 return found
             knot, without_curvature = newton.failed_knot, not newton.finite
-        return Aim(Direction(GAUSS_NEWTON, gauss_newton, None, knot), model, regularization, without_curvature)
+        return FoundDirection(
+            Direction(GAUSS_NEWTON, gauss_newton, None, knot), model, regularization, without_curvature
+        )
 
     def _convexified(
-        self, model: LocalModel, regularization: Regularization, refused: SweepResult, fallback: SweepResult | None
-    ) -> Aim | None:
-        """The direction with what is positive of the curvature, where an exact sweep is refused under constraints."""
+        self, model: LocalModel, regularization: Regularization, rejected: SweepResult, fallback: SweepResult | None
+    ) -> FoundDirection | None:
+        """The direction with what is positive of the curvature, where an exact sweep is rejected under constraints."""
         exact = model.exact
-        if model.rows is None or exact is None or exact.of_knot is not None or not refused.finite:
+        if model.rows is None or exact is None or exact.of_knot is not None or not rejected.finite:
             return None
         convex = convexified(exact.expansion)
         while True:
@@ -81,7 +87,9 @@ class Directions(NamedTuple):
             model = model._replace(exact=exact._replace(convex=some))
             sweep = self.formulation.sweep(model, regularization.shift, self.clock, CONVEXIFIED)
             if sweep.ok:
-                return Aim(Direction(CONVEXIFIED, sweep, fallback, refused.failed_knot), model, regularization)
+                return FoundDirection(
+                    Direction(CONVEXIFIED, sweep, fallback, rejected.failed_knot), model, regularization
+                )
             if regularization.share == 1.0:
                 return None
             regularization = regularization.with_larger_share()

@@ -17,10 +17,10 @@ from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.optimality.points import point_of
 from trajopt.results.records import Status
-from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.iterate import EXACT, Direction, Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.state import State
+from trajopt.solvers.trial_steps import TrialSteps
 
 ESCAPES = 3
 """From saddle to saddle, in one solve."""
@@ -87,7 +87,7 @@ def _escape(
     xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
     dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
-    merit = Attempts(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
+    merit = TrialSteps(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
     length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
     best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
     with clock.measure("rollouts"):

@@ -19,14 +19,14 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
-from trajopt.rows.folding import Weights, with_prices
+from trajopt.rows.augmented_terms import Weights, with_multipliers
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.penalty_update import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 from trajopt.solvers.state import IDLE, Checked, Log, State
-from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 
 EVERY = 15
 """Iterations between checks."""
@@ -74,7 +74,7 @@ class Budget(NamedTuple):
         return len(self.log) >= self.limit or self.clock.over
 
 
-class Search(NamedTuple):
+class RestorationResult(NamedTuple):
     """Where least squares of the violation led: the last model, its weights nu (R,), F, whether that is a minimum, and
     the log with a record of every step tried: decreases are those of F, and zeta stands for mu."""
 
@@ -94,7 +94,7 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
 
 def least_violation(
     formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
-) -> Search:
+) -> RestorationResult:
     """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore, or
     leads to the least one known (0: none is), or the budget is spent."""
     rows, problem, clock = formulation.rows, formulation.problem, budget.clock
@@ -112,7 +112,7 @@ def least_violation(
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
         if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
-            return Search(model, v, F, minimum, budget.log)
+            return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
@@ -149,12 +149,12 @@ def _step(
     """The full step of the least-squares model, if its rollout is finite, and what it promises."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
-    sweep = formulation.sweep(posed, 0.0, clock)
+    transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
+    sweep = formulation.sweep(transcribed, 0.0, clock)
     if not sweep.ok:
         return None, 0.0
     with clock.measure("rollouts"):
-        step = next(iter(formulation.candidates(posed, sweep)))
+        step = next(iter(formulation.candidates(transcribed, sweep)))
     finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
     return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
 
@@ -174,7 +174,7 @@ def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
     return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
-def certified(formulation: Formulation, found: Search) -> bool:
+def certified(formulation: Formulation, found: RestorationResult) -> bool:
     """Whether the weights show that no small change of the controls lowers the violation."""
     return _stationary(formulation, found.model, found.weights)
 
@@ -183,7 +183,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     """Whether C_u'nu + fu'y vanishes."""
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
-    _, gradient = adjoint(with_prices(none, formulation.rows.first, model.rows.C, nu))
+    _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
     if formulation.rows.large:
         gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
@@ -192,7 +192,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 
 def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
-) -> tuple[Search, bool]:
+) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation, from an iterate; and where that is stuck, from the first one of
     the solve, if it has no gaps, and from perturbed ones.
 
@@ -247,9 +247,9 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(state.tried, largest))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
-    penalty = min(GROWTH * m.penalty, 1e6 * m.unit)
+    penalty = min(GROWTH * m.penalty, 1e6 * m.scale)
     if saved > 0.0 and stuck > found.value:
-        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.unit)
+        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
     state = begun_again(formulation, state, found.model.iterate, penalty, options, clock)
     return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
 
@@ -261,7 +261,7 @@ def begun_again(
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None
     nothing = np.zeros(len(rows))
-    multipliers = Multipliers(nothing, nothing, penalty, m.unit, m.slope)
+    multipliers = Multipliers(nothing, nothing, penalty, m.scale, m.slope)
     model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
     assert model.rows is not None
     return State(
@@ -278,9 +278,9 @@ def restrained(formulation: Formulation, state: State, options: LoopOptions, clo
     if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
         return state
     gained = first.own_cost - state.model.iterate.own_cost
-    if gained <= RUNAWAY * (abs(first.own_cost) + m.unit) or m.penalty * RESTRAIN > LARGEST * m.unit:
+    if gained <= RUNAWAY * (abs(first.own_cost) + m.scale) or m.penalty * RESTRAIN > LARGEST * m.scale:
         return state
     before = total_violation(rows, rows.values(first.xs, first.us))
     if total_violation(rows, state.model.rows.c) <= before:
         return state
-    return begun_again(formulation, state, first, max(m.penalty, m.unit) * RESTRAIN, options, clock)
+    return begun_again(formulation, state, first, max(m.penalty, m.scale) * RESTRAIN, options, clock)

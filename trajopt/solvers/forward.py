@@ -24,7 +24,7 @@ from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.folding import with_prices
+from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import (
     ALPHAS,
@@ -37,9 +37,9 @@ from trajopt.solvers.iterate import (
     RowModel,
     Stopwatch,
     closed_loop,
-    folded_in,
     open_loop,
     remaining_gaps,
+    with_terms_of,
 )
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed, gradient_at
@@ -152,7 +152,7 @@ class ForwardFormulation:
             if self.rows is not None and dual is not None:
                 c, *C = self.rows.linearized(xs, us)
                 rows = RowModel(c, (C[0], C[1]), dual)
-                lagrangian = with_prices(expansion, self.rows.first, rows.C, dual)
+                lagrangian = with_multipliers(expansion, self.rows.first, rows.C, dual)
                 if all_of_costs and curvature is not None:
                     self.rows.add_curvature(xs, us, dual, curvature)
             costate, gradient = adjoint(lagrangian)
@@ -185,7 +185,7 @@ class ForwardFormulation:
         expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            e, mu = regularized(folded_in(expansion, self.rows, model), gaps, mu, self.regularization)
+            e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
             if of_knot is None:
                 result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
             else:

@@ -17,7 +17,7 @@ from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.folding import with_prices
+from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.rows import Rows
 from trajopt.solvers.forward import Curvature, regularized
 from trajopt.solvers.iterate import (
@@ -30,14 +30,14 @@ from trajopt.solvers.iterate import (
     LocalModel,
     RowModel,
     Stopwatch,
-    folded_in,
     remaining_gaps,
+    with_terms_of,
 )
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 
 
-class Blocks(NamedTuple):
+class CostBlocks(NamedTuple):
     """lx, lu, lxx, lux, luu of the costs in (x, u), Gauss-Newton."""
 
     lx: np.ndarray
@@ -113,7 +113,7 @@ class InverseFormulation:
         """Linear dynamics, costs and rows rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
-            blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+            blocks = CostBlocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
             rows = None
@@ -128,7 +128,7 @@ class InverseFormulation:
             return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
 
     def _with_rows(
-        self, iterate: Iterate, blocks: Blocks, dual: np.ndarray, exact: bool
+        self, iterate: Iterate, blocks: CostBlocks, dual: np.ndarray, exact: bool
     ) -> tuple[Expansion, Expansion, RowModel]:
         """The expansion, that of the Lagrangian, and the rows, in (x, a).
 
@@ -138,7 +138,7 @@ class InverseFormulation:
         (xs, us, controls, *_), first = iterate, self.rows.first
         c, Cx, Cu = self.rows.linearized(xs, us)
         none = Expansion(self._fx, self._fu, *zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
-        forces = with_prices(none, first, (np.zeros_like(Cx), Cu), dual).lu
+        forces = with_multipliers(none, first, (np.zeros_like(Cx), Cu), dual).lu
         expansion = self._substituted(iterate, blocks._replace(lu=blocks.lu + forces), exact)
         Ux, Ua = self._map.jacobians(xs, controls)
         lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
@@ -146,14 +146,14 @@ class InverseFormulation:
         knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
         C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
         expansion = expansion._replace(lx=lx, lu=lu)
-        return expansion, with_prices(expansion, first, C, dual), RowModel(c, C, dual)
+        return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """The multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
         return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
-    def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
+    def _substituted(self, iterate: Iterate, blocks: CostBlocks, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
             return Expansion(
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)
@@ -164,7 +164,7 @@ class InverseFormulation:
         expansion, _ = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
-            e, mu = regularized(folded_in(expansion, self.rows, model), gaps, mu, self.regularization)
+            e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:

@@ -17,7 +17,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.folding import Weights, folded
+from trajopt.rows.augmented_terms import Weights, with_terms
 from trajopt.rows.rows import Rows
 from trajopt.solvers.line_search import Candidate
 from trajopt.validation import check_shape, same_shape
@@ -25,7 +25,7 @@ from trajopt.validation import check_shape, same_shape
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
 
-class _Part:
+class _TimedPart:
     """Seconds spent in with-blocks, which may not be nested."""
 
     __slots__ = ("_begin", "seconds")
@@ -46,7 +46,7 @@ class Stopwatch:
 
     def __init__(self, limit: float | None = None) -> None:
         self._start, self.limit = time.perf_counter(), limit
-        self._parts = {part: _Part() for part in PARTS}
+        self._parts = {part: _TimedPart() for part in PARTS}
 
     @property
     def elapsed(self) -> float:
@@ -58,7 +58,7 @@ class Stopwatch:
         """Whether the limit has passed."""
         return self.limit is not None and self.elapsed >= self.limit
 
-    def measure(self, part: str) -> _Part:
+    def measure(self, part: str) -> _TimedPart:
         """Count the time inside the with-block towards this part."""
         return self._parts[part]
 
@@ -190,7 +190,7 @@ class Direction(NamedTuple):
 
 
 class Formulation(Protocol):
-    """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them."""
+    """How a problem is transcribed: what the sweep's controls are, and how a trajectory follows from them."""
 
     problem: Problem
     limits: Limits | None
@@ -263,11 +263,11 @@ def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwa
     return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
 
 
-def folded_in(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
+def with_terms_of(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
     """The expansion with the terms of the model's constraints."""
     if rows is None or model.rows is None or model.rows.weights is None:
         return expansion
-    return folded(expansion, rows.first, model.rows.C, model.rows.weights)
+    return with_terms(expansion, rows.first, model.rows.C, model.rows.weights)
 
 
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:

@@ -50,8 +50,8 @@ class Step(NamedTuple):
         return self.candidate.alpha
 
 
-class Refused(NamedTuple):
-    """What is known of the candidates that were refused since the last step.
+class Rejected(NamedTuple):
+    """What is known of the candidates that were rejected since the last step.
 
     not_finite : the last one with a state or a cost that is not finite
     misled : one was finite, and was to lower the objective by more than its rounding
@@ -65,16 +65,16 @@ class Refused(NamedTuple):
         """What stands in the way of every step, if it is that nothing there is finite."""
         return None if self.misled else self.not_finite
 
-    def then(self, later: Refused) -> Refused:
+    def then(self, later: Rejected) -> Rejected:
         """Both together."""
-        return Refused(later.not_finite or self.not_finite, self.misled or later.misled)
+        return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
-class Search(NamedTuple):
-    """The step found, if any, and the candidates refused."""
+class LineSearchResult(NamedTuple):
+    """The step found, if any, and the candidates rejected."""
 
     step: Step | None
-    refused: Refused
+    rejected: Rejected
 
 
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
@@ -122,8 +122,8 @@ def search(
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
     noise: float = 0.0,
-) -> Search:
-    """The first acceptable candidate.  Those that diverged cost inf and are refused.
+) -> LineSearchResult:
+    """The first acceptable candidate.  Those that diverged cost inf and are rejected.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
     """
@@ -136,7 +136,7 @@ def search(
         if not math.isfinite(new_cost):
             not_finite = candidate
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
-            return Search(Step(candidate, new_cost, own, c), Refused(not_finite, misled))
+            return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
-    return Search(None, Refused(not_finite, misled))
+    return LineSearchResult(None, Rejected(not_finite, misled))

@@ -16,10 +16,10 @@ from itertools import takewhile
 
 import numpy as np
 
-from trajopt.backward.regularization import Regularization, curvature_unit
+from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.backward.sweep import SweepResult
 from trajopt.results.records import IterationRecord, Progress, Status
-from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
+from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
@@ -35,13 +35,13 @@ from trajopt.solvers.iterate import (
     remaining_gaps,
     rounding,
 )
-from trajopt.solvers.kinks import Kinks
-from trajopt.solvers.line_search import INVISIBLE, Refused, Step
+from trajopt.solvers.line_search import INVISIBLE, Rejected, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.penalty_update import first_multipliers, relaxed, satisfied, total_violation, weighted
 from trajopt.solvers.predicted_change import gradient_at
-from trajopt.solvers.state import IDLE, Aim, Checked, Log, Ranked, State, better, expected_decrease, ranked
-from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_violation, weighted
+from trajopt.solvers.state import IDLE, Checked, FoundDirection, Log, Ranked, State, better, expected_decrease, ranked
+from trajopt.solvers.trial_steps import LONG_STEP, TrialStep, TrialSteps
 from trajopt.validation import same_shape
 
 
@@ -79,9 +79,9 @@ def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, st
 #         the multiplier of the dynamics is known: exact sweep, kept if positive definite
 #         else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
 #         under constraints, near the optimum: where the exact sweep is not positive definite, a convexified one
-#         under constraints: the penalty steered by what the sweep predicts (`trajopt.solvers.steering`)
+#         under constraints: the penalty updated by what the sweep predicts (`trajopt.solvers.penalty_update`)
 #         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
-#         first acceptable step length; where it is short, along other directions (`trajopt.solvers.attempts`)
+#         first acceptable step length; where it is short, along other directions (`trajopt.solvers.trial_steps`)
 #     mu down after a long step, up after a short one (without gaps) or none; multipliers moved
 #
 # Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite
@@ -90,7 +90,7 @@ def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, st
 # Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
 # one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
 # where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
-# penalty is not steered, and kinks of the model count only where the step would be short.
+# penalty is not updated, and changes of the active set count only where the step would be short.
 #
 # An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 # trajectories follow from them, is the business of a `Formulation`.
@@ -111,7 +111,7 @@ class Loop:
     Parameters
     ----------
     formulation : Formulation
-        How the problem is posed, and what is minimized.
+        How the problem is transcribed, and what is minimized.
     options : LoopOptions
     threshold : float or None
         Exact steps once the predicted decrease is below this fraction of the cost; None: never.
@@ -131,7 +131,7 @@ class Loop:
     threshold: float | None
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
-    cycle: bool = False
+    real_time_iteration: bool = False
     costate: np.ndarray | None = None
     optimum: tuple[float, float] | None = None
 
@@ -171,10 +171,10 @@ class Loop:
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows, self._unsteered)
+            multipliers = first_multipliers(model, options, self.warm, rows, self._fixed_penalty)
             model = weighted(self.formulation, model, multipliers)
-        unit = 1.0 if self.cycle else curvature_unit(model.expansion)
-        regularization = Regularization(options.initial_regularization, options.max_regularization, unit=unit)
+        scale = 1.0 if self.real_time_iteration else curvature_scale(model.expansion)
+        regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
         state = State(model, regularization, predicted, log, multipliers)
         if rows is None:
             return state
@@ -194,40 +194,42 @@ class Loop:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         if state.idle >= STALLED and not state.regularization.small and state.again < AGAIN:
             state = self._anew(state)
-        aim, weight, predicted = self._aim(state), state.gap_weight, 0.0
-        model, multipliers, regularization, direction = aim.model, aim.multipliers, aim.regularization, aim.direction
+        chosen, weight, predicted = self._find_direction(state), state.gap_weight, 0.0
+        model, multipliers, direction = chosen.model, chosen.multipliers, chosen.direction
         if direction is not None:
             weight, predicted = expected_decrease(model.iterate, direction, weight)
         state = State(  # all of it: `_replace` takes microseconds
-            model, regularization, predicted, state.log, multipliers, weight, direction or state.direction,
-            aim.without_curvature, state.refused, state.idle, state.again, state.trusted, state.violation,
+            model, chosen.regularization, predicted, state.log, multipliers, weight, direction or state.direction,
+            chosen.without_curvature, state.rejected, state.idle, state.again, state.trusted, state.violation,
             state.checked, state.first, stopping=state.stopping,
         )  # fmt: skip
-        status = self._end(state, aim.status)
+        status = self._end(state, chosen.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         uncertain = noise(self.formulation.problem, model)
-        attempts = Attempts(
-            self.formulation, model, multipliers, regularization.shift, weight, self.clock, uncertain
+        trials = TrialSteps(
+            self.formulation, model, multipliers, chosen.regularization.shift, weight, self.clock, uncertain
         )  # fmt: skip
-        found = aim.attempt or attempts.best(direction)
-        if self.cycle and not self._as_promised(model.iterate, found):
-            found = attempts.without_curvature(found)
-        used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
+        found = chosen.trial or trials.best(direction)
+        if self.real_time_iteration and not self._as_promised(model.iterate, found):
+            found = trials.without_curvature(found)
+        used, step, rejected = (
+            found if found.long or not self._fixed_penalty else self._past_active_set_changes(trials, found)
+        )
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
         state = state._replace(log=(*state.log, self._record(state, used, step)))
         if step is None:
-            state = self._stuck(state, refused)
+            state = self._stuck(state, rejected)
             return state if state.status is None else state._replace(log=(*state.log, self._record(state, used, None)))
         return restrained(self.formulation, self._stepped(state, used, step), self.options, self.clock)
 
-    def _stuck(self, state: State, refused: Refused) -> State:
+    def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
-        state = state._replace(refused=state.refused.then(refused))
+        state = state._replace(rejected=state.rejected.then(rejected))
         if state.multipliers is not None and not self._single:
-            model, m = self._eased(state.model, state.multipliers)
+            model, m = self._relaxed(state.model, state.multipliers)
             if m is not state.multipliers:
                 return state._replace(model=model, multipliers=m)
         status, idle = self._end_without_step(state), state.idle + IDLE * self._invisible(state)
@@ -238,7 +240,7 @@ class Loop:
     def _anew(self, state: State) -> State:
         """The state with mu of zero."""
         regularization = replace(state.regularization, mu=0.0)
-        return state._replace(regularization=regularization, again=state.again + 1, refused=Refused(), idle=0)
+        return state._replace(regularization=regularization, again=state.again + 1, rejected=Rejected(), idle=0)
 
     def _tried_with_small(self, state: State) -> bool:
         """Whether the search from this iterate began with a mu that does not disguise how far the optimum is: one that
@@ -258,7 +260,7 @@ class Loop:
         moved = self._moved(state, used, step, m)
         short = step.alpha < LONG_STEP and not closing
         if m is not None and short and not self._single:
-            moved, m = self._eased(moved, m)
+            moved, m = self._relaxed(moved, m)
         shows = closing or gain > INVISIBLE * abs(step.cost)
         trusted = step.alpha == 1.0 and not closing and kept(state.predicted, gain)
         regularization = state.regularization.after_step(step.alpha, closing)
@@ -279,17 +281,17 @@ class Loop:
         alpha, xs, us, controls = step.candidate
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
-        if self.cycle:
+        if self.real_time_iteration:
             return arrived(self.formulation, state.model, iterate, step.c, m, self.options.soft_penalty > 0.0)
         before = (state.model, used.sweep) if alpha == 1.0 else None
         dual, exact = None if m is None else m.dual, not self._single and self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)
         return model if m is None else weighted(self.formulation, model, m)
 
-    def _eased(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, Multipliers]:
+    def _relaxed(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, Multipliers]:
         """The model with a smaller penalty, where one is wanted."""
         assert self.formulation.rows is not None and model.rows is not None
-        less = m if self.options.soft_penalty > 0.0 else eased(self.formulation.rows, model.rows.c, m)
+        less = m if self.options.soft_penalty > 0.0 else relaxed(self.formulation.rows, model.rows.c, m)
         return (model, m) if less is m else (weighted(self.formulation, model, less), less)
 
     # ------------------------------------------------------------------------------------------------ a single step
@@ -299,23 +301,23 @@ class Loop:
         return self.options.max_iterations == 1
 
     @property
-    def _unsteered(self) -> bool:
+    def _fixed_penalty(self) -> bool:
         """Whether that step is one of a sweep, with the penalty of a warm start."""
         return self._single and self.warm is not None
 
-    def _as_promised(self, iterate: Iterate, found: Attempt) -> bool:
+    def _as_promised(self, iterate: Iterate, found: TrialStep) -> bool:
         """Whether a full step was found that gains what it promised."""
         step = found.step
         return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
 
-    def _past_kinks(self, attempts: Attempts, found: Attempt) -> Attempt:
-        """The better one of a short step, or none, and the step to the minimum of the model with its kinks."""
-        model, m, direction = attempts.model, attempts.multipliers, found.direction
+    def _past_active_set_changes(self, trials: TrialSteps, found: TrialStep) -> TrialStep:
+        """The better one of a short step, or none, and the step to the minimum of the piecewise quadratic model."""
+        model, m, direction = trials.model, trials.multipliers, found.direction
         if m is None or not found.direction.sweep.ok:
             return found
         expansion, _ = model.of_kind(direction.kind)
-        aimed = Kinks(self.formulation, model, m, expansion, attempts.mu, self.clock).minimum(direction)
-        return found.or_better(attempts.along(aimed.direction)) if aimed.promise > 0.0 else found
+        minimum = PiecewiseModel(self.formulation, model, m, expansion, trials.mu, self.clock).minimum(direction)
+        return found.or_better(trials.along(minimum.direction)) if minimum.promise > 0.0 else found
 
     def _closed(self, state: State) -> State:
         """The end of a solve of a single step, without another sweep: its promise is that of the step."""
@@ -329,12 +331,12 @@ class Loop:
         """Whether the last predicted decrease was small enough for an exact step from this iterate."""
         return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
-    def _aim(self, state: State) -> Aim:
+    def _find_direction(self, state: State) -> FoundDirection:
         """The direction of this iteration."""
         exact = self._exact_wanted(state.predicted, state.model.iterate)
-        if state.multipliers is not None and self.options.soft_penalty == 0.0 and not self._unsteered:
+        if state.multipliers is not None and self.options.soft_penalty == 0.0 and not self._fixed_penalty:
             enough = self._enough(state.model)
-            return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
+            return Constrained(self.formulation, self.options, self.clock).find_direction(state, exact, enough)
         model = state.model
         if exact and self._single and model.exact is None:  # near the optimum: a costate, instead of another sweep
             costate = model.costate if self.costate is None else self.costate
@@ -392,7 +394,7 @@ class Loop:
                 return Status.CONVERGED
         if not state.regularization.increased().exhausted:
             return None
-        return Status.LINE_SEARCH_FAILED if state.refused.blocked is None else Status.NOT_FINITE
+        return Status.LINE_SEARCH_FAILED if state.rejected.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ the log
     def _last_record(self, state: State) -> IterationRecord:

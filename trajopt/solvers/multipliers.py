@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.rows.folding import Weights
+from trajopt.rows.augmented_terms import Weights
 from trajopt.rows.rows import Rows
 
 
@@ -28,26 +28,26 @@ class Multipliers(NamedTuple):
     dual : lam (R,), the dual iterate
     centre : lam_e (R,)
     penalty : rho
-    unit : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made
+    scale : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made
         of, a part of the penalty with which a step halves violations
-    slope : of rows by controls, where they are scaled so: unit times slope is that of gradients; else 1
+    slope : of rows by controls, where they are scaled so: scale times slope is that of gradients; else 1
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
     ceiling : of a penalty raised by what a step would leave of the violation
-    eased : how many times the penalty was lowered
+    relaxed : how many times the penalty was lowered
     """
 
     dual: np.ndarray
     centre: np.ndarray
     penalty: float
-    unit: float = 1.0
+    scale: float = 1.0
     slope: float = 1.0
     error: float = np.inf
     stationary: float = 1e-2
     residual: float = np.inf
     ceiling: float = np.inf
-    eased: int = 0
+    relaxed: int = 0
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """The sum of the terms at c (R,), and their derivatives; sides (R,): which limits to take to press, -1 the

@@ -47,7 +47,7 @@ class LoopOptions:
         whether the solve has converged, but not where 1 is the limit, as in predictive control: that solve ends with
         "max_iterations" unless it had converged where it began.  With the constraints' multipliers from a warm start
         its step comes from a single sweep, whose penalty is at least 100 and at most 1000 times the cost's largest
-        derivative and is not steered.
+        derivative and is not updated.
     tolerance : float
         Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small); or the noise
         of J, where the dynamics are less exact than double precision.

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
-from trajopt.problem.parameters import Key, Place, places, with_values, with_x0
+from trajopt.problem.parameters import Key, ParameterTerm, places, with_values, with_x0
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.solvers.posed import Posed, pose
+from trajopt.solvers.transcribed import TranscribedProblem, transcribe
 from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class PreparedSolver:
             wanted = "the name of an attribute or a function that returns what update takes"
             raise TypeError(f"parameters: got {type(parameters).__name__}, wanted {wanted}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
-        self._places: dict[Key, Place] | None = None
-        self._posed: Posed | None = None
+        self._places: dict[Key, ParameterTerm] | None = None
+        self._transcribed: TranscribedProblem | None = None
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -93,7 +93,7 @@ class PreparedSolver:
         found = places(self.problem) if self._places is None else self._places
         problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
         if problem.constraints is not self.problem.constraints:
-            self._posed = None
+            self._transcribed = None
         self.problem = problem
 
     def solve(
@@ -111,9 +111,9 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        if self._posed is None and transcription_of(problem) is None:
-            self._posed = pose(problem, solver)
-        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
+        if self._transcribed is None and transcription_of(problem) is None:
+            self._transcribed = transcribe(problem, solver)
+        return solver.solve_posed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
 
     def prepare_step(
         self,

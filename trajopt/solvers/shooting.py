@@ -13,10 +13,10 @@ from trajopt.results.solution import Solution
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, solver_options
-from trajopt.solvers.posed import Posed
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import check_callback, solve
-from trajopt.solvers.verbose import Lines
+from trajopt.solvers.transcribed import TranscribedProblem
+from trajopt.solvers.verbose import IterationLines
 
 
 @solver_options
@@ -72,7 +72,7 @@ class ShootingSolver(LoopOptions):
     def solve_posed(
         self,
         problem: Problem,
-        posed: Posed | None,
+        transcribed: TranscribedProblem | None,
         us: ArrayLike | None,
         xs: ArrayLike | None,
         callback: Callback | None,
@@ -81,9 +81,9 @@ class ShootingSolver(LoopOptions):
     ) -> Solution:
         """`solve` where it is known how this solver poses the problem."""
         check_callback(callback)
-        lines = Lines(callback) if self.verbose else None
+        lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
-        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, posed, time_limit)
+        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, transcribed, time_limit)
         if lines is not None:
             lines.end(solution)
         return solution

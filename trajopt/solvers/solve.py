@@ -22,19 +22,19 @@ from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
-from trajopt.rows.folding import with_prices
+from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.rows import Rows
 from trajopt.solvers import solve as trace
+from trajopt.solvers.deployed_gains import deployed_gains
 from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
-from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, Stopwatch, noise
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.state import ranked
+from trajopt.solvers.transcribed import TranscribedProblem, takes_accelerations, transcribe
 from trajopt.validation import positive_number
 
 BLOCKS = 6
@@ -132,11 +132,11 @@ def solve(
     xs: ArrayLike | None,
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
-    posed: Posed | None = None,
+    transcribed: TranscribedProblem | None = None,
     time_limit: float | None = None,
 ) -> Solution:
     """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`;
-    posed: what `pose` makes of the problem, if that is known."""
+    transcribed: what `transcribe` makes of the problem, if that is known."""
     clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
     check_problem(problem)
     check_callback(callback)
@@ -151,36 +151,36 @@ def solve(
         found = solution_outside(by, solve(by.problem, *arguments, time_limit=time_limit))
         return replace(found, not_taken_over=both(left, found.not_taken_over))
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
-    posed = posed or pose(problem, options)
-    rows, multipliers = posed.rows, None
-    formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    cycle = warm is not None and options.max_iterations == 1
-    start = first_iterate(formulation, us, xs, None if cycle else K, of_warm_start, options, clock)
+    transcribed = transcribed or transcribe(problem, options)
+    rows, multipliers = transcribed.rows, None
+    formulation = formulation_of(problem, transcribed.limits, options, curvature, rows)
+    real_time_iteration = warm is not None and options.max_iterations == 1
+    start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, options, clock)
     iterate = start.iterate
     known = np.isfinite(iterate.cost)
-    if known and rows is not None and not cycle:
+    if known and rows is not None and not real_time_iteration:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
         return _diverged(formulation, iterate, clock)
     if rows is not None and warm is not None:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
         left += more
-        if not cycle and options.soft_penalty == 0.0:
+        if not real_time_iteration and options.soft_penalty == 0.0:
             rows = rows.measured_at(iterate.xs, iterate.us)
     elif rows is not None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     if rows is not formulation.rows:
-        formulation = formulation_of(problem, posed.limits, options, curvature, rows)
+        formulation = formulation_of(problem, transcribed.limits, options, curvature, rows)
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
-    loop = Loop(formulation, options, threshold, clock, multipliers, cycle, costate, optimum)
+    loop = Loop(formulation, options, threshold, clock, multipliers, real_time_iteration, costate, optimum)
     state = loop.run(iterate, callback, predicted)
-    if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
+    if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
         return _diverged(formulation, start.rejected or iterate, clock)
-    final = executed(formulation, state, options, clock)
-    return _solution(formulation, posed, state, final, clock, start.kind, left)
+    final = deployed_gains(formulation, state, options, clock)
+    return _solution(formulation, transcribed, state, final, clock, start.kind, left)
 
 
 def _transcribed_start(
@@ -229,7 +229,7 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
 # ------------------------------------------------------------------------------------------------ the end
 def _solution(
     formulation: Formulation,
-    posed: Posed,
+    transcribed: TranscribedProblem,
     state: State,
     final: SweepResult | None,
     clock: Stopwatch,
@@ -239,10 +239,10 @@ def _solution(
     """What a solve comes to; final: the sweep of its policy, if there is one."""
     problem, status = formulation.problem, state.status
     assert status is not None
-    model, last = _with_best_prices(formulation, state.model), state.direction and state.direction.sweep
+    model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
     xs, us, _, _, gaps, _, cost = model.iterate
     policy = _policy(formulation, model, last, status)
-    reports = _reports(formulation, posed, state, model, policy[1])
+    reports = _reports(formulation, transcribed, state, model, policy[1])
     k, K, Vx, Vxx = policy if final is last else _policy(formulation, model, final, status)
     return Solution(
         problem=problem,
@@ -294,35 +294,35 @@ def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
     lagrangian = expand(problem, xs, us)
     if rows is not None and model.rows is not None:
         _, Cx, Cu = rows.linearized(xs, us)
-        lagrangian = with_prices(lagrangian, rows.first, (Cx, Cu), model.rows.dual)
+        lagrangian = with_multipliers(lagrangian, rows.first, (Cx, Cu), model.rows.dual)
     return largest_gradient(adjoint(lagrangian)[1], us, None)
 
 
-def _with_best_prices(formulation: Formulation, model: LocalModel) -> LocalModel:
+def _with_best_multipliers(formulation: Formulation, model: LocalModel) -> LocalModel:
     """The model with those multipliers of its rows that leave the smaller gradient: the dual iterate, or p."""
     if model.rows is None or model.rows.weights is None:
         return model
     assert formulation.rows is not None
     other = model.rows._replace(dual=model.rows.weights.p)
-    gradient = adjoint(with_prices(model.expansion, formulation.rows.first, other.C, other.dual))[1]
+    gradient = adjoint(with_multipliers(model.expansion, formulation.rows.first, other.C, other.dual))[1]
     norm = largest_gradient(gradient, model.iterate.us, formulation.limits)
     return model if model.gradient_norm < norm else model._replace(rows=other, gradient_norm=norm)
 
 
 def _reports(
-    formulation: Formulation, posed: Posed, state: State, model: LocalModel, K: np.ndarray
+    formulation: Formulation, transcribed: TranscribedProblem, state: State, model: LocalModel, K: np.ndarray
 ) -> tuple[ConstraintReport, ...]:
     """One report a constraint, in the problem's order.
 
     The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
     """
     problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
-    reports, smooth, bounds, gradient = [], iter(()), iter(posed.bounds), None
-    names = iter(posed.boxed)
+    reports, smooth, bounds, gradient = [], iter(()), iter(transcribed.bounds), None
+    names = iter(transcribed.boxed)
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
         smooth = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
-    for of_rows in posed.smooth:
+    for of_rows in transcribed.smooth:
         if of_rows:
             reports.append(next(smooth))
             continue
@@ -331,7 +331,7 @@ def _reports(
         if below.any() or above.any():
             gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
-        knots, components = np.arange(problem.horizon), posed.control_names
+        knots, components = np.arange(problem.horizon), transcribed.control_names
         reports.append(ConstraintReport(next(names), knots, us, lower, upper, -held, components=components))
     return tuple(reports)
 
@@ -348,9 +348,11 @@ def _row_reports(
         rows.constraints, rows.knots, rows.factors(), blame, rounding, *columns, strict=True
     ):
         names = constraint.component_names
-        reports.append(ConstraintReport(
-            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, known
-        ))
+        reports.append(
+            ConstraintReport(
+                constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, known
+            )
+        )
     return reports
 
 
@@ -358,7 +360,7 @@ def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -
     """Gradient (N, nu) of the Lagrangian in what is added to the controls while K feeds back; zeros if not finite."""
     lagrangian = model.expansion
     if formulation.rows is not None and model.rows is not None:
-        lagrangian = with_prices(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
+        lagrangian = with_multipliers(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
     gradient = adjoint(lagrangian, np.ascontiguousarray(K))[1]
     return gradient if finite(gradient) else np.zeros_like(gradient)
 
@@ -368,7 +370,7 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
     problem, rows, xs, us = formulation.problem, formulation.rows, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
         return trace.of_derivatives(problem, rows, state.model.expansion, xs, us)
-    blocked = state.refused.blocked
+    blocked = state.rejected.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
         return f"{trace.of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
     return trace.of_curvature(problem, rows, xs, us) if state.without_curvature else ""

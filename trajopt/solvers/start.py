@@ -29,7 +29,7 @@ from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.multipliers import measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.steering import total_violation, unit_of_penalties
+from trajopt.solvers.penalty_update import penalty_scale, total_violation
 from trajopt.validation import float_array
 
 FAR = 2.0
@@ -170,8 +170,8 @@ def _leads_away(
         return dear and _kept(rows, c_held, options)
     if dear and V < V_held:
         iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
-        unit = unit_of_penalties(formulation.expand(iterate, clock).expansion)
-        return J - FAR * J_held > PRICE * unit * (V_held - V)
+        scale = penalty_scale(formulation.expand(iterate, clock).expansion)
+        return J - FAR * J_held > PRICE * scale * (V_held - V)
     return dear or V > FAR * V_held
 
 

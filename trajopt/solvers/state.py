@@ -8,11 +8,11 @@ import numpy as np
 
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Status
-from trajopt.solvers.attempts import Attempt
 from trajopt.solvers.iterate import Direction, Formulation, Iterate, LocalModel
-from trajopt.solvers.line_search import Refused, merit_weight
+from trajopt.solvers.line_search import Rejected, merit_weight
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.trial_steps import TrialStep
 
 Log = tuple[IterationRecord, ...]
 
@@ -40,7 +40,7 @@ class State(NamedTuple):
     gap_weight : of the gaps in the merit
     direction : the last one found, of the loop that goes on from an iterate; None before its first
     without_curvature : whether the iterate has curvature that is not finite, and the direction does without
-    refused : what line searches met since the last step
+    rejected : what line searches met since the last step
     idle : steps in a row that gained nothing that shows in the cost
     again : how often mu began anew where no step was found with a large one
     trusted : whether the last step was a full one and gained what it promised
@@ -61,7 +61,7 @@ class State(NamedTuple):
     gap_weight: float = 0.0
     direction: Direction | None = None
     without_curvature: bool = False
-    refused: Refused = Refused()
+    rejected: Rejected = Rejected()
     idle: int = 0
     again: int = 0
     trusted: bool = False
@@ -79,7 +79,7 @@ class State(NamedTuple):
         return len(self.log) - (self.status is not None)
 
 
-class Aim(NamedTuple):
+class FoundDirection(NamedTuple):
     """The direction of an iteration, None and why if there is none; the model, the multipliers and the regularization
     it was found with; the search along it, if that was made already."""
 
@@ -89,7 +89,7 @@ class Aim(NamedTuple):
     without_curvature: bool = False
     status: Status | None = None
     multipliers: Multipliers | None = None
-    attempt: Attempt | None = None
+    trial: TrialStep | None = None
 
 
 def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:

@@ -332,8 +332,8 @@ Span = tuple[int, int, bool, tuple[float, float, float]]
 def span_arrays(spans: Sequence[Span]) -> SpanArrays:
     """Control, coordinate, whether the joint turns, and c, of each span."""
     control, coordinate, turns, square = zip(*spans, strict=True) if spans else ((), (), (), ())
-    figures = np.array(square, float).reshape(-1, 3)
-    return SpanArrays(np.array(control, np.int64), np.array(coordinate, np.int64), np.array(turns, np.int64), figures)
+    squares = np.array(square, float).reshape(-1, 3)
+    return SpanArrays(np.array(control, np.int64), np.array(coordinate, np.int64), np.array(turns, np.int64), squares)
 
 
 def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.ndarray]) -> list[Span]:

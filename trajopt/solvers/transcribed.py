@@ -15,7 +15,7 @@ from trajopt.solvers.iterate import Limits
 from trajopt.solvers.options import LoopOptions
 
 
-class Posed(NamedTuple):
+class TranscribedProblem(NamedTuple):
     """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None without any; which of
     the problem's constraints have rows; names and limits (N, nu) of those that have none; names (nu,) of the
     controls, or none."""
@@ -33,7 +33,7 @@ def takes_accelerations(system: System) -> bool:
     return capability(system, Expansions).acceleration_control is not None
 
 
-def pose(problem: Problem, options: LoopOptions) -> Posed:
+def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:
     """The problem as these options want it."""
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
     limits = problem.control_limits if boxed else None
@@ -41,10 +41,10 @@ def pose(problem: Problem, options: LoopOptions) -> Posed:
     rows = pack(problem, constraints) if constraints else None
     smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
     if limits is None:
-        return Posed(None, rows, smooth, (), (), ())
+        return TranscribedProblem(None, rows, smooth, (), (), ())
     boxes = [constraint for constraint in problem.constraints if isinstance(constraint, ControlBounds)]
     names, bounds = (one.name for one in boxes), (one.limits(problem.horizon, problem.system.nu) for one in boxes)
-    return Posed(limits, rows, smooth, tuple(names), tuple(bounds), control_names(problem.system))
+    return TranscribedProblem(limits, rows, smooth, tuple(names), tuple(bounds), control_names(problem.system))
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from trajopt.backward.sweep import SweepResult
 from trajopt.results.records import Status
-from trajopt.rows.folding import change_of_rows
+from trajopt.rows.augmented_terms import change_of_rows
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
@@ -30,26 +30,29 @@ SWEEPS, CROSSED = 3, 1e-6
 """Of them at most; rows that the step of one violates by so much press in the next."""
 
 
-def executed(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> SweepResult | None:
+def deployed_gains(
+    formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch
+) -> SweepResult | None:
     """The sweep that a solution has its policy of: the last one, None without any; after convergence under constraints
     one with a moderate penalty."""
     last, m = state.direction, state.multipliers
     if last is None:
         return None
-    if m is None or options.soft_penalty > 0.0 or state.status is not Status.CONVERGED or m.penalty <= LARGEST * m.unit:
+    converged = state.status is Status.CONVERGED
+    if m is None or options.soft_penalty > 0.0 or not converged or m.penalty <= LARGEST * m.scale:
         return last.sweep
-    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST * m.unit)
+    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST * m.scale)
     assert rows is not None
-    pressing, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
+    active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
     for _ in range(SWEEPS):
-        sweep = _sweep(formulation, state, softer, pressing, clock)
+        sweep = _sweep(formulation, state, softer, active, clock)
         if sweep is None:
             return last.sweep
         end = _end(formulation, state.model, sweep)
-        crossed = (pressing == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > CROSSED)
+        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > CROSSED)
         if not crossed.any():
             break
-        pressing = np.where(crossed, softer.sides(rows, end), pressing)
+        active = np.where(crossed, softer.sides(rows, end), active)
     return sweep
 
 
@@ -61,12 +64,12 @@ def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.
 
 
 def _sweep(
-    formulation: Formulation, state: State, m: Multipliers, pressing: np.ndarray, clock: Stopwatch
+    formulation: Formulation, state: State, m: Multipliers, active: np.ndarray, clock: Stopwatch
 ) -> SweepResult | None:
     """One with these multipliers where these rows press; None if there is none."""
     rows, at = formulation.rows, state.model.rows
     assert rows is not None and at is not None and state.direction is not None
-    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, pressing)[1]))
+    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))
     exact = state.direction.kind != GAUSS_NEWTON
     found = Directions(formulation, clock).find(model, state.regularization, exact, near=True).direction
     return None if found is None else found.sweep

@@ -13,6 +13,7 @@ import numpy as np
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.regularization import MORE
 from trajopt.backward.sweep import SweepResult
+from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.iterate import (
     CONVEXIFIED,
     GAUSS_NEWTON,
@@ -23,8 +24,7 @@ from trajopt.solvers.iterate import (
     sweep_of_kind,
     with_gauss_newton,
 )
-from trajopt.solvers.kinks import Kinks
-from trajopt.solvers.line_search import INVISIBLE, Refused, Step, search
+from trajopt.solvers.line_search import INVISIBLE, Rejected, Step, search
 from trajopt.solvers.multipliers import Multipliers
 
 LONG_STEP = 0.25
@@ -36,25 +36,25 @@ CREDIBLE = 4.0
 """Gains beyond so many times the promise times the length are those of another region."""
 
 
-class Attempt(NamedTuple):
-    """A direction and the step found along it, if any; and what all searches refused."""
+class TrialStep(NamedTuple):
+    """A direction and the step found along it, if any; and what all searches rejected."""
 
     direction: Direction
     step: Step | None
-    refused: Refused
+    rejected: Rejected
 
     @property
     def long(self) -> bool:
         """Whether no other direction is worth a try."""
         return self.step is not None and self.step.alpha >= LONG_STEP
 
-    def or_better(self, other: Attempt) -> Attempt:
+    def or_better(self, other: TrialStep) -> TrialStep:
         """The one whose step leads to the lower cost."""
         worse = other.step is None or (self.step is not None and self.step.cost <= other.step.cost)
-        return (self if worse else other)._replace(refused=self.refused.then(other.refused))
+        return (self if worse else other)._replace(rejected=self.rejected.then(other.rejected))
 
 
-class Attempts(NamedTuple):
+class TrialSteps(NamedTuple):
     """What searches from an iterate have in common: its model, the multipliers of its constraints, the regularization,
     the weight of its gaps, the noise of its cost."""
 
@@ -75,7 +75,7 @@ class Attempts(NamedTuple):
         cost = own + self.multipliers.value(rows, c)
         return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 
-    def best(self, direction: Direction) -> Attempt:
+    def best(self, direction: Direction) -> TrialStep:
         """Search along the direction; where it is good for a short step at best, along others too."""
         found = self._farther(self.along(direction))
         for others in (self._with_clipped_controls_held, self.without_curvature):
@@ -84,7 +84,7 @@ class Attempts(NamedTuple):
             found = others(found)
         return found
 
-    def _farther(self, found: Attempt) -> Attempt:
+    def _farther(self, found: TrialStep) -> TrialStep:
         """The lowest of steps 2 to 64 times as long, where curvature was taken away and a full step gained much more
         than it promised; none that gains more than a model without curvature could promise."""
         step, direction, iterate = found.step, found.direction, self.model.iterate
@@ -103,15 +103,15 @@ class Attempts(NamedTuple):
                     step = Step(candidate._replace(alpha=1.0), cost, own, c)
         return found._replace(step=step)
 
-    def along(self, direction: Direction) -> Attempt:
+    def along(self, direction: Direction) -> TrialStep:
         """Search along one direction."""
         iterate, sweep = self.model.iterate, direction.sweep
         with self.clock.measure("rollouts"):
             candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
             weighted = self.gap_weight * iterate.total_gap
-            return Attempt(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
+            return TrialStep(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
 
-    def _with_clipped_controls_held(self, best: Attempt) -> Attempt:
+    def _with_clipped_controls_held(self, best: TrialStep) -> TrialStep:
         """The best of directions that hold ever more of the controls that limits clip; with constraints the model's
         minimum heeds them already."""
         model, direction = self.model, best.direction
@@ -132,7 +132,7 @@ class Attempts(NamedTuple):
                 break
         return best
 
-    def without_curvature(self, best: Attempt) -> Attempt:
+    def without_curvature(self, best: TrialStep) -> TrialStep:
         """The better one of an exact step and the Gauss-Newton step."""
         exact = best.direction
         if exact.kind == GAUSS_NEWTON:
@@ -144,7 +144,11 @@ class Attempts(NamedTuple):
         if self.multipliers is not None:
             model = with_gauss_newton(self.formulation, self.model, self.clock)
             e, _ = model.of_kind(GAUSS_NEWTON)
-            plain = Kinks(self.formulation, model, self.multipliers, e, self.mu, self.clock).minimum(plain).direction
+            plain = (
+                PiecewiseModel(self.formulation, model, self.multipliers, e, self.mu, self.clock)
+                .minimum(plain)
+                .direction
+            )
         return best.or_better(self.along(plain))
 
 

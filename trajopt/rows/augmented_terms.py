@@ -19,7 +19,7 @@ class Weights(NamedTuple):
 
 
 @routine
-def _fold(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
     for t in range(N + 1):
         for i in range(first[t], first[t + 1]):
@@ -55,17 +55,19 @@ def _add_gradient(first, Cx, Cu, p, lx, lu):
                         lu[t, a] += p[i] * Cu[i, a]
 
 
-def folded(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
+def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
     blocks = tuple([block.copy() for block in e[2:]])
-    _fold(first, *C, *weights, *blocks)
+    _add_terms(first, *C, *weights, *blocks)
     return Expansion(e.fx, e.fu, *blocks)
 
 
-def with_prices(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], prices: np.ndarray) -> Expansion:
+def with_multipliers(
+    e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], multipliers: np.ndarray
+) -> Expansion:
     """The expansion with C'lam in its gradients, those of the Lagrangian."""
     lx, lu = e.lx.copy(), e.lu.copy()
-    _add_gradient(first, *C, prices, lx, lu)
+    _add_gradient(first, *C, multipliers, lx, lu)
     return e._replace(lx=lx, lu=lu)
 
 
@@ -79,7 +81,7 @@ def random_sum_gradient(
     signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
     none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
     with np.errstate(all="ignore"):
-        return adjoint(with_prices(none, first, C, signs))[1]
+        return adjoint(with_multipliers(none, first, C, signs))[1]
 
 
 @routine

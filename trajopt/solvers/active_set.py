@@ -1,12 +1,12 @@
-"""The minimum of an iteration's model with its kinks: terms of constraints that begin or cease to press along the step,
-controls that reach a limit.
+"""The minimum of an iteration's piecewise quadratic model: terms of constraints become active or
+inactive along the step, and controls reach a limit.
 
     q(z) = grad'z + 1/2 z'H z + sum rho/2 |s(c + C z)|^2      z = (dx, du), du within its box, dx the linear dynamics
 
 A sweep at z knows the terms that press there, and of controls only whether its step meets their limits where it stands.
 So the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its
 end: semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full ones settle most models; where they do
-not, steps are halved until q falls.  Where no kink is met the first sweep is the last one.
+not, steps are halved until q falls.  Where the active set does not change the first sweep is the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
-from trajopt.rows.folding import change_of_rows
+from trajopt.rows.augmented_terms import change_of_rows
 from trajopt.solvers.iterate import Direction, Formulation, LocalModel, Stopwatch
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.predicted_change import change_along, linear_step
@@ -32,7 +32,7 @@ ROUNDING = 1e-14
 """A control is on a limit if so small a part of it, and of its change, is between them."""
 
 
-class Point(NamedTuple):
+class StepPoint(NamedTuple):
     """z = (dx, du), the change of rows C z (R,) and of the model."""
 
     dx: np.ndarray
@@ -41,11 +41,11 @@ class Point(NamedTuple):
     value: float
 
 
-class Aimed(NamedTuple):
+class ModelMinimum(NamedTuple):
     """A direction with d1 and d2 that promise what the model does, and the point that its full step leads to."""
 
     direction: Direction
-    point: Point
+    point: StepPoint
 
     @property
     def promise(self) -> float:
@@ -53,8 +53,8 @@ class Aimed(NamedTuple):
         return -self.point.value
 
 
-class Kinks(NamedTuple):
-    """A model with kinks; `expansion` is that of the direction's kind, without terms."""
+class PiecewiseModel(NamedTuple):
+    """A piecewise quadratic model; `expansion` is that of the direction's kind, without terms."""
 
     formulation: Formulation
     model: LocalModel
@@ -63,15 +63,16 @@ class Kinks(NamedTuple):
     mu: float
     clock: Stopwatch
 
-    def minimum(self, direction: Direction) -> Aimed:
+    def minimum(self, direction: Direction) -> ModelMinimum:
         """From the direction of a sweep at the iterate: full steps, then where they do not settle, ones that lower the
         model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
         end = self._at(*linear_step(e, gaps, sweep, self.model.box))
-        here = Point(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), 0.0 if gaps is None else np.inf)
+        value = 0.0 if gaps is None else np.inf
+        here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
         for _ in range(FULL):
-            settled = not self._kinked(here, end, sweep)
+            settled = not self._changes_active_set(here, end, sweep)
             if settled:
                 break
             again = self._sweep(end)
@@ -89,16 +90,16 @@ class Kinks(NamedTuple):
             gained, best, best_sweep = best.value - lower.value, lower, again
             if gained <= LITTLE * -best.value:
                 break
-        return Aimed(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
+        return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
-    def _at(self, dx: np.ndarray, du: np.ndarray) -> Point:
+    def _at(self, dx: np.ndarray, du: np.ndarray) -> StepPoint:
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
         change = change_of_rows(rows.first, at.C, dx, du)
         first, second = change_along(self.expansion, dx, du)
-        return Point(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
+        return StepPoint(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
 
-    def _lower(self, here: Point, sweep: SweepResult) -> Point | None:
+    def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point of 1, 1/2, ... of the sweep's step with a lower model, or none."""
         gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
         for halves in range(HALVES):
@@ -108,7 +109,7 @@ class Kinks(NamedTuple):
                 return point
         return None
 
-    def _kinked(self, here: Point, end: Point, sweep: SweepResult) -> bool:
+    def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
         """Whether other terms press at the end of a sweep's full step than where it began, or controls were clipped."""
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
@@ -117,7 +118,7 @@ class Kinks(NamedTuple):
         wanted = here.du + sweep.k + np.einsum("tij,tj->ti", sweep.K, (end.dx - here.dx)[:-1])
         return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
 
-    def _sweep(self, here: Point) -> SweepResult:
+    def _sweep(self, here: StepPoint) -> SweepResult:
         """The sweep of the model at a point, without gaps."""
         formulation, model, e = self.formulation, self.model, self.expansion
         assert model.rows is not None and formulation.rows is not None
@@ -132,7 +133,7 @@ class Kinks(NamedTuple):
         )  # fmt: skip
         return formulation.sweep(moved, self.mu, self.clock)
 
-    def _about_iterate(self, sweep: SweepResult, end: Point, first: SweepResult) -> SweepResult:
+    def _about_iterate(self, sweep: SweepResult, end: StepPoint, first: SweepResult) -> SweepResult:
         """The policy and the value function of a sweep at a point as functions of what is added to the iterate."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None

@@ -1,4 +1,4 @@
-"""How the multipliers and the penalty of the augmented Lagrangian move, and how the penalty is steered.
+"""How the multipliers and the penalty of the augmented Lagrangian move, and how the penalty is updated.
 
 A minimum of the quadratic model with penalty rho leaves c + C z = (lam+ - lam_e)/rho of the rows that press.  Where the
 model's own optimum leaves most of their violation, the penalty is too small, whatever the units of cost and rows
@@ -20,7 +20,7 @@ import numpy as np
 from dynamics.simd import routine
 from trajopt.backward.expansions import Expansion
 from trajopt.capabilities import Steps, capability
-from trajopt.rows.folding import change_of_rows, random_sum_gradient
+from trajopt.rows.augmented_terms import change_of_rows, random_sum_gradient
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
 from trajopt.solvers.multipliers import Multipliers, measures, project, projected
@@ -42,10 +42,10 @@ leaves them 1e-5 of their violation, and more would but make a narrow valley."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
 SINGLE = 1e2
-"""The least penalty of a single step from a warm start, in units: that at which steering ends at a start."""
+"""The least penalty of a single step from a warm start, in units: that at which updates end at a start."""
 MOSTLY = 0.5
 """It does so where rows have at least this part in what is violated."""
-EASES, LEAST_EASED = 8, 10.0
+RELAXATIONS, LEAST_RELAXED = 8, 10.0
 """How many times the penalty may fall in a solve, and the least one that does, in units."""
 LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
 """Multipliers below this, in units, count as so large; the least violation that is divided by."""
@@ -66,10 +66,10 @@ def _largest_derivative(lx, lu, lxx, luu):
     return largest
 
 
-def unit_of_penalties(e: Expansion) -> float:
+def penalty_scale(e: Expansion) -> float:
     """The largest derivative of the cost in an expansion; 1 where there is none."""
-    unit = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
-    return unit if np.isfinite(unit) and unit > 0.0 else 1.0
+    scale = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
+    return scale if np.isfinite(scale) and scale > 0.0 else 1.0
 
 
 def influence(model: LocalModel, rows: Rows) -> np.ndarray:
@@ -99,21 +99,21 @@ def first_multipliers(
 
     A warm start's is no larger than is bearable at the start or, where a single step is all that follows, no less than
     one that makes it keep the rows."""
-    unit = unit_of_penalties(model.expansion)
+    scale = penalty_scale(model.expansion)
     slope = 1.0
     if rows.large:
-        unit, slope = _stiffness(model, rows) or (unit, 1.0)
+        scale, slope = _stiffness(model, rows) or (scale, 1.0)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
-        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit, slope)
+        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, scale, slope)
     dual = projected(rows, dual)
-    least = FIRST * unit
+    least = FIRST * scale
     if warm is not None:
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
-        bound, least = (np.inf, SINGLE * unit) if single else (bearable(dual, unit, violation), least)
-        penalty = min(penalty, LARGEST_WARM * unit, bound)
-    return Multipliers(dual, dual, max(penalty, least), unit, slope)
+        bound, least = (np.inf, SINGLE * scale) if single else (bearable(dual, scale, violation), least)
+        penalty = min(penalty, LARGEST_WARM * scale, bound)
+    return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 
 def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
@@ -144,8 +144,9 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     enough: a violation of scaled rows that is within the tolerance."""
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual)
-    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.unit) / 100.0
-    error = max(model.gradient_norm / m.slope / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
+    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
+    gradient, complementarity = model.gradient_norm / m.slope / m.scale, reached.complementarity / min(1.0, m.scale)
+    error = max(gradient / sd, reached.scaled, complementarity)
     if error > FAST * m.error:
         return m
     slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
@@ -160,45 +161,45 @@ def worth(model: LocalModel, m: Multipliers) -> float:
     return 0.5 * float(change @ change) / m.penalty
 
 
-def bearable(multipliers: np.ndarray, unit: float, violation: float) -> float:
+def bearable(multipliers: np.ndarray, scale: float, violation: float) -> float:
     """The penalty with which this violation of scaled rows gives multipliers as large as these (R,).
 
     A larger one makes a narrow valley of rows that are curved, as they are where a model had to be convexified."""
-    return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * unit) / max(violation, TINY)
+    return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * scale) / max(violation, TINY)
 
 
 def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
     """The multipliers after a minimum of the augmented Lagrangian, found as closely as was asked for; enough: as
     above; careful: whether the model was convexified."""
     assert model.rows is not None and model.rows.weights is not None
-    p, limit = model.rows.weights.p, LARGEST * m.unit
+    p, limit = model.rows.weights.p, LARGEST * m.scale
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
     slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
     centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
     if careful:
-        penalty = min(penalty, max(m.penalty, bearable(p, m.unit, residual)))
+        penalty = min(penalty, max(m.penalty, bearable(p, m.scale, residual)))
     return m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
 
 
-def eased(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
+def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
     """A smaller penalty after a short step to c (R,), or none, where rows are nearly met; the dual iterate for a
     centre."""
-    if m.eased >= EASES or m.penalty <= LEAST_EASED * m.unit or measures(rows, c, m.dual).scaled >= CLOSE:
+    if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
         return m
     penalty = m.penalty / GROWTH
-    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, eased=m.eased + 1)
+    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
 
 
 def raised(m: Multipliers, factor: float) -> float:
     """The penalty so many times as large, within its limit."""
-    return min(factor * m.penalty, LARGEST * m.unit)
+    return min(factor * m.penalty, LARGEST * m.scale)
 
 
 def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
     """The dual iterate after a step of length alpha along what is a full one of the linearized trajectory, dx (N+1,
     ndx) and du (N, nu)."""
     p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
-    limit, dual = LARGEST * m.unit, np.empty(len(p))
+    limit, dual = LARGEST * m.scale, np.empty(len(p))
     _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
     return m._replace(dual=dual)
 

@@ -80,7 +80,7 @@ def _by_size(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> t
     rows = near = unsure = np.zeros(len(point.nu), np.int8)
     if point.rows is not None:
         lower, upper, nu, c = point.rows.lower, point.rows.upper, point.nu, point.c
-        equal, small, sign = lower == upper, np.abs(nu) <= SMALL * point.price, np.sign(nu)
+        equal, small, sign = lower == upper, np.abs(nu) <= SMALL * point.multiplier_scale, np.sign(nu)
         above, below = upper - c <= SMALL, c - lower <= SMALL
         touched = np.where(above & ~(below & (nu < 0.0)), 1, np.where(below, -1, 0))
         wanted = np.where(np.isfinite(np.where(sign > 0.0, upper, lower)), sign, 0.0)
@@ -147,13 +147,15 @@ def _margins(
     of_rows = np.zeros(len(rows))
     if point.rows is not None and rows.any():
         limit = np.where(rows > 0, point.rows.upper, point.rows.lower)
-        pressing = told.nu / max(of_nu, ROUNDING * max(point.price, float(np.abs(point.nu).max())))
+        pressing = told.nu / max(of_nu, ROUNDING * max(point.multiplier_scale, float(np.abs(point.nu).max())))
         away = (limit - told.c) / np.maximum(of_c, ROUNDING * (1.0 + np.abs(limit)))
         of_rows = np.where(rows == 0, 0.0, rows * np.where(on.rows, pressing, away))
     of_controls = np.zeros(controls.shape)
     if limits is not None and controls.any():
         limit = np.where(controls > 0, limits[1], limits[0])
-        pressing = -told.gradient / np.maximum(of_gradient, ROUNDING * np.maximum(_sizes(point), point.price))
+        pressing = -told.gradient / np.maximum(
+            of_gradient, ROUNDING * np.maximum(_sizes(point), point.multiplier_scale)
+        )
         away = (limit - told.us) / np.maximum(of_us, ROUNDING * (1.0 + np.abs(limit)))
         of_controls = np.where(controls == 0, 0.0, controls * np.where(on.controls, pressing, away))
     return Limits(of_rows / KNOWN, of_controls / KNOWN)

@@ -107,7 +107,7 @@ def test_a_torque_that_barely_presses(share):
     found = trajopt.sensitivity(make, 1.0, solution)
     pressing = int(np.argmax(alone.us))
     assert not found.weak and found.point.held.controls[pressing, 0] == 1 and found.us[pressing, 0, 0] == 0.0
-    assert 0.0 < -found.point.gradient[pressing, 0] < 1e-6 * found.point.price
+    assert 0.0 < -found.point.gradient[pressing, 0] < 1e-6 * found.point.multiplier_scale
     assert trajopt.check_sensitivity(make, 1.0, solution, trajopt.DDP()).ok
 
 
@@ -120,7 +120,7 @@ def test_friction_that_barely_presses(p, rng):
     found = trajopt.sensitivity(lifted, p, solution)
     point, W = found.point, 0.05 * rng.standard_normal(solution.us.shape)
     rows = point.rows.lower < point.rows.upper
-    small = rows & (point.held.rows != 0) & (np.abs(point.nu) < 1e-6 * point.price)
+    small = rows & (point.held.rows != 0) & (np.abs(point.nu) < 1e-6 * point.multiplier_scale)
     assert small.any() and not found.weak
 
     def value(h):
