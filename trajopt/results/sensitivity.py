@@ -268,7 +268,7 @@ class Sensitivity:
         cost_bar : d phi / d J
 
         Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
-        manifold that has no `trajopt.capabilities.IntegrateJacobian`.
+        manifold that has no `integrate_jacobian` (`trajopt.capabilities.StateManifold`).
         """
         problem, xs, us = self.point.problem, self.point.xs, self.point.us
         by = transcribed_by(problem)
