@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.problem.objective import Blocks, first_not_finite, number_name
+from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at
 from trajopt.rows.augmented_terms import random_sum_gradient
 from trajopt.validation import float_array, same_shape
 
@@ -54,9 +53,8 @@ class Block(NamedTuple):
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """States and controls at its knots."""
-        first, stop = self.knots[0], self.knots[-1] + 1
-        where = slice(first, stop) if stop - first == len(self.knots) else self.knots
-        return xs[where], None if self.of_states else us[where]
+        place = place_of(self.knots)
+        return xs[place], None if self.of_states else us[place]
 
 
 class Singles(NamedTuple):
@@ -170,14 +168,10 @@ class Rows:
         lam = multipliers * self.D
         with np.errstate(all="ignore"):
             for block in self._others:
-                used = blocks[2:3] if block.of_states else blocks[2:5]
-                parts = [np.zeros((len(block.knots), *total.shape[1:])) for total in used]
-                Hxx, Hux, Huu = (*parts, None, None)[:3]
-                assert Hxx is not None
-                target = Quadratic(np.empty(0), None, Hxx, Hux, Huu)
+                place = place_of(block.knots)
+                target = rows_at(blocks, place, block.of_states)
                 add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
-                for total, part in zip(used, parts, strict=True):
-                    total[block.knots] += part
+                add_rows_at(blocks, place, target)
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
