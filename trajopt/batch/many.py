@@ -63,7 +63,7 @@ def solve_many(
     Returns
     -------
     ManySolutions
-        An `Outcome` per parameter, in order; what make_problem or the solver raise is told there.
+        An `Outcome` for each parameter, in order, with the error that make_problem or the solver raised.
 
     Raises
     ------
