@@ -27,7 +27,7 @@ _band6, _band2, row_product = _make_band(6), _make_band(2), _make_band(1)
 
 @shared_kernel
 def _shared_band6(i, j, width, target, source, terms):
-    """Kernel for blocks that contains most of a product's code, where sizes are not known at compile time."""
+    """Kernel for blocks of six rows, most of a product's code, where sizes are not known at compile time."""
     _band6(i, j, width, target, source, terms)
 
 
