@@ -1,7 +1,7 @@
 """Curvature of the dynamics for sweeps that contract it with their own Vx', knot by knot.
 
-It is a function of a knot and a multiplier lam (ndx,) that returns sum_i lam_i d2 f_i there, Hxx (ndx, ndx), Hux (nu,
-ndx), Huu (nu, nu); or all d2 f_i of all knots, which the sweep sums.
+It is a function of a knot and a multiplier lam (ndx,) that returns sum_i lam_i d2 f_i there, Hxx (ndx, ndx),
+Hux (nu, ndx), Huu (nu, nu); or all d2 f_i of all knots, which the sweep sums.
 """
 
 from __future__ import annotations

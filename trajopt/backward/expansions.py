@@ -225,8 +225,8 @@ def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
 
 
 def cost_curvature(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The terms that the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N,
-    nu, nu).
+    """The terms that the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx),
+    Huu (N, nu, nu).
 
     Raises TypeError or ValueError for values that are no numbers, or not of the shapes xs (N+1, nx), us (N, nu)."""
     xs, us = checked_trajectory(problem, xs, us)

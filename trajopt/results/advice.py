@@ -34,7 +34,7 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-# ------------------------------------------------------------------------------------------------ what is left
+# ------------------------------------------------------------------------------------------------ predicted decrease
 def _at_last(solution: Solution) -> IterationRecord:
     """The record at the last iterate with the smallest mu that was tried there."""
     log = [record for record in solution.log if record.descends]
@@ -163,7 +163,7 @@ def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[s
 
 
 def _state_regularization(solver: Any) -> bool:
-    """True if regularization of the states is worth a try."""
+    """True if regularization of the states is worth trying."""
     return getattr(solver, "regularization", "control") == "control"
 
 

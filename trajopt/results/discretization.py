@@ -254,7 +254,7 @@ def in_words(solution: Solution, error: DiscretizationError) -> str:
 
 
 def in_short(error: DiscretizationError) -> str:
-    """The same in short, for a footnote."""
+    """A notable error in short, for a footnote."""
     i = error.worst_component
     largest = float(np.abs(error.open_loop[:, i]).max())
     if _runs_away(largest, error.scale[i]):

@@ -44,9 +44,9 @@ FLOAT64 = np.dtype(np.float64)
 
 
 class Derivatives(NamedTuple):
-    """Derivatives of a plan with respect to its initial state, n columns, and its parameters, P columns: states (N+1,
-    n, n+P) along tangents, controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P),
-    the controls' lower and upper limits (N, m, n+P); kind: their Hessians."""
+    """Derivatives of a plan with respect to its initial state, n columns, and its parameters, P columns: states
+    (N+1, n, n+P) along tangents, controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint
+    (K, nr, n+P), the controls' lower and upper limits (N, m, n+P); kind: their Hessians."""
 
     kind: str
     xs: np.ndarray
@@ -58,8 +58,8 @@ class Derivatives(NamedTuple):
 
 @routine
 def _respond(table, reference, x, p, u):
-    """u = clip(w, lower, upper), where w, lower and upper are the rows 0, 1 and 2 of a table (m, 3, 1+n+P) times (1, x
-    - x0, p - p0); returns True if all of them are finite."""
+    """u = clip(w, lower, upper), where w, lower and upper are the rows 0, 1 and 2 of a table (m, 3, 1+n+P) times
+    (1, x - x0, p - p0); returns True if all of them are finite."""
     n, total = x.shape[0], 0.0
     for i in range(u.shape[0]):
         w, lower, upper = table[i, 0, 0], table[i, 1, 0], table[i, 2, 0]

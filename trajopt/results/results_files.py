@@ -5,8 +5,8 @@ Contents of a file, by name:
     xs, us, K, cost, status ...   the fields of `Solution`, as they are called there
     log_cost, log_alpha ...       the log, one array per column
     time_total ...                the timings; entries of other dicts and tuples as field.key
-    problem_name, dt, horizon     what was solved (absent if it was not known)
-    format, format_version        what kind of file this is
+    problem_name, dt, horizon     of the problem (absent if it was not known)
+    format, format_version        kind of the file
     layout                        JSON: how the fields are put together again from the arrays
 
 A field of the layout is null (None), "array", "scalar", an object (a dict, or the report of a constraint) or a list (a

@@ -351,7 +351,7 @@ class Sensitivity:
         return reach(self.system, self._step, self.change)
 
 
-# ------------------------------------------------------------------------------------------------ what users call
+# ------------------------------------------------------------------------------------------------ public functions
 def sensitivity(
     make_problem: Callable[[Any], Problem],
     p: Any,

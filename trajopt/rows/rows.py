@@ -9,7 +9,8 @@ states are large numbers themselves, as orbits in metres are, this fails: a row 
 size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is chosen such that all components have gradients of one size with
 respect to the controls, and that the largest D_i s_i is 1.  The accuracy of a row is a few eps s_i, whatever the
 tolerance.  The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls,
-whose rows are one component less a reference, are all read in one call, and their Jacobians written once."""
+whose rows are one component less a reference, are all read in one call, and their Jacobians written once.
+"""
 
 from __future__ import annotations
 

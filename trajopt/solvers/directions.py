@@ -76,7 +76,7 @@ class Directions(NamedTuple):
     def _convexified(
         self, model: LocalModel, regularization: Regularization, rejected: SweepResult, fallback: SweepResult | None
     ) -> FoundDirection | None:
-        """The direction with what is positive of the curvature, where an exact sweep is rejected under constraints."""
+        """The direction with the positive part of the curvature, where an exact sweep is rejected under constraints."""
         exact = model.exact
         if model.rows is None or exact is None or exact.of_knot is not None or not rejected.finite:
             return None

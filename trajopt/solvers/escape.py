@@ -2,7 +2,8 @@
 
 Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization proves a minimum, and
 most solves end with one; otherwise the reduced Hessian is factored, at the cost of a sweep.  At a saddle the trajectory
-moves along the eigenvector of its smallest eigenvalue, in both directions, and the solve goes on from there."""
+moves along the eigenvector of its smallest eigenvalue, in both directions, and the solve goes on from there.
+"""
 
 from __future__ import annotations
 

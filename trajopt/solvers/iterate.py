@@ -69,7 +69,7 @@ class Stopwatch:
 
 
 # --------------------------------------------------------------------------------------------
-# What passes between the parts of an iteration: the iterate, its model, the direction found there.
+# Data that the parts of an iteration exchange: the iterate, its model, the direction found there.
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
@@ -191,7 +191,7 @@ class Direction(NamedTuple):
 
 
 class Formulation(Protocol):
-    """How a problem is transcribed: what the sweep's controls are, and how a trajectory follows from them."""
+    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them."""
 
     problem: Problem
     limits: Limits | None

@@ -126,7 +126,7 @@ def search(
 ) -> Search:
     """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
 
-    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise.
     """
     (d1, d2), not_finite, misled = expected, None, False
     least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)

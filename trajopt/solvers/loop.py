@@ -111,7 +111,7 @@ class Loop:
     Parameters
     ----------
     formulation : Formulation
-        How the problem is transcribed, and what is minimized.
+        Transcription of the problem, with the objective.
     options : LoopOptions
     threshold : float or None
         Exact steps once the predicted decrease is below this fraction of the cost; None: never.

@@ -100,8 +100,8 @@ def first_multipliers(
 ) -> Multipliers:
     """Zeros with a small penalty, or the multipliers and the penalty of a warm start; a soft penalty stays as it is.
 
-    A warm start's penalty is reduced to the bearable one at the start or, where a single step is all that follows, to
-    no less than what makes that step keep the rows."""
+    A warm start's penalty is at most the bearable one at the start or, where a single step is all that follows, at
+    least the one that makes that step keep the rows."""
     scale = penalty_scale(model.expansion)
     slope = 1.0
     if rows.large:

@@ -53,7 +53,7 @@ class Start:
     rejected: Iterate | None = None
 
 
-# ------------------------------------------------------------------------------------------------ what is given
+# ------------------------------------------------------------------------------------------------ given starts
 def given_trajectory(
     problem: Problem, us: Any, xs: Any, warm: WarmStart | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, bool]:
