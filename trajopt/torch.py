@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.distribution import how_to_install
-from trajopt.layers import Covectors, LayerHost, Point, warm_starts_of
+from trajopt.layers import Covectors, LayerHost, SolvedPoint, warm_starts_of
 from trajopt.problem.problem import Problem
 
 try:
@@ -97,7 +97,7 @@ class _Call:
 
     def __init__(self, layer: OptimalControl, warm_start: Any) -> None:
         self.layer, self.warm_start = layer, warm_start
-        self.points: list[Point] = []
+        self.points: list[SolvedPoint] = []
 
     def solve(self, p: Any) -> tuple[Any, ...]:
         """xs, us, cost and indices of the points, for p with any number of batch axes; sets `failed` and `reasons` of
@@ -111,7 +111,7 @@ class _Call:
         places = torch.arange(len(ps), device=p.device).reshape(lead)
         return *self.tensors(layer.host.numbers(self.points), p), places
 
-    def at(self, places: Any) -> list[Point]:
+    def at(self, places: Any) -> list[SolvedPoint]:
         """The points with these indices."""
         return [self.points[i] for i in _numbers(places).ravel()]
 
@@ -132,7 +132,7 @@ def _numbers(tensor: Any) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------ functions of torch
-class _Mapped(torch.autograd.Function):
+class _MappedFunction(torch.autograd.Function):
     """A function of a call and of tensors with any number of batch axes: `torch.vmap` adds one in front."""
 
     @classmethod
@@ -146,7 +146,7 @@ class _Mapped(torch.autograd.Function):
         return found, tuple(0 for _ in found) if isinstance(found, tuple) else 0
 
 
-class _Solutions(_Mapped):
+class _Solutions(_MappedFunction):
     """Points as tensors that depend on p, and their indices in the call."""
 
     @staticmethod
@@ -169,7 +169,7 @@ class _Solutions(_Mapped):
         return *tuple(_Push.apply(*ctx.saved_tensors, dp, ctx.call)), None
 
 
-class _Product(_Mapped):
+class _Product(_MappedFunction):
     """A product with derivatives at points; its own derivative with respect to p is not available and raises."""
 
     @staticmethod

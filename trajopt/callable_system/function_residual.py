@@ -22,7 +22,7 @@ from trajopt.callable_system.functions import (
     plain,
     wants_output,
 )
-from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
+from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
 from trajopt.capabilities import PlainTangent, capability
 from trajopt.interfaces.owners import state_space
@@ -76,7 +76,7 @@ def residual(
         raise TypeError(f"function: got {type(function).__name__}, wanted a function")
     function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
-    wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
+    wish = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
     if nr is None:
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
@@ -131,7 +131,7 @@ def _takes_states_alone(function):
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) == 1
 
 
-def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Function:
+def _function(function: Any, nx: int, nu: int, nr: int, wish: DerivativeRequest) -> Function:
     if nu:
         return make_function("function", function, nx, nu, wish, nr)
     adapted = partial(_of_state, function)
@@ -159,7 +159,7 @@ class FunctionResidual:
     def __init__(
         self,
         function: Function,
-        wish: Derivatives,
+        wish: DerivativeRequest,
         samples: tuple[np.ndarray, np.ndarray],
         name: str,
         component_names: tuple[str, ...],

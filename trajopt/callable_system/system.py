@@ -24,7 +24,7 @@ from trajopt.callable_system.functions import (
     returning,
 )
 from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
-from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
+from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
@@ -290,7 +290,7 @@ class CallableSystem(ClosedLoopRollouts):
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
         scale = positive_sizes("scale", scale, self.nx + self.nu)
-        wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
+        wish = DerivativeRequest(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
         wish = with_library(wish, function, X, U, self.nx)
         self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)

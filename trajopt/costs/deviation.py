@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
 from trajopt.costs.cost import FOURTH_ORDER
-from trajopt.interfaces.adjustable import Direction, summed_to
+from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
 
@@ -126,7 +126,7 @@ class ManifoldDifference:
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
         return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: along the tangent of the reference (ndx,), or
         (K, ndx), by differences in each of its directions, for all knots at once."""
         n, total = self.nr, np.zeros((len(at.xs), self.nr))

@@ -13,7 +13,7 @@ from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
@@ -103,7 +103,7 @@ class StateCost(PlacedCost, CostOfResidual):
             new._set(weights, new.reference)
         return new
 
-    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def _gradient_inside(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `CostOfResidual.gradient_by`; by the reference along its tangent, (ndx,) or (K, ndx)."""
         if self._manifold is None:
             return super()._gradient_inside(name, at, value, slope)

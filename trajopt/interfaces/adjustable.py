@@ -22,7 +22,7 @@ class Adjustable(Protocol):
         ...
 
 
-class Direction(NamedTuple):
+class Tangents(NamedTuple):
     """K points of a trajectory, xs (K, nx) and us (K, nu), and a tangent at each, dx (K, ndx) and du (K, nu); us and du
     are None at the last knot."""
 
@@ -35,7 +35,7 @@ class Direction(NamedTuple):
 class AttributeGradient(Protocol):
     """What an adjustable term may offer besides: its derivative by an attribute, for `trajopt.Solution.vjp`."""
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along the way.
 
         Parameters
@@ -52,7 +52,7 @@ class AttributeGradient(Protocol):
         ...
 
 
-def gradient_by(term: object, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+def gradient_by(term: object, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
     """What a term says as an `AttributeGradient`, None where it says nothing."""
     known = capability(term, AttributeGradient)
     return None if known is None else known.gradient_by(name, at, value, slope)

@@ -25,7 +25,7 @@ import numpy as np
 
 from trajopt.capabilities import IdleKnots, capability
 from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.interfaces.adjustable import Tangents, gradient_by
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
 from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
@@ -350,12 +350,12 @@ class AugmentedSystem(ExpandedTogether):
         made = super().lift(inner)
         return AugmentedCost(self, inner) if isinstance(made, LiftedCost) else AugmentedResidual(self, inner)
 
-    def direction_inside(self, at: Direction) -> Direction:
+    def direction_inside(self, at: Tangents) -> Tangents:
         """Points and a direction of the system inside."""
         xs, us = self.inside(at.xs, at.us)
         if at.du is None:
-            return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
-        return Direction(xs, us, *self.along(at.dx, at.du))
+            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
+        return Tangents(xs, us, *self.along(at.dx, at.du))
 
     def _step_noise(self, inside, zs):
         """That of the system inside, none of what is chosen or declared."""
@@ -386,7 +386,7 @@ class AugmentedCost(LiftedCost):
         """Add scale times the residual curvature."""
         self._add_to(target, self.cost.accumulate_curvature, xs, us, scale)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return gradient_by(self.cost, name, self.system.direction_inside(at), value, slope)
 
@@ -423,7 +423,7 @@ class AugmentedResidual(LiftedResidual):
         self.system.place_first(rx, ru, rz, rw)
         return rz, rw
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
 

@@ -22,7 +22,7 @@ from trajopt.capabilities import (
     capability,
 )
 from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
@@ -145,7 +145,7 @@ class StretchedCost(LiftedCost):
         """Add scale times what the Gauss-Newton Hessian leaves out."""
         self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
         s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
         return super().gradient_by(name, at, s * value + ds * slope, s * slope)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.interfaces.adjustable import Tangents, gradient_by
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
@@ -46,10 +46,10 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
-def inside(system: "ExtendedSystem", at: Direction) -> Direction:
+def inside(system: "ExtendedSystem", at: Tangents) -> Tangents:
     """Points and a direction of the system inside."""
     dx = np.ascontiguousarray(at.dx[:, : system.system.ndx])
-    return Direction(system.split(at.xs)[0], system.inside_controls(at.us), dx, system.inside_controls(at.du))
+    return Tangents(system.split(at.xs)[0], system.inside_controls(at.us), dx, system.inside_controls(at.du))
 
 
 class LiftedCost:
@@ -88,7 +88,7 @@ class LiftedCost:
         self.cost.accumulate_curvature(self.system.split(xs)[0], us, scale, inside)
         self._add(inside, target)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return gradient_by(self.cost, name, inside(self.system, at), value, slope)
 
@@ -138,7 +138,7 @@ class LiftedResidual:
         rx, ru = self.residual.jacobians(self.system.split(xs)[0], self.system.inside_controls(us))
         return self._widened(rx), None if ru is None else self._with_other_controls(ru, 2)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return gradient_by(self.residual, name, inside(self.system, at), value, slope)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import ParameterGradient, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
-from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import KKTPoint
@@ -23,7 +23,7 @@ from trajopt.problem.parameters import (
     RUNNING,
     TERMINAL,
     Key,
-    Place,
+    ParameterTerm,
     adjusted,
     attributes_named,
     places,
@@ -63,7 +63,7 @@ class OfLagrangian(NamedTuple):
     controls: tuple[np.ndarray, np.ndarray]
 
 
-def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
+def term_gradient(problem: Problem, key: Key, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
     """Gradient with respect to the attribute of this name; None where the term does not offer it and the attribute is
     no array of numbers that can be moved one by one."""
     term = place.term
@@ -77,7 +77,7 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
             continue
         dx, du = each.points(of.dx, of.du)
         slope = np.array(np.broadcast_to(each.scale, (len(dx),)), dtype=np.float64)
-        at = Direction(*each.points(of.xs, of.us), dx, du)
+        at = Tangents(*each.points(of.xs, of.us), dx, du)
         found = gradient_by(term, name, at, of.cost * slope, slope)
         if found is None:
             found = _differenced(term, place.values[name], name, at, of.cost * slope, slope)
@@ -86,7 +86,7 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
     return total
 
 
-def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
+def _by_row(term: ResidualConstraint, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
     """Gradient with respect to an attribute of a constraint with rows."""
     knots, value, slope, held = of.rows[id(term)]
     if name in ("lower", "upper"):
@@ -97,7 +97,7 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
         return summed_to(of_all, np.shape(getattr(term, name)))
     before_last = len(knots) == 0 or knots[-1] < len(of.us)
     us, du = (of.us[knots], of.du[knots]) if before_last else (None, None)
-    at = Direction(of.xs[knots], us, of.dx[knots], du)
+    at = Tangents(of.xs[knots], us, of.dx[knots], du)
     there = copy.copy(term)
     there.residual = at_knots(term.residual, knots)
     found = gradient_by(there.residual, name, at, value, slope)
@@ -122,7 +122,7 @@ def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLa
 
 # ------------------------------------------------------------------------------------------------ differences
 def _differenced(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray | None:
     """Gradient by differences of the term alone, whose attribute has this value."""
     if not isinstance(known, np.ndarray | float | int):
@@ -134,7 +134,7 @@ def _differenced(
 
 
 def _by_number(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
     known = np.asarray(known, dtype=np.float64)
     total = np.zeros(known.shape)
@@ -147,7 +147,7 @@ def _by_number(
     return total
 
 
-def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> float:
+def _sum(term: Any, at: Tangents, value: np.ndarray, slope: np.ndarray) -> float:
     """sum_t value_t'y_t + slope_t'dy_t."""
     xs, us, dx, du = at
     if slope.ndim == 2:

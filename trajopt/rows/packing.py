@@ -14,7 +14,7 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.rows import Block, Rows, Singles
 
 
-class _Part(NamedTuple):
+class _Block(NamedTuple):
     """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
     its limits."""
 
@@ -36,7 +36,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
         for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
             if len(some):
                 limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
-                parts.append(_Part(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
                 counts[some] += constraint.nr
     first[1:] = np.cumsum(counts)
     R, blocks, singles = first[-1], [], []
@@ -61,7 +61,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     )  # fmt: skip
 
 
-def _singles(part: _Part, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
     """The rows (K, nr) as single components of states or controls if they are that, else None."""
     single = capability(part.constraint.residual, SingleComponents)
     found = None if single is None else single.components_read()

@@ -33,7 +33,7 @@ ROUNDING = 1e-14
 """A control counts as on its limit if their distance is at most this fraction of the control and its change."""
 
 
-class Point(NamedTuple):
+class StepPoint(NamedTuple):
     """A point z = (dx, du) of the model, the change C z (R,) of the rows, and the change of the model's value."""
 
     dx: np.ndarray
@@ -47,7 +47,7 @@ class ModelMinimum(NamedTuple):
     step."""
 
     direction: Direction
-    point: Point
+    point: StepPoint
 
     @property
     def promise(self) -> float:
@@ -70,7 +70,8 @@ class PiecewiseModel(NamedTuple):
         not settle, steps that lower the model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
         end = self._at(*linear_step(e, gaps, sweep, self.model.box))
-        here = Point(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), 0.0 if gaps is None else np.inf)
+        value = 0.0 if gaps is None else np.inf
+        here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
         for _ in range(FULL):
             settled = not self._changes_active_set(here, end, sweep)
@@ -93,14 +94,14 @@ class PiecewiseModel(NamedTuple):
                 break
         return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
-    def _at(self, dx: np.ndarray, du: np.ndarray) -> Point:
+    def _at(self, dx: np.ndarray, du: np.ndarray) -> StepPoint:
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
         change = change_of_rows(rows.first, at.C, dx, du)
         first, second = change_along(self.expansion, dx, du)
-        return Point(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
+        return StepPoint(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
 
-    def _lower(self, here: Point, sweep: SweepResult) -> Point | None:
+    def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
         there is none."""
         gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
@@ -111,7 +112,7 @@ class PiecewiseModel(NamedTuple):
                 return point
         return None
 
-    def _changes_active_set(self, here: Point, end: Point, sweep: SweepResult) -> bool:
+    def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
         """True if the set of active terms differs between the start and the end of a sweep's full step, or controls
         were clipped."""
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
@@ -121,7 +122,7 @@ class PiecewiseModel(NamedTuple):
         wanted = here.du + sweep.k + np.einsum("tij,tj->ti", sweep.K, (end.dx - here.dx)[:-1])
         return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
 
-    def _sweep(self, here: Point) -> SweepResult:
+    def _sweep(self, here: StepPoint) -> SweepResult:
         """Backward pass of the model expanded at a point, without gaps."""
         formulation, model, e = self.formulation, self.model, self.expansion
         assert model.rows is not None and formulation.rows is not None
@@ -136,7 +137,7 @@ class PiecewiseModel(NamedTuple):
         )  # fmt: skip
         return formulation.sweep(moved, self.mu, self.clock)
 
-    def _about_iterate(self, sweep: SweepResult, end: Point, first: SweepResult) -> SweepResult:
+    def _about_iterate(self, sweep: SweepResult, end: StepPoint, first: SweepResult) -> SweepResult:
         """The sweep at a point with its policy and its value function expressed about the iterate."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None

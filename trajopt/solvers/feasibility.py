@@ -76,7 +76,7 @@ class Budget(NamedTuple):
         return len(self.log) >= self.limit or self.clock.over
 
 
-class Search(NamedTuple):
+class RestorationResult(NamedTuple):
     """Result of a least-squares search: the last model, its weights nu (R,), F, True if F is at a minimum, and the log
     with a record of every step tried, whose decreases are those of F and whose mu is zeta."""
 
@@ -96,7 +96,7 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
 
 def least_violation(
     formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
-) -> Search:
+) -> RestorationResult:
     """Lower the violation from an iterate without gaps, until F is at most `enough` or at a minimum, comes close to
     the least one known (0: none), or the budget is spent."""
     rows, problem, clock = formulation.rows, formulation.problem, budget.clock
@@ -114,7 +114,7 @@ def least_violation(
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
         if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
-            return Search(model, v, F, minimum, budget.log)
+            return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
@@ -177,7 +177,7 @@ def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
     return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
-def certified(formulation: Formulation, found: Search) -> bool:
+def certified(formulation: Formulation, found: RestorationResult) -> bool:
     """True if the weights prove that no small change of the controls lowers the violation."""
     return _stationary(formulation, found.model, found.weights)
 
@@ -195,7 +195,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 
 def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
-) -> tuple[Search, bool]:
+) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
     first iterate of the solve, if it has no gaps, and from perturbed ones."""
     rows = formulation.rows

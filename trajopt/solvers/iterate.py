@@ -25,7 +25,7 @@ from trajopt.validation import check_shape, same_shape
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
 
-class _Part:
+class _TimedPart:
     """Seconds spent in with-blocks, which may not be nested."""
 
     __slots__ = ("_begin", "seconds")
@@ -45,7 +45,7 @@ class Stopwatch:
 
     def __init__(self, limit: float | None = None) -> None:
         self._start, self.limit = time.perf_counter(), limit
-        self._parts = {part: _Part() for part in PARTS}
+        self._parts = {part: _TimedPart() for part in PARTS}
 
     @property
     def elapsed(self) -> float:
@@ -57,7 +57,7 @@ class Stopwatch:
         """True if the time limit has passed."""
         return self.limit is not None and self.elapsed >= self.limit
 
-    def measure(self, part: str) -> _Part:
+    def measure(self, part: str) -> _TimedPart:
         """Context that adds the time inside the with-block to this part."""
         return self._parts[part]
 

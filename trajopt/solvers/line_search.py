@@ -71,7 +71,7 @@ class Rejected(NamedTuple):
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
-class Search(NamedTuple):
+class LineSearchResult(NamedTuple):
     """The step found, None if there is none, and the candidates rejected."""
 
     step: Step | None
@@ -123,7 +123,7 @@ def search(
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
     noise: float = 0.0,
-) -> Search:
+) -> LineSearchResult:
     """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise.
@@ -137,7 +137,7 @@ def search(
         if not math.isfinite(new_cost):
             not_finite = candidate
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
-            return Search(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
+            return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
-    return Search(None, Rejected(not_finite, misled))
+    return LineSearchResult(None, Rejected(not_finite, misled))

@@ -26,7 +26,7 @@ def line_of(record: IterationRecord) -> str:
     )
 
 
-class Lines:
+class IterationLines:
     """A callback that prints each iteration to stdout, as plain text where that is no terminal, and calls another
     callback."""
 

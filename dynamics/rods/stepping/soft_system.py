@@ -17,7 +17,7 @@ from dynamics.rods.kinematics.charts import beyond, change, change_charts, chang
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel, turning_joints
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -312,7 +312,7 @@ class ResimulatedSystem:
     def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         robot, n = self.system.robot, self.system.nv
         inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
-        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
+        plant = RodPlant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
         except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
