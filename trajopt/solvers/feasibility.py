@@ -197,7 +197,10 @@ def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
 ) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
-    first iterate of the solve, if it has no gaps, and from perturbed ones."""
+    first iterate of the solve, if it has no gaps, and from perturbed ones.
+
+    Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
+    other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))

@@ -48,8 +48,8 @@ MOSTLY = 0.5
 """A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
 conditions."""
 RELAXATIONS, LEAST_RELAXED = 8, 10.0
-"""Largest number of decreases of the penalty in a solve, and the penalty, in units, from which on it does not
-decrease."""
+"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
+not decrease."""
 LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
 """Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
 LARGE_COST = 1e-3

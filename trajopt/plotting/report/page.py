@@ -146,7 +146,8 @@ def layers_of(scene: Scene) -> list[Layer]:
 
 
 def _followed(scene: Scene) -> tuple[np.ndarray, str]:
-    """Points (K, P, 3) whose paths are drawn, tips or the middle of a skeleton without tips, and a label."""
+    """Points (K, P, 3) whose paths are drawn, and a label: tips if there are at most TIPS, else the middle of the
+    skeleton."""
     tips = scene.tips()
     if 0 < tips.shape[1] <= TIPS:
         return tips, "paths of tips"
