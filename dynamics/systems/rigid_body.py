@@ -308,8 +308,9 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        rk4, full, forces = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu)), self.frame_actuators
-        numbers = linearization_numbers(self.full, self.contacts, self.nu, rk4, forces, self.free_duration)
+        full, rk4 = self.joint_map.receivers(EXPANSION, (fx, fu)), self.integrator == "rk4"
+        space = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        numbers = linearization_numbers(*space)
         launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
