@@ -220,7 +220,7 @@ class DenseOutput:
         found = [self.locate(t) for t in np.asarray(times, dtype=np.float64).tolist()]
         return np.array([k for k, _ in found], dtype=np.intp), np.array([s for _, s in found])
 
-# -------------------------------------------------------------------------------------------- states and controls
+    # -------------------------------------------------------------------------------------------- states and controls
     def control(self, k: int, s: float) -> np.ndarray:
         """The control (nu,) of the plan after the fraction s of the step of knot k."""
         if not len(self.slopes):
