@@ -91,7 +91,7 @@ def drive_impact_loops(first, last, work, block, contacts, restitution, manifold
             start_lanes(m, manifold, loops, alpha, rest, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(m, manifold, loops, t, c, rest, x, u)
+            feedback(m, manifold, loops, t, c, rest, x, u, X, U)
             impact_step(m, contacts, restitution, x, w, x_next)
             close_gap(m, manifold, loops.gaps, t + 1, alpha, x_next, rest)
 

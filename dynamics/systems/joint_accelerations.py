@@ -120,6 +120,10 @@ class JointAccelerationSystem(RobotSystem):
                 u = u + loops.alphas[:, None] * loops.k[t][:, None] + loops.K[t] @ (X[:, t] - loops.xs[t][:, None])
                 if loops.shift is not None and loops.pull is not None:
                     u += loops.shift[:, None] * loops.pull[t][:, None]
+                if loops.before is not None and t > 0:
+                    tail = slice(self.nx - loops.before.shape[2] + U.shape[2], None)
+                    off = X[:, t - 1, tail] - loops.xs[t - 1, tail, None], U[:, t - 1] - loops.us[t - 1][:, None]
+                    u += loops.before[t] @ np.concatenate(off, axis=1)
             U[:, t] = u if loops.limits is None else np.clip(u, *loops.limits[t][:, :, None])
             x, u = (Y.swapaxes(1, 2).reshape(-1, Y.shape[1]) for Y in (X[:, t], U[:, t]))
             following = np.empty_like(x)

@@ -178,7 +178,7 @@ class RobotSystem(DiscreteSystem):
     @property
     def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the J degrees of freedom that controls drive, those of floating bases aside: where their positions (J,)
-        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.JointFeedback`."""
+        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.Joints`."""
         dofs = self._driven_dofs()
         return dofs, self.nv + dofs, self.actuation.B[dofs]
 
@@ -251,7 +251,7 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def state_space(self) -> tuple[tuple[Any, ...], ...]:
-        """The factors of the states, joint by joint, and the velocities; see `trajopt.capabilities.DescribedStates`."""
+        """The factors of the states, joint by joint, and the velocities; see `trajopt.capabilities.StateManifold`."""
         groups = {FREE_FLYER: ("se3",), SPHERICAL: ("so3",), PLANAR: ("se2",)}
         joints = (groups.get(joint.code, ("euclidean", joint.nv)) for joint in self.model.joints)
         return *joints, ("euclidean", self.nv)
@@ -283,7 +283,7 @@ class RobotSystem(DiscreteSystem):
 
     def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
         """Jacobian (K, nx, ndx) of integrate(xs, dx) in dx at dx = 0, xs (K, nx); see
-        `trajopt.capabilities.IntegrateJacobian`."""
+        `trajopt.capabilities.StateManifold`."""
         return integrate_jacobian(self.model, xs)
 
     def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
@@ -295,7 +295,7 @@ class RobotSystem(DiscreteSystem):
         return skeleton(self.model, self._configurations(xs))
 
     def solids(self, fine: bool = True) -> tuple[Solid, ...]:
-        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Solids`."""
+        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Pictures`."""
         return solids(self.model, fine)
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from trajopt.callable_system.functions import (
 )
 from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
-from trajopt.capabilities import PlainTangent, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
@@ -67,8 +67,7 @@ def residual(
     TypeError, ValueError : names the argument, what it got and what was wanted.
     """
     check_system(system, "nx", "ndx", "nu")
-    plain = capability(system, PlainTangent)
-    if as_manifold(system) is not None and not (plain is not None and plain.plain_tangent):
+    if as_manifold(system) is not None and not capability(system, StateManifold).plain_tangent:
         raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
     nr, vectorized = None if nr is None else whole_number("nr", nr, 1), flag("vectorized", vectorized)
     one_of("derivatives", derivatives, DERIVATIVES)

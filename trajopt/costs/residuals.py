@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
 from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
@@ -62,10 +62,10 @@ class StateResidual:
         if manifold is not None:
             self._whole = ManifoldDifference(manifold, self.reference)
         itself = np.array_equal(self.components, np.arange(system.ndx))
-        by_itself = capability(system, DifferenceResidual) if manifold is not None and itself else None
+        by_itself = capability(system, StateManifold).difference_residual if manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
-            self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
+            self.weighted_squares = by_itself(self.reference).weighted_squares
 
     def adjusted(self, reference: ArrayLike) -> StateResidual:
         """With another reference."""

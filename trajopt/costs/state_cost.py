@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
@@ -121,5 +121,5 @@ class StateCost(PlacedCost, CostOfResidual):
         """See `CostOfResidual.squares`; on a manifold of a system that sums them itself, with one reference."""
         found, known = super().squares(nu), None
         if found is not None and self._manifold is not None and self.reference.ndim == 1:
-            known = capability(self.system, DifferenceResidual)
-        return found if known is None or found is None else (known.difference_residual(self.reference), found[1])
+            known = capability(self.system, StateManifold).difference_residual
+        return found if known is None or found is None else (known(self.reference), found[1])

@@ -58,6 +58,9 @@ class ControlRateSystem(RememberingSystem):
     def _remembered(self, x, u):
         return u
 
+    def _to_knot_before(self, gains):
+        return gains
+
     def _write_memory(self, px, pu):
         pu[:] = np.eye(self.nu)
 

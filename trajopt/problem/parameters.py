@@ -19,7 +19,7 @@ from trajopt.costs.knot_rows import rows_of_times
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import SquaredNorm
 from trajopt.interfaces.adjustable import Adjustable
-from trajopt.interfaces.residual import KnotByKnotResidual, ReadsDynamics
+from trajopt.interfaces.residual import ReadsDynamics, differs_by_knot
 from trajopt.interfaces.system import state_array
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
@@ -59,13 +59,12 @@ def _values(term: Any) -> dict[str, Any]:
     """Attributes that may change, those inside too."""
     slot, own = _inside(type(term)), capability(term, Adjustable)
     found = {} if slot is None else _values(getattr(term, slot))
-    return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
+    return {**found, **{name: getattr(term, name) for name in own.adjustable}}
 
 
 def owner(term: Any, attribute: str) -> Any:
     """What has an attribute that may change: the term, or what is inside it."""
-    own = capability(term, Adjustable)
-    return term if own is not None and attribute in own.adjustable else owner(_part(term), attribute)
+    return term if attribute in capability(term, Adjustable).adjustable else owner(_part(term), attribute)
 
 
 def _part(term: Any) -> Any:
@@ -83,9 +82,9 @@ def read_dynamics(problem: Problem) -> str | None:
 
 
 def _reads_dynamics(term: Any) -> bool:
-    slot, said = _inside(type(term)), capability(term, ReadsDynamics)
+    slot, said = _inside(type(term)), capability(term, ReadsDynamics).reads_dynamics
     if said is not None:
-        return said.reads_dynamics
+        return said
     return slot is not None and _reads_dynamics(getattr(term, slot))
 
 
@@ -142,7 +141,7 @@ class _AtTimes:
             return value
         key = id(of), id(value)
         if key not in self._known:
-            if several or capability(of, KnotByKnotResidual) is not None:
+            if several or differs_by_knot(of):
                 self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
             elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
                 self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
@@ -162,7 +161,7 @@ def _shapes(value: Any) -> str:
 def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
-    if capability(owner(place.term, attribute), KnotByKnotResidual) is not None and not isinstance(before, np.ndarray):
+    if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
         after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
             raise ValueError(f"{what}: got shapes {_shapes(after)}, wanted {_shapes(before)}")

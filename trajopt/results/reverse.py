@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import ParameterGradient, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
 from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
@@ -173,8 +173,8 @@ def _sum(term: Any, at: Tangents, value: np.ndarray, slope: np.ndarray) -> float
 #     G(z, lam) = d/dpi sum lam'f(z; pi)           dphi/dpi = d/de G(z* + e z^, lam* + e l^)       dJ/dpi = G(z*, lam*)
 #
 # all parameters of the dynamics cost two evaluations of G, which systems may offer
-# (`trajopt.capabilities.ParameterGradient`).  Those of a term l(z; pi) of the Lagrangian, with s its factor or
-# multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
+# (`parameter_gradient` of `trajopt.capabilities.Expansions`).  Those of a term l(z; pi) of the Lagrangian,
+# with s its factor or multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
 #
 #     dphi/dpi = d/dpi [(s^ + cost_bar s) l + s dl/dz z^]
 #
@@ -223,21 +223,21 @@ def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float)
 def parameter_gradient(point: KKTPoint, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """G at a trajectory near the point, lam (N+1, ndx) of tangents at the point's states."""
     system = point.problem.system
-    offered, manifold, multipliers = capability(system, ParameterGradient), as_manifold(system), lam[1:]
-    assert offered is not None
+    gradient, manifold, multipliers = capability(system, Expansions).parameter_gradient, as_manifold(system), lam[1:]
+    assert gradient is not None
     if manifold is not None:
         J = manifold.difference_expansion(point.xs[1:], system.step(xs[:-1], us), np.zeros_like(multipliers))[0]
         multipliers = np.einsum("tij,ti->tj", J, multipliers)
-    return offered.parameter_gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
+    return gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
 
 
 def check_parameters(point: KKTPoint) -> None:
     """TypeError for a system that offers no gradient, ValueError for a cost or constraint that reads its parameters."""
     problem = point.problem
-    if capability(problem.system, ParameterGradient) is None:
+    if capability(problem.system, Expansions).parameter_gradient is None:
         raise TypeError(
             f"solution: got one of a {type(problem.system).__name__}, which has no gradient by inertial parameters, "
-            "wanted a system with trajopt.capabilities.ParameterGradient, or trajopt.sensitivity"
+            "expected a system with parameter_gradient, or trajopt.sensitivity"
         )
     name = read_dynamics(problem)
     if name is not None:
@@ -293,7 +293,7 @@ def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key,
     """Attributes of terms, and which of the initial state and inertial parameters."""
     known = places(point.problem)
     if wrt is None:
-        offered = capability(point.problem.system, ParameterGradient) is not None
+        offered = capability(point.problem.system, Expansions).parameter_gradient is not None
         inertial = {INERTIAL} if offered and read_dynamics(point.problem) is None else set()
         return [(key, name) for key, place in known.items() for name in place.values], {INITIAL} | inertial
     if INERTIAL in wrt:

@@ -61,8 +61,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
 
 def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
     """The rows (K, nr) if they are single components, else None."""
-    single = capability(part.constraint.residual, SingleComponents)
-    found = None if single is None else single.components_read()
+    found = capability(part.constraint.residual, SingleComponents).components_read()
     if found is None or (part.of_states and found.of_controls):
         return None
     indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx

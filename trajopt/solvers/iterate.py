@@ -13,7 +13,7 @@ from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
-from trajopt.capabilities import Noisy, capability
+from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
@@ -248,11 +248,11 @@ def rounding(model: LocalModel) -> float:
 
 def noise(problem: Problem, model: LocalModel) -> float:
     """Standard deviation of the cost, where steps in time are less exact than double precision; else 0."""
-    noisy = capability(problem.system, Noisy)
-    if noisy is None:
+    step_noise = capability(problem.system, Steps).step_noise
+    if step_noise is None:
         return 0.0
     with np.errstate(all="ignore"):
-        return float(np.linalg.norm(model.costate[1:] * noisy.step_noise(model.iterate.xs)))
+        return float(np.linalg.norm(model.costate[1:] * step_noise(model.iterate.xs)))
 
 
 def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:
