@@ -52,6 +52,12 @@ def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> A
     return Actuation(B, -1)
 
 
+def on_full_joints(model: RigidBodyModel, actuation: Actuation) -> Actuation:
+    """The same map to torques of the full model."""
+    B = model.mimic_map.full_torques(actuation.B.T).T
+    return actuation if B is actuation.B else Actuation(np.ascontiguousarray(B), -1, actuation.on_frames)
+
+
 @kernel
 def torques_of_controls(B, skip, u, tau):
     """tau = B u"""

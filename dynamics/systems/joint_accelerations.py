@@ -184,7 +184,7 @@ class JointTorques:
 
     Raises
     ------
-    TypeError, ValueError : another system, a scale that is not positive, joints that follow others.
+    TypeError, ValueError : another system, a scale that is not positive, mimic joints.
     """
 
     name, reads_dynamics = "joint torques", True
@@ -192,8 +192,8 @@ class JointTorques:
     def __init__(self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0) -> None:
         as_kind("system", system, JointAccelerationSystem, "a dynamics.JointAccelerationSystem")
         model = system.model
-        if model.tree is not None:
-            raise ValueError(f"system: {model.name!r} has joints that follow others, expected joints that move alone")
+        if model.mimics:
+            raise ValueError(f"system: {model.name!r} has mimic joints, expected independent joints")
         self.nr, self.made_for = model.nv, Subject(model)
         factors = as_floats("scale", scale)
         if factors.shape not in ((), (self.nr,)) or not (np.isfinite(factors).all() and (factors > 0.0).all()):

@@ -13,7 +13,7 @@ from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import body_placements, frame_placement
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
-from dynamics.model.actuation import Actuation
+from dynamics.model.actuation import Actuation, on_full_joints
 from dynamics.model.attachments import Actuator, actuation_of, actuator_limits
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
 from dynamics.model.model import RigidBodyModel, check_model
@@ -108,6 +108,7 @@ class RobotSystem(DiscreteSystem):
     def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: dict[str, str]) -> None:
         super().__init__(model.nq, model.nv, actuation.B.shape[1], dt)
         self.model, self.actuation = model, actuation
+        self.full, self.joint_map, self.full_actuation = model.full, model.mimic_map, on_full_joints(model, actuation)
         self.euclidean = bool(model.is_euclidean)
         self.contact_frames, self._contact_places = tuple(contact_frames), tuple(contact_frames.values())
         plain = bool(model.actuators) and all(isinstance(each, Actuator) for each in model.actuators)
