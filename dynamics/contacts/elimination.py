@@ -1,4 +1,4 @@
-"""Legs of three joints that hold points, eliminated one by one from the equation of motion."""
+"""Contact dynamics by elimination of legs of three joints, one by one, from the equation of motion."""
 
 from typing import NamedTuple
 
@@ -50,18 +50,18 @@ from dynamics.spatial.spatial import (
 )
 
 # --------------------------------------------------------------------------------------------
-# Robots whose joints all belong to legs, which `elimination` takes one by one: which these are, and their arrays.
+# Robots whose joints all belong to legs: the conditions for `elimination`, and its arrays.
 
 FOLLOWED, OWN = 0, 18
 LEG = 21
-"""Numbers kept per leg: the rows of P, and r."""
+"""Size of the data per leg: the rows of P, and r."""
 
 JOINTS = 3
-"""Joints per leg: as many as a point of contact holds."""
+"""Joints per leg: as many as a point contact has constraints."""
 
 
 class LegArrays(NamedTuple):
-    """A robot's L legs and what their feet hold, as kernels take it."""
+    """Arrays of a robot's L legs and their contacts for kernels."""
 
     foot: np.ndarray  # (L,) last body
     contact: np.ndarray  # (L,) its contact, -1 for a leg in the air
@@ -128,7 +128,7 @@ def leg_columns(m, foot, dof):
 
 @helper
 def held_leg(m, contacts, c, s, points):
-    """P and r of a leg that contact c holds, and det J."""
+    """P and r of a leg whose foot has contact c, and det J."""
     p, x = load3(points, c * CONTACT + POINT), constraint(m, contacts, c, points)
     rows, det = inverse_rows((at_point(s[0], p), at_point(s[1], p), at_point(s[2], p)))
     P = seen_from(p, rows[0]), seen_from(p, rows[1]), seen_from(p, rows[2])
@@ -137,7 +137,7 @@ def held_leg(m, contacts, c, s, points):
 
 @helper
 def store_leg(e, l, P, r):
-    """P and r of leg l into e.legs."""
+    """Store P and r of leg l in e.legs."""
     o = l * LEG
     store6(e.legs, o + FOLLOWED, P[0])
     store6(e.legs, o + FOLLOWED + 6, P[1])
@@ -154,7 +154,7 @@ def leg_rows(e, l):
 
 @helper
 def store_leg_accelerations(m, legs, l, e, A, a):
-    """a_l = -(P A + r) into a (nv)."""
+    """Store a_l = -(P A + r) in a (nv)."""
     x = add3(times_rows(leg_rows(e, l), A), load3(e.legs, l * LEG + OWN))
     store3(a, m.v_index[legs.foot[l]] - 2, scale3(x, -1.0))
 
@@ -162,7 +162,7 @@ def store_leg_accelerations(m, legs, l, e, A, a):
 # --------------------------------------------------------------------------------------------
 # Accelerations of a robot on legs, by eliminating the joints leg by leg.
 #
-# The three joints of a leg follow the base: in world axes, with the base's spatial acceleration A,
+# The accelerations of a leg's three joints are affine in the base's spatial acceleration A, in world axes,
 #
 #     a_l = -(P A + r)
 #
@@ -171,16 +171,15 @@ def store_leg_accelerations(m, legs, l, e, A, a):
 # not, the leg's own equation says F'A + M_l a_l = t: F (6, 3) are the joints' columns of composite momentum I^C s, the
 # block of the mass matrix between leg and base, M_l is their own 3 x 3 block, and t what bias forces leave of the
 # torques.  So
+# #
+# #     in contact   P = J^-1 L      r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
 #
-#     held      P = J^-1 L         r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
-#
-# Motions [1; -P] of the base and of the legs that follow it do no work on the contact forces, so that these drop out of
-# the equation of motion taken along them,
+# The contact forces do no work along the motions [1; -P] of base and legs, so that they drop out of the equation of
+# # motion projected on these,
 #
 #     S A = t_base - sum_l [P't - (F - P'M_l) r]         S = I_total - sum_l (X P + P'X')         X = F - P'M_l / 2
 #
-# S (6, 6) is the inertia of the base with its legs' joints held by the ground or left to themselves.  Neither M^-1 nor
-# J M^-1 J' is formed.
+# S (6, 6) is the inertia of the base with its legs in contact or free.  Neither M^-1 nor J M^-1 J' is formed.
 #
 # Near a leg's singular positions, such as a straight knee, J^-1 grows without bound where the motion does not.
 # Rounding errors grow with J^-T M_l J^-1, the inertia that the leg shows at its foot: lanes in which this is large
@@ -199,7 +198,7 @@ class Elimination(NamedTuple):
     diagonal: np.ndarray = lanes(6)
     report: np.ndarray = lanes(2)
     base: np.ndarray = lanes(6)
-    singular: np.ndarray = lanes(1)  # 1 where a leg is
+    singular: np.ndarray = lanes(1)  # 1 where a leg is singular
 
 
 carve_elimination, elimination_numbers = carving(Elimination)
@@ -208,7 +207,7 @@ carve_elimination, elimination_numbers = carving(Elimination)
 # ------------------------------------------------------------------------------------------------ three and six numbers
 @helper
 def transposed(X):
-    """The rows of the matrix of three columns, or the other way round."""
+    """The transpose of a matrix of three vectors: its rows from its columns, or its columns from its rows."""
     return (X[0][0], X[1][0], X[2][0]), (X[0][1], X[1][1], X[2][1]), (X[0][2], X[1][2], X[2][2])
 
 
@@ -241,7 +240,7 @@ def minus_products(X, P, x, p):
 
 @helper
 def subtract_triangle(S, o, X, P):
-    """`subtract_both_sides` in the diagonal block of S that begins at o."""
+    """`subtract_both_sides` for the diagonal block of S that begins at o."""
     x, p = transposed(X), transposed(P)
     y = minus_products(X, P, x[0], p[0])
     store(S, o, load(S, o) + y[0])
@@ -265,7 +264,7 @@ def subtract_both_sides(S, X, P):
 # ------------------------------------------------------------------------------------------------ a leg
 @helper
 def composite_column(m, i, s, tau, body):
-    """I^C s of body i, with the joint's torque less its bias force."""
+    """I^C s of body i, and the joint's torque less its bias force."""
     b = i * BODY
     F = inertia_times(m.subtree_mass[i], load3(body, b + MOMENT), load6(body, b + INERTIA), s)
     return F, load(tau, m.v_index[i]) - dot6(s, load6(body, b + FORCE))
@@ -273,7 +272,7 @@ def composite_column(m, i, s, tau, body):
 
 @helper
 def pass_on(body, i, parent):
-    """The composite of body i to its parent: first moment, inertia and force."""
+    """Add the composite of body i to its parent's: first moment, inertia and force."""
     accumulate(body, parent * BODY + MOMENT, i * BODY + MOMENT, 9)
     accumulate(body, parent * BODY + FORCE, i * BODY + FORCE, 6)
 
@@ -308,7 +307,7 @@ def free_leg(M, F, t):
 
 @kernel
 def eliminate_leg(m, legs, l, tau, w, e):
-    """P and r of leg l into e.legs, and its parts of S and of the right side into e.S and e.base."""
+    """Store P and r of leg l in e.legs, and add its parts of S and of the right side to e.S and e.base."""
     align_stack(e.S)
     foot, c = legs.foot[l], legs.contact[l]
     s = leg_columns(m, foot, w.dof)
@@ -369,7 +368,7 @@ def store_base_motion(body, A, a):
 
 @helper
 def any_lane(x):
-    """Whether the number is not zero in some lane."""
+    """True if the number is not zero in some lane."""
     found = False
     for k in range(LANES):
         found |= lane(x, k) != 0.0
@@ -378,7 +377,7 @@ def any_lane(x):
 
 @shared_kernel
 def eliminated_dynamics_kernel(m, legs, q, v, tau, w, e, a):
-    """a (nv), apart from the scratch w (`carve_workspace`) and e (`carve_elimination`), for one knot per lane."""
+    """Compute a (nv), with scratch w (`carve_workspace`) and e (`carve_elimination`), for one knot per lane."""
     align_stack(e.S)
     forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
     contact_points(m, legs.contacts, w.body, w.points)
@@ -400,7 +399,7 @@ def eliminated_dynamics_kernel(m, legs, q, v, tau, w, e, a):
 
 @kernel
 def replace_singular(m, contacts, q, v, tau, w, singular, a):
-    """Accelerations of `contact_dynamics_kernel` into the lanes of a that are singular."""
+    """Store the accelerations of `contact_dynamics_kernel` in the lanes of a that are singular."""
     w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, w)
     for k in range(m.dof_body.size):
