@@ -122,9 +122,7 @@ class LoopArrays(NamedTuple):
     axes: np.ndarray  # (H,) endpoint along whose frame's axes the rows lie, -1 for the next ones
     fixed_axes: np.ndarray  # (H, 9) T where it does not rotate
     kept: np.ndarray  # (H, 3) 0 for masked rows, else 1
-    rotating: (
-        np.ndarray
-    )  # (t, 3) blocks with rotating axes, first endpoint (-1: fixed in the world), second
+    rotating: np.ndarray  # (t, 3) blocks with rotating axes, first endpoint (-1: fixed in the world), second
     idle: np.ndarray  # (.,) rows without a constraint
     coupled_row: np.ndarray  # (E,) row of each entry r_j of a coupling
     coupled_dof: np.ndarray  # (E,)

@@ -1,12 +1,12 @@
-"""Weighted squares of differences from a row of numbers, summed over knots and expanded."""
+"""Sum over knots of weighted squares of differences from a reference, with gradient and Hessian."""
 
 from dynamics.simd.compilation import routine
 
 
 @routine
 def weighted_squares(z, reference, weights, start, stop, gradient, hessian):
-    """1/2 sum w s^2; w s and w a are added to gradient (K, n) and hessian (K, n, n) if these have rows.  Weights are as
-    `dynamics.residuals.squares.weigh` takes them."""
+    """1/2 sum w s^2; w s and w a are added to gradient (K, n) and hessian (K, n, n) if these have rows.  Weights are
+    in the form of `dynamics.residuals.squares.weigh`."""
     total, expanded, n = 0.0, gradient.shape[0] > 0, z.shape[1]
     next_row, limited, given = min(weights.shape[0] - 1, 1), weights.shape[1] == 4 * n, weights.shape[1] == 2 * n
     for t in range(start, stop):
