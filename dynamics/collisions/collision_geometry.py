@@ -33,9 +33,9 @@ VERSION = 1
 def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geometry, ...]:
     """The collision shapes of a robot as spheres, capsules, boxes and half-spaces that contain them.
 
-    Spheres, capsules and half-spaces are kept; a cylinder or an ellipsoid becomes the smallest capsule along its axis, a
-    mesh a capsule of nearly the least volume (see `minimal_capsule`), which is cached in memory and, under a hash of the
-    file's content, in the cache of kernels.  `model.with_geometries(...)` puts them on the robot.
+    Spheres, capsules and half-spaces are kept; a cylinder or an ellipsoid becomes the smallest capsule along its axis,
+    a mesh a capsule of nearly the least volume (see `minimal_capsule`), which is cached in memory and, under a hash of
+    the file's content, in the cache of kernels.  `model.with_geometries(...)` puts them on the robot.
 
     Parameters
     ----------

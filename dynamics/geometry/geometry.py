@@ -16,7 +16,7 @@ from dynamics.validation import as_array, as_kind, as_name, as_placement, check_
 PURPOSES = ("collision", "visual")
 
 ROUNDING = 1e-14
-"""Deviation from orthogonality below which a rotation is left as it is."""
+"""Change by orthonormalization below which a rotation is kept as given."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ def surface(shape: Shape, turn: int = TURN, rows: int = ROWS) -> Triangles | Non
     if isinstance(shape, Box):
         signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
         faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-        corners = (signs * shape.half_extents)[np.array(faces)].reshape(-1, 3)  # corners are not shared, so that edges stay sharp
+        corners = (signs * shape.half_extents)[np.array(faces)].reshape(-1, 3)  # not shared: edges stay sharp
         first = 4 * np.arange(6)[:, None]
         return Triangles(corners, np.concatenate([first + [0, 1, 2], first + [0, 2, 3]]), None)
     angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rows + 1)
