@@ -243,7 +243,8 @@ def product_route(m):
         AZA              .12      .90      1.57      2.07      6.8        30       .80        5.3           56
 
     AZA costs about 60 n d + 30 n^2 multiply-adds and the others about 5 n^2 d, so that the boundary between them has
-    the form p / n + q / d = 1.  Beyond 90 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats DIRECT."""
+    the form p / n + q / d = 1.  Beyond 90 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats
+    DIRECT."""
     n, paths = m.subtree_end.size, 0
     for k in range(n):
         paths += m.subtree_end[k] - k  # summed over k: the total length of all paths to the root, n d

@@ -171,11 +171,11 @@ def store_leg_accelerations(m, legs, l, e, A, a):
 # not, the leg's own equation says F'A + M_l a_l = t: F (6, 3) are the joints' columns of composite momentum I^C s, the
 # block of the mass matrix between leg and base, M_l is their own 3 x 3 block, and t what bias forces leave of the
 # torques.  So
-# #
-# #     in contact   P = J^-1 L      r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
+#
+#     in contact   P = J^-1 L      r = J^-1 x            in the air      P = M_l^-1 F'         r = -M_l^-1 t
 #
 # The contact forces do no work along the motions [1; -P] of base and legs, so that they drop out of the equation of
-# # motion projected on these,
+# motion projected on these,
 #
 #     S A = t_base - sum_l [P't - (F - P'M_l) r]         S = I_total - sum_l (X P + P'X')         X = F - P'M_l / 2
 #

@@ -63,7 +63,7 @@ from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, 
 #     C = sum domega/dq x n        D = sum dg2/dq x n + kp/2 sum_i r_i x (n x (w x R_i))        E = sum w x n
 #
 # the second part of D because the r_i are constant; E adds to 2 B above, for different joints, and to B in
-# # G[q_y, a_x].  A moment enters by G[q_k, m] = -(w(zeta_k) + w_k x w(V)).
+# G[q_y, a_x].  A moment enters by G[q_k, m] = -(w(zeta_k) + w_k x w(V)).
 #
 # A multiplier e of a force, or moment, given in the frame's axes rotates with them: D -= (w x e) x f and
 # G[q_k, f] -= w_k x e.
@@ -217,7 +217,7 @@ def hessian_of_solution(m, contacts, d, h):
 #
 # With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the
 # Hessian of nu'g at constant nu.  That of mu'g1 is from `inverse_dynamics_hessian_kernel`, with the contact forces as
-# # dead loads; the terms of n'g2 and of the forces are above.
+# dead loads; the terms of n'g2 and of the forces are above.
 
 
 class ContactDynamicsHessian(NamedTuple):

@@ -265,7 +265,7 @@ def contact_impulse_derivatives(
 # The exact Hessian of y'z, z = (v+, f) the velocities after impulses at contacts and the impulses.
 #
 # As `hessian` at rest and without gravity, but the two parts of g have different accelerations: ID has v+ - v, a_c has
-# # v+ + e v, e the restitution.  With A the part of Gqa from ID and B that from a_c,
+# v+ + e v, e the restitution.  With A the part of Gqa from ID and B that from a_c,
 #
 #     Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Gqv = -A + e B      Hvv = 0      T_x = [A + B, Gqf] dz/dx
 

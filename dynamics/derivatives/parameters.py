@@ -83,11 +83,11 @@ from dynamics.spatial.spatial import (
 #     dtau  = S.phi + armature dqdd
 #
 # where dW is the change of the external wrench seen from the body: its given direction, and for dead loads the
-# # difference from a load that rotates with the body.
+# difference from a load that rotates with the body.
 #
 # Forward and hybrid dynamics need no recursion of their own (tables 6 and 7 there).  With r = dID at the known part of
 # da, M x = dtau - r where torques are given, and dtau = r + M x where accelerations are: one solve with the factor of
-# # the articulated-body algorithm.
+# the articulated-body algorithm.
 
 # per body: delta, nu, alpha, phi, and the angular part of xi
 DELTA, NU, ALPHA, PHI, TURN = 0, 6, 12, 18, 24

@@ -76,8 +76,8 @@ def _mesh(m: Any, mesh: int) -> Mesh:
 # Robots from MuJoCo's models.
 #
 # MuJoCo itself reads and compiles the XML, with defaults, includes, inertias from geoms, Euler angles and units; the
-# # compiled model is read here.  A body with several joints becomes as many moving bodies, all but the last without
-# # mass; a joint that does not pass through its body's origin carries an additional body to which the body is fixed.
+# compiled model is read here.  A body with several joints becomes as many moving bodies, all but the last without
+# mass; a joint that does not pass through its body's origin carries an additional body to which the body is fixed.
 #
 # Configurations differ in quaternions alone: MuJoCo has w first and the velocity of a free body's origin in world axes,
 # `dynamics` has w last and all velocities in body axes.

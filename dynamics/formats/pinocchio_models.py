@@ -64,7 +64,7 @@ def _shape(item: Any) -> tuple[Shape, Pose] | None:
 # Robots from models of Pinocchio.
 #
 # Configurations, velocities and their order are the same, except that a continuous joint, and the angle of a planar
-# # one, is one number here and cosine and sine in Pinocchio.
+# one, is one number here and cosine and sine in Pinocchio.
 
 _SEVERAL: dict[str, Callable[[], Joint]] = {
     "FreeFlyer": FreeFlyer, "Spherical": Spherical, "Planar": Planar, "Translation": Translation

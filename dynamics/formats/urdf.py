@@ -124,8 +124,8 @@ _SHAPES: dict[str, Callable[[Element, str], Shape]] = {
 # Unread parts of a URDF: everything except the known parts, which are listed.
 #
 # Known are the parts that are read, and those that cannot change how the robot moves: pictures, sensors, programs,
-# # parameters of contacts with a ground, which a robot's file does not contain.  Any other part, a spring of a
-# # simulator or a misspelt attribute, might change it, and is named.
+# parameters of contacts with a ground, which a robot's file does not contain.  Any other part, a spring of a
+# simulator or a misspelt attribute, might change it, and is named.
 
 ORIGIN = "xyz rpy quat_xyzw"
 _SHAPE = {

@@ -392,14 +392,14 @@ def add_bracket_hessian(m, k, scale, column, X, x_offset, x_stride, columns, H, 
 # Second-order geometry of configurations: terms of the groups in the Hessians of integrators and residuals.
 #
 # Along q+ = q (+) xi(z), with xi -> xi + eta for the step z = (delta, nu, w), a covector k gives, to second order
-# # (Baker-Campbell-Hausdorff),
+# (Baker-Campbell-Hausdorff),
 #
 #     k'dq+ = k'(A delta + Jr eta) + 1/2 { (Jr'k)'d2xi + eta'Gam(xi, k) eta + (A delta)'C(k) Jr eta }
 #
 # The kernels below add the last two terms, `geo(xi, k, eta)`, for eta = scale N z (any rows N) or eta = scale nu
 # (columns of z).  As a matrix in z:  N'Gam N + T + T',  T = 1/2 (A P_q)'C(k) Jr N,  where P_q selects delta, the first
 # columns. Ordinary joints add nothing at no cost.  Layouts are as above; terms are added to both triangles of symmetric
-# # Hessians.  `maps` must hold A(xi) and Jr(xi) (`tangent_maps`).
+# Hessians.  `maps` must hold A(xi) and Jr(xi) (`tangent_maps`).
 
 ZERO3 = (0.0, 0.0, 0.0)
 

@@ -183,12 +183,12 @@ NUMPY["linalg"] = LINALG
 # Tracing of a user's function by a call with symbols.
 #
 # NumPy functions work on arrays of symbols, those of `math` do not, and arrays of floats cannot store symbols.  So a
-# # copy of the function is called, with other globals: names of `math` are replaced by those of numpy, `np.zeros(3)`
-# # makes an array that can store symbols, and compiled functions are replaced by their Python source.  Functions that
-# # it calls are copied likewise.
+# copy of the function is called, with other globals: names of `math` are replaced by those of numpy, `np.zeros(3)`
+# makes an array that can store symbols, and compiled functions are replaced by their Python source.  Functions that
+# it calls are copied likewise.
 #
 # Where it branches on a condition it is called once for each path, and the results of the paths are selected by the
-# # condition.
+# condition.
 
 MATH_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
