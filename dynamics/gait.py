@@ -84,9 +84,9 @@ class Gait:
     dt : time step, s
     sole : (2,), half lengths of soles, m, along the x and y axes of the feet's frames; None for feet that are points
     gains : (kp, kd) of the contacts; None for (1/dt^2, 1/dt), with which a step corrects, to first order, the drift of
-    the last one
+        the last one
     base : function of times (N+1,), s, from 0 on, that returns the displacement (N+1, 3) of the base, m; None for the
-    mean displacement of the feet
+        mean displacement of the feet
     options : further arguments of `HybridSystem`: actuation, integrator, restitution, contact_damping, ...
 
     Attributes

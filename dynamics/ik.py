@@ -122,13 +122,13 @@ def inverse_kinematics(
     ----------
     model : RigidBodyModel
     targets : mapping of names of frames to targets in the world
-    A target is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation alone.
+        A target is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation.
     q0 : (nq,), start, to which the result stays close; by default the neutral configuration, moved into the limits
     fixed : names of joints that stay as in q0, such as a floating base, which moves unless it is named here
     limits : True to keep joints within `lower_position` and `upper_position`; fixed joints stay where they are, and
-    quaternions have no limits
+        quaternions have no limits
     avoid : a residual of the robot's state, or several, with `lower` and `upper`, such as `Collisions`, whose rows are
-    kept between these
+        kept between these
     loops : `LoopConstraint` to be closed beside the model's own
     tries : most starts, q0 and random configurations; free joints always start as in q0
     rng : numpy.random.Generator that draws the starts; by default the same ones in every call
@@ -140,8 +140,8 @@ def inverse_kinematics(
     Raises
     ------
     ValueError : an unknown frame or joint, a wrong shape, a matrix that is no rotation, a quaternion that is not of
-    unit length, limits that cross, entries of more than 1e9, residuals or loops of another model, no joint left to
-    move.
+        unit length, limits that cross, entries of more than 1e9, residuals or loops of another model, no joint left to
+        move.
     TypeError : targets that are no mapping, a residual without limits or with controls, an rng that is no generator.
 
     Examples
@@ -380,8 +380,7 @@ class _Rows:
         at = [[(full.q_index[full.joint_index(joint)], ratio) for joint, ratio in c.joints] for c in self.couplings]
         sums = [sum(ratio * now[i] for i, ratio in entries) for entries in at]
         J = np.array([coupling.row(full) for coupling in self.couplings])
-        J = J if model.tree is None else model.mimic_map.fold(J)
-        return np.array(sums) - [coupling.offset for coupling in self.couplings], J
+        return np.array(sums) - [coupling.offset for coupling in self.couplings], model.mimic_map.leave("p", J)
 
     def _beyond(self, residual: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Violation r - clip(r, lower, upper) of the limits of a residual and its Jacobian."""

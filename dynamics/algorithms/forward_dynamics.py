@@ -81,7 +81,7 @@ def forward_dynamics(
         reference; names the argument.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    if model.tree is not None:
+    if model.mimics:
         rest = tau - inverse_dynamics(model, q, v, np.zeros_like(v), external_wrenches, wrench_reference)
         return unbatch(single, np.linalg.solve(mass_matrix(model, q), rest[..., None])[..., 0])[0]
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
@@ -128,7 +128,7 @@ def hybrid_dynamics(
     chosen = as_choice("prescribed", prescribed, model.nv)
     a, tau = given_entries("a", a, chosen), given_entries("tau", tau, ~chosen)
     single, (q, v, a, tau) = points(model, q, v=v, a=a, tau=tau)
-    if model.tree is not None:
+    if model.mimics:
         known = inverse_dynamics(model, q, v, a, external_wrenches, wrench_reference)
         return HybridDynamics(*unbatch(single, *completed(mass_matrix(model, q), chosen, a, tau, known)))
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))

@@ -41,7 +41,7 @@ def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geom
     ----------
     model : RigidBodyModel
     boxes : "capsule" for the smallest one along the longest axis of each box, "box" to keep boxes, "auto" to keep those
-    whose capsule has more than 1.8 times their volume
+        whose capsule has more than 1.8 times their volume
 
     Returns
     -------

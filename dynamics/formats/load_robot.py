@@ -47,7 +47,7 @@ def load_robot(
     themselves
     gravity : (3,) m/s^2; None for that of the source, or (0, 0, -9.81) where it gives none
     lock, keep : joints that are fixed, as in `RigidBodyModel.locked`, before the robot is checked: a gripper whose
-    fingers have no mass may be locked
+        fingers have no mass may be locked
     package_dirs : folders in which `package://` names of meshes and xacro files are searched
     xacro_arguments : values of a xacro file's arguments
     inertias : "strict", "repaired" or "as_given"
@@ -66,7 +66,7 @@ def load_robot(
     Raises
     ------
     ValueError : an invalid source, with file, element and attribute; arguments that a format does not use; an unknown
-    name.
+        name.
     TypeError : for a source of another type.
     FileNotFoundError : if there is no such file.
     ImportError : without the package that reads a format; all are in the extra "robots".
@@ -75,7 +75,7 @@ def load_robot(
     Warns
     -----
     UserWarning : names unread parts of the source that may change how the robot moves, parts that are read differently
-    from the source, and inertias that no body can have, where they are used or repaired.
+        from the source, and inertias that no body can have, where they are used or repaired.
 
     Examples
     --------

@@ -89,7 +89,7 @@ def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
     Parameters
     ----------
     model : pinocchio.Model, or an object with one as its attribute `model`, such as a robot wrapper, whose optional
-    geometry models collision_model and visual_model give the shapes
+        geometry models collision_model and visual_model give the shapes
 
     Returns
     -------

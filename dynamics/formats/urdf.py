@@ -267,7 +267,7 @@ def load_urdf(
         called "root_joint", with underscores behind where the file has a joint of that name
     gravity : (3,) acceleration in the world frame, m/s^2
     package_dirs : folders in which the packages of meshes ("package://name/...") are searched first; then those of
-    ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, then those above the file
+        ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, then those above the file
 
     Returns
     -------
@@ -356,7 +356,7 @@ def urdf_builder(
         if joint.mimic is not None:
             if joint.mimic["source"] not in moving:
                 known = unknown_name("joint that moves", joint.mimic["source"], moving)
-                remarks.add("read as joints that follow none", f"<joint name={joint.name!r}> <mimic>: {known}")
+                remarks.add("read as independent joints", f"<joint name={joint.name!r}> <mimic>: {known}")
                 continue
             try:
                 builder.add_mimic(joint.name, **joint.mimic)

@@ -90,7 +90,7 @@ class Tapes:
     expressions : source of the expressions
     y, J, H : () -> expressions of shape (1, m), (1, m, nz), (1, nz, nz), called when first needed
     key : value that determines all of these, as the content of the traced function: programs of one key are generated
-    once in a process; None for programs of these tapes alone
+        once in a process; None for programs of these tapes alone
     fuse : True to fuse products with sums
     nodes : most nodes that each of the expressions may add to the graph; expressions with more have no program
     """
