@@ -89,10 +89,10 @@ def pair_rows(
 # --------------------------------------------------------------------------------------------
 # Arrays of contacts and closed loops that are active at the same time, for kernels.
 #
-# A loop holds pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
+# A loop joins pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
 # motion of a point and T its axes: those of the world for a ball, those of the second frame otherwise.  Each moving
 # body of a pair is an endpoint of the block, which adds its part to the rows; contacts are blocks of one endpoint.
-# Rows that a pair does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
+# Rows that a pair does not constrain are masked: they are zero, and so left out like redundant ones, but not counted.
 #
 # Each joint coupling has a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset, with a constant Jacobian.
 
@@ -371,8 +371,8 @@ class ContactSet:
         return found
 
     def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int, ties: int = 0) -> np.ndarray:
-        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero, and so are
-        those of as many ties of mimic joints behind the C contacts.
+        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None for zero, and
+        those of the couplings of mimic joints after the C contacts are zero.
 
         Raises ValueError for another shape or a non-finite entry."""
         C = len(self)

@@ -1,4 +1,4 @@
-"""Accelerations and contact forces of a constrained robot, from the factors of M and of J M^-1 J'."""
+"""Accelerations and contact forces of a robot in contact, from the factors of M and of J M^-1 J'."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from dynamics.spatial.spatial import add_scaled3, load3, scale3, store3
 # and S = C E C', C unit lower triangular: the lower triangle then holds C E, the diagonal E^-1, the upper triangle C'.
 #
 # Contacts may be redundant: rows of J that depend on those before them leave a pivot of zero.  Such a row gets E^-1 =
-# 0, which amounts to leaving it out: it carries no force, and its point is held by the rows that it depends on.  A
+# 0, which is the same as leaving it out: it carries no force, and its constraint follows from the other rows.  A
 # pivot counts as zero below `REDUNDANT` times the entry of S that it started from.
 
 REDUNDANT = 1e-10
@@ -472,7 +472,7 @@ def dynamics_of_set(
 
 
 def _at_points(model, q, v, tau, contacts, damping) -> tuple[np.ndarray, ...]:
-    """The parts of a ContactDynamics at points (K, .)."""
+    """Fields of a ContactDynamics at points (K, .)."""
     K = len(q)
     a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     _drive(model, contacts.damped(damping), q, v, tau, a, f, report)

@@ -140,14 +140,14 @@ class PointContact(FrameContact):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RigidContact(FrameContact):
-    """A frame that neither slides, nor lifts off, nor turns: a flat foot on the ground.
+    """A frame that neither slides, nor lifts off, nor rotates: a flat foot on the ground.
 
     a_c + kd v_c + kp (p - p_r) = 0          alpha + kd omega + kp e = 0          e = 1/2 sum_i r_i x R_i
 
     p, v_c and a_c are position, velocity and classical acceleration of the frame's origin, omega and alpha its angular
     velocity and acceleration, world axes; R_i and r_i are the columns of the frame's rotation and of that to be kept,
-    so that e is the sine of the angle between them times the axis.  The foot is held by a force and by a moment about
-    the frame's origin.
+    so that e is the sine of the angle between them times the axis.  The contact exerts a force and a moment about the
+    frame's origin.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class RigidContact(FrameContact):
 
     Notes
     -----
-    e also vanishes at half a turn: feedback is meant for the small turns of drift.
+    e also vanishes at a rotation by pi: feedback is meant for the small rotations of drift.
     """
 
     reference: tuple[ArrayLike, ArrayLike] | None = None

@@ -21,7 +21,7 @@ def _write(ws, start, count, first, t, target):
 @helper
 def _control(ws, dx, off, lengths, i, t, us, k, K, lower, upper, pull, before):
     """Control clip(us + alpha k + shift pull + K dx + before off, lower, upper); open loop if K has no rows, without
-    limits, pull and before if these have none; `lengths` holds alpha and shift, `off` the last knot's deviation."""
+    limits, pull and before if these have none; `lengths` holds alpha and shift, `off` the deviation at knot t - 1."""
     value = splat(ws, us[t, i])
     if K.shape[0] > 0:
         value = value + k[t, i] * load(lengths, 0)
