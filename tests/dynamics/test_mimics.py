@@ -639,7 +639,7 @@ def test_residuals_are_those_of_the_full_model(hand, number, rng):
     there = [rng.normal(size=shape) for shape in ((3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu))]
     sums = [[x.copy() for x in there], [np.zeros(s) for s in ((3, N), (3, nu), (3, N, N), (3, nu, N), (3, nu, nu))]]
     cases = zip((ours, full), (xs, X), sums, strict=True)
-    values = [r.weighted_squares(x, us, weights, 0, 3, blocks, blocks) for r, x, blocks in cases]
+    values = [r.add_expansion((0, 3), x, us, ResidualWeights(weights), blocks, blocks) for r, x, blocks in cases]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
     lx, lu, lxx, lux, luu = sums[1]
     for found, before, expected in zip(sums[0], there, (lx @ P, lu, P.T @ lxx @ P, lux @ P, luu), strict=True):
