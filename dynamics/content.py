@@ -1,6 +1,6 @@
 """Equality by content, for immutable objects that are made of arrays, names and numbers.
 
-Comparing two robots array by array costs more than most of what is asked of them, and they have no hash.  So an object
+Comparing two robots array by array costs more than most computations with them, and arrays have no hash.  So an object
 keeps a digest of each of its parts, made when it is first compared with another one; equal parts have equal bits.
 """
 
@@ -17,8 +17,8 @@ class ByContent:
     """Base of objects that are equal, and hash alike, if they are of one class and all their parts are equal."""
 
     def _parts(self) -> Mapping[str, Any]:
-        """What counts, by names that errors use: arrays, text, numbers, None, objects with parts of their own, and
-        tuples, mappings and dataclasses of these."""
+        """Parts that define equality, by the names that errors use: arrays, text, numbers, None, objects with parts of
+        their own, and tuples, mappings and dataclasses of these."""
         raise NotImplementedError
 
     @cached_property
@@ -34,13 +34,13 @@ class ByContent:
         return hash(tuple(self._digests.values()))
 
     def differences(self, other: "ByContent") -> list[str]:
-        """Names of the parts that another object of this class has otherwise; none if the two are equal."""
+        """Names of the parts in which another object of this class differs; none if the two are equal."""
         theirs = other._digests
         return [name for name, part in self._digests.items() if theirs.get(name) != part]
 
 
 def digest(value: Any) -> bytes:
-    """16 bytes that are the same for equal values in every process; TypeError for what has no content."""
+    """16 bytes that are the same for equal values in every process; TypeError for unsupported types."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         value = float(value)
     hasher = blake2b(type(value).__name__.encode(), digest_size=16)
@@ -54,7 +54,7 @@ def _items(value: Any) -> list[Any]:
     if value is None or isinstance(value, (bool, float, str, slice)):
         return [repr(value).encode()]
     if isinstance(value, np.ndarray):
-        plain = value + 0.0 if value.dtype.kind == "f" else value  # one zero, whatever its sign
+        plain = value + 0.0 if value.dtype.kind == "f" else value  # zeros are equal regardless of sign
         return [repr((value.shape, value.dtype.str)).encode(), plain.tobytes()]
     if isinstance(value, ByContent):
         return list(value._digests.values())

@@ -1,6 +1,6 @@
-"""The installed distribution that these packages came with: its version, and how to get what its extras name.
+"""The installed distribution of these packages: its version, and the commands that install its extras.
 
-It is found by what it holds and where it lies, not by a package's name: other projects own those on the package
+It is found by its content and its folder, not by a package's name: other projects own these names on the package
 index.
 """
 
@@ -14,16 +14,16 @@ from urllib.parse import unquote, urlsplit
 
 PACKAGES = frozenset({"trajopt", "dynamics", "problems"})
 ROOT = Path(__file__).resolve().parents[1]
-"""Where the packages lie side by side: site-packages, or the folder of a checkout."""
+"""Folder with the packages side by side: site-packages, or the folder of a checkout."""
 
 
 def _packages_of(found: Distribution) -> frozenset[str]:
-    """Which of the names in PACKAGES it says it installs."""
+    """Names in PACKAGES that a distribution declares to install."""
     return PACKAGES.intersection((found.read_text("top_level.txt") or "").split())
 
 
 def _folder(found: Distribution) -> Path:
-    """Where its packages lie: beside its metadata, or where an editable installation points."""
+    """Folder of its packages: beside its metadata, or the target of an editable installation."""
     origin = json.loads(found.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
         return Path(unquote(urlsplit(origin["url"]).path)).resolve()
@@ -46,7 +46,7 @@ def intruders() -> list[str]:
 
 @cache
 def version() -> str:
-    """The version; of a checkout that was never installed, the one that its pyproject.toml states."""
+    """The version; for a checkout that was never installed, the one in its pyproject.toml."""
     found = distribution()
     if found is not None:
         return found.version
@@ -57,9 +57,9 @@ def version() -> str:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs what an extra needs.
+    """The command that installs the packages of an extra.
 
-    It names the packages themselves: this project is on no index, and a name that it does not own may be a stranger's.
+    It names the packages themselves: this project is on no index, and its name there may belong to somebody else.
     """
     found = distribution()
     if found is None:

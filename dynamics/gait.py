@@ -1,11 +1,11 @@
-"""Gaits: a plan of steps laid out in knots, with the paths of feet and base, and a kinematic start.
+"""Gaits: a plan of steps laid out in knots, with the paths of feet and base, and a kinematic initial guess.
 
-A foot in the air goes from one foothold to the next, s being the time since it left over the time that it takes,
+A foot in the air moves from one foothold to the next, s being the time since lift-off over the duration of the swing,
 
     p(s) = hold + (3 s^2 - 2 s^3) stride + sin(pi s)^2 [0, 0, height]
 
-at rest at both ends.  The base goes with the feet: where a phase ends it has moved by what they have on average, and
-between it moves as a monotone cubic [Fritsch and Butland 1984].
+at rest at both ends.  The base moves with the feet: at the end of a phase its displacement is the mean of the feet's,
+and in between it is a monotone cubic [Fritsch and Butland 1984].
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dynamics.validation import (
 )
 
 LEVEL = 1e-9
-"""Soles turned by less stand level, rad: what is left of sines and cosines that cancel."""
+"""Tilt below which a sole counts as level, rad: rounding errors of sines and cosines that cancel."""
 
 
 class Swing(NamedTuple):
@@ -55,7 +55,7 @@ class Swing(NamedTuple):
 
 
 class Cone(NamedTuple):
-    """The friction cones of the feet on the ground, and the knots where these feet hold."""
+    """The friction cones of the feet on the ground, and the knots where these feet are in contact."""
 
     residual: FrictionCone | WrenchCone
     knots: np.ndarray  # (k,)
@@ -66,10 +66,10 @@ class Cone(NamedTuple):
 
 
 class Gait:
-    """A plan of steps: phases, paths of feet and base, and states that follow these, for any robot on legs.
+    """A plan of steps for a legged robot: phases, paths of feet and base, and states that track these.
 
-    It holds what needs no costs; these and the limits are the user's.  Its `states` are where a solve should start:
-    from torques that stand alone, a robot that is to walk may turn its legs over.
+    It has no costs and no limits; these are the user's.  Its `states` are the recommended initial guess of a solve:
+    from standing torques alone, the legs of a robot that is to walk may flip to another posture.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ class Gait:
         Phases, in their order.  Feet that come down do so in an impact, a knot of its own (`HybridSystem`).  A mapping
         in place of a sequence says where feet come down: of a foot its next foothold (3,), m, or None for a stride.
     stride : (3,), or (len(plan), 3) for the feet that leave the ground in each phase, m, world axes
-    height : of the feet's arches, m, at least zero
+    height : height of the swing feet's arcs, m, at least zero
     dt : time step, s
     sole : (2,), half lengths of soles, m, along the x and y axes of the feet's frames; None for feet that are points
-    gains : (kp, kd) of the contacts; None for (1/dt^2, 1/dt), by which a step takes back, to first order, what the last
-        one drifted
-    base : function of times (N+1,), s, from 0 on, that says how far (N+1, 3) the base has moved; None for as far as
-        the feet have on average
+    gains : (kp, kd) of the contacts; None for (1/dt^2, 1/dt), with which a step corrects, to first order, the drift of
+        the last one
+    base : function of times (N+1,), s, from 0 on, that returns the displacement (N+1, 3) of the base, m; None for the
+        mean displacement of the feet
     options : further arguments of `HybridSystem`: actuation, integrator, restitution, contact_damping, ...
 
     Attributes
@@ -95,15 +95,15 @@ class Gait:
     start : (nx,), at rest in the configuration `standing`
     end : (nx,), the same posture where the base ends
     times : (N+1,), s
-    moving : the knots that take time, all but impacts
+    moving : the knots with a duration, all but impacts
     swings : tuple of Swing(foot, start, stop, path)
-    foot_targets : foot -> (N+1, 3), m, world axes, where it is at every knot
-    base_shift : (N+1, 3), m, how far the base has moved
-    base_path : (N+1, 3), m, where it is
+    foot_targets : foot -> (N+1, 3), m, world axes, its position at every knot
+    base_shift : (N+1, 3), m, displacement of the base
+    base_path : (N+1, 3), m, position of the base
 
     Raises
     ------
-    ValueError, TypeError : names the argument, what came and what was expected.
+    ValueError, TypeError : names the argument, the value got and the one expected.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Gait:
         return flight.hold + along + np.outer(np.sin(np.pi * s) ** 2, [0.0, 0.0, self.height])
 
     def _along_with_feet(self, flights: Sequence[_Flight], spans: Sequence[Any]) -> np.ndarray:
-        """How far (N+1, 3) the base has moved if at the ends of phases it has as far as the feet on average."""
+        """Displacement (N+1, 3) of the base that equals the mean of the feet's at the ends of phases, m."""
         from scipy.interpolate import PchipInterpolator  # which is slow to import
 
         ends = np.r_[0.0, self.times[[span.stop for span in spans]]]
@@ -207,14 +207,14 @@ class Gait:
 
     # ------------------------------------------------------------------------------------------------ what users take
     def states(self) -> np.ndarray:
-        """States (N+1, nx) of a robot that follows the paths of base and feet, whatever forces that takes.
+        """States (N+1, nx) of a robot that tracks the paths of base and feet, regardless of the forces needed.
 
-        Legs bend by `dynamics.algorithms.reach`, each from its posture in `standing`; velocities are differences of
-        configurations, zero at first and after impacts.
+        Legs are solved by `dynamics.algorithms.reach`, each from its posture in `standing`; velocities are differences
+        of configurations, zero at first and after impacts.
 
         Raises
         ------
-        ValueError : a foot that cannot reach its path, with the knot and how far off it is.
+        ValueError : a foot that cannot reach its path, with the knot and the distance that is left.
         """
         q = np.tile(self.standing, (len(self.times), 1))
         q[:, :3] += self.base_shift
@@ -232,16 +232,16 @@ class Gait:
         return states_along(self.model, q, self.system.durations)
 
     def friction_cones(self, mu: float, facets: int | None = None, impacts: bool = False, **options: Any) -> list[Cone]:
-        """The cones of contact forces, once for every set of feet that stand, with the knots where they do.
+        """The cones of contact forces, one for every set of feet on the ground, with the knots where they are.
 
-        They stay inside as ``trajopt.ResidualConstraint(c.residual, c.residual.lower, c.residual.upper, at=c.knots)``.
+        Constrain to them by ``trajopt.ResidualConstraint(c.residual, c.residual.lower, c.residual.upper, at=c.knots)``.
 
         Parameters
         ----------
         mu : coefficient of friction, positive
-        facets : as of `FrictionCone`, whose second-order cone is taken by default; soles have `WrenchCone`s
-        impacts : whether to add those of the impulses where feet come down, of all feet that stand afterwards
-        options : further arguments of these two
+        facets : as in `FrictionCone`, whose second-order cone is taken by default; soles have `WrenchCone`s
+        impacts : True to add the cones of the impulses at touch-downs, for all feet on the ground afterwards
+        options : further arguments of `FrictionCone` and `WrenchCone`
 
         Returns
         -------
@@ -262,7 +262,7 @@ class Gait:
 
 
 def smooth(s: np.ndarray) -> np.ndarray:
-    """From 0 to 1 with no speed at the ends."""
+    """3 s^2 - 2 s^3: from 0 to 1 with zero slope at both ends."""
     return s * s * (3.0 - 2.0 * s)
 
 
@@ -291,7 +291,7 @@ def _flights(
     for i, (_, air) in enumerate(steps):
         for foot in air:
             if i > 0 and foot in steps[i - 1][1]:
-                continue  # it is in the air already
+                continue  # the foot is in the air already
             last = i
             while last + 1 < len(steps) and foot in steps[last + 1][1]:
                 last += 1
@@ -337,7 +337,7 @@ def _checked_plan(plan: Any, feet: tuple[str, ...]) -> list[tuple[int, dict[str,
 
 
 def _checked_strides(stride: ArrayLike, phases: int) -> np.ndarray:
-    """(phases, 3)."""
+    """Strides (phases, 3) of the feet that leave the ground in each phase, m."""
     strides = as_array("stride", stride)
     if strides.shape not in ((3,), (phases, 3)):
         raise ValueError(f"stride: got shape {strides.shape}, expected (3,) or ({phases}, 3), a row for each phase")

@@ -1,17 +1,17 @@
-"""Inverse kinematics: a configuration at which frames are where they are wanted.
+"""Inverse kinematics: a configuration at which frames are at their targets.
 
 Coordinates y are one number per degree of freedom: angles, displacements, and of free and spherical joints the rotation
-vector w from where they begin, R = R_0 exp(w).  With e the distances of frames from their places, positions (m) and
-rotation vectors (rad), and c what has to hold anyway, gaps of loops, sums of coupled joints and what is missing where
-limits of residuals are passed, max(0, lower - r) and max(0, r - upper),
+vector w from the start, R = R_0 exp(w).  With e the errors of frames from their targets, positions (m) and rotation
+vectors (rad), and c the errors of constraints, gaps of loops, sums of coupled joints and violations of limits of
+residuals, max(0, lower - r) and max(0, r - upper),
 
     1.   min  |e|^2 + W_1^2 |c|^2 + eps_1^2 |y - y_0|^2    lower <= y <= upper      from y_0, or a random start
     2.   min  |e|^2 + W_2^2 |c|^2 + eps_2^2 |y - y_1|^2    lower <= y <= upper      from the first's y_1, if e is small
     3.   min  |c|^2 + eps_2^2 |y - y_2|^2                  lower <= y <= upper      where targets are out of reach
 
 are nonlinear least squares within bounds [Branch, Coleman and Li 1999; scipy's `trf`] with exact Jacobians.  Of all
-configurations that do, the small eps_1 chooses one close to y_0; the second, with a much smaller one about where it
-begins, takes back the little that this costs, and the third what targets out of reach pull open.
+solutions, the small eps_1 chooses one close to y_0; the second, with a much smaller eps_2 about its own start, removes
+the small error that eps_1 causes, and the third closes the loops that targets out of reach have pulled open.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from dynamics.validation import (
 )
 
 REACHED = 1e-6
-"""Distance, m, and angle, rad, at which a frame counts as in its place, and what else may be missing."""
+"""Tolerance, m or rad, within which a frame counts as at its target and a constraint as satisfied."""
 NEAR_START, NEAR_BEFORE = 1e-3, 1e-6
-"""eps_1 and eps_2: what a joint's change of one rad or m counts, as a miss of so much."""
+"""eps_1 and eps_2: weights of a joint's displacement, rad or m, relative to an error of a frame."""
 HOLDING, HELD = 30.0, 1e4
-"""W_1 and W_2."""
+"""Weights W_1 and W_2 of the constraints."""
 SMALL = 3e-2
-"""Norm of e, of first solves, from which second ones begin."""
+"""Norm of e after the first solve below which the second one follows."""
 NEARER = 0.99
-"""Share of what another start has left that counts as better."""
+"""Fraction of the best error so far below which another start counts as better."""
 LARGEST = 1e9
 """Largest entry of positions and of q0, m or rad, for squares that do not overflow."""
 EVALUATIONS = 100
-"""Of a solve, at most."""
+"""Most function evaluations of a solve."""
 
 
 class Miss(NamedTuple):
-    """What a target, a loop, a coupling or a limit is missed by: a distance, m or as the row has it, and an angle."""
+    """Error of a target, a loop, a coupling or a limit: a distance, m or the row's unit, and an angle, rad."""
 
     distance: float
     angle: float = 0.0
@@ -77,16 +77,16 @@ class Miss(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InverseKinematics:
-    """What `inverse_kinematics` found.
+    """Result of `inverse_kinematics`.
 
     Attributes
     ----------
     q : (nq,), the configuration
-    reached : True if nothing is missed by more than 1e-6 m or rad
-    missed : mapping of names to (distance, angle), m and rad: frames that are not at their places, loops that are open
+    reached : True if no error exceeds 1e-6 m or rad
+    missed : mapping of names to (distance, angle), m and rad: frames that are not at their targets, loops that are open
         ("frame1 - frame2"), couplings ("joint - joint") and rows of `avoid` ("shape - shape") that do not hold; empty
         where all is reached
-    tries : starts that it took
+    tries : number of starts used
     """
 
     q: np.ndarray
@@ -113,25 +113,25 @@ def inverse_kinematics(
 ) -> InverseKinematics:
     """A configuration at which frames are at their targets, within the limits of joints and near q0.
 
-    Loops and couplings of the model are closed, mimic joints move with their sources.  Where targets leave freedom, the
-    configuration is close to q0, by the sum of squares of how far joints move, rad and m.  Where a start ends short of
-    the targets, others are drawn; what is missed in the end is said, not raised, and is least by the sum of its squares
-    over all targets, m and rad, with loops and couplings closed.
+    Loops, couplings and mimic joints of the model are satisfied.  Where targets leave freedom, the configuration is
+    close to q0, in the sum of squares of joint displacements, rad and m.  Where a start ends short of the targets,
+    others are drawn; remaining errors are returned, not raised, and have the least sum of squares over all targets, m
+    and rad, with loops and couplings closed.
 
     Parameters
     ----------
     model : RigidBodyModel
-    targets : mapping of names of frames to places in the world
-        A place is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation alone.
-    q0 : (nq,), where to begin and to stay near; by default the neutral configuration, moved into the limits
+    targets : mapping of names of frames to targets in the world
+        A target is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation.
+    q0 : (nq,), start, to which the result stays close; by default the neutral configuration, moved into the limits
     fixed : names of joints that stay as in q0, such as a floating base, which moves unless it is named here
-    limits : whether joints stay within `lower_position` and `upper_position`; fixed joints are where they are, and
+    limits : True to keep joints within `lower_position` and `upper_position`; fixed joints stay where they are, and
         quaternions have no limits
     avoid : a residual of the robot's state, or several, with `lower` and `upper`, such as `Collisions`, whose rows are
-        held between these
+        kept between these
     loops : `LoopConstraint` to be closed beside the model's own
-    tries : starts at most, q0 and random configurations; free joints begin where they are in q0 every time
-    rng : numpy.random.Generator that draws them; by default the same ones every time
+    tries : most starts, q0 and random configurations; free joints always start as in q0
+    rng : numpy.random.Generator that draws the starts; by default the same ones in every call
 
     Returns
     -------
@@ -139,9 +139,10 @@ def inverse_kinematics(
 
     Raises
     ------
-    ValueError : an unknown frame or joint, a wrong shape, what is no rotation, a quaternion that is none, limits that
-        cross, entries of more than 1e9, residuals or loops of another model, no joint left to move.
-    TypeError : targets that are no mapping, a residual without limits or with controls, no generator.
+    ValueError : an unknown frame or joint, a wrong shape, a matrix that is no rotation, a quaternion that is not of
+        unit length, limits that cross, entries of more than 1e9, residuals or loops of another model, no joint left to
+        move.
+    TypeError : targets that are no mapping, a residual without limits or with controls, an rng that is no generator.
 
     Examples
     --------
@@ -187,15 +188,15 @@ def inverse_kinematics(
 
 
 class _Chart:
-    """Coordinates y (nv,) of configurations, about q0 (nq,), and those of them that may move, z = y[free]."""
+    """Coordinates y (nv,) of configurations about q0 (nq,), and the subset z = y[free] that may move."""
 
     def __init__(
         self, model: RigidBodyModel, q0: np.ndarray, lower: np.ndarray, upper: np.ndarray, fixed: Iterable[str]
     ) -> None:
         self.model, self.q0 = model, q0
-        self.turns: list[tuple[int, int]] = []  # where quaternions begin in q, rotation vectors in y
-        self.planes: list[tuple[int, int]] = []  # where planar joints do
-        self.bases: list[tuple[int, int]] = []  # where positions of free joints do
+        self.turns: list[tuple[int, int]] = []  # offsets of quaternions in q, of rotation vectors in y
+        self.planes: list[tuple[int, int]] = []  # offsets of planar joints in q and y
+        self.bases: list[tuple[int, int]] = []  # offsets of positions of free joints in q and y
         self.angles: list[int] = []  # entries of y of revolute joints
         plain_q, plain_v = [], []  # entries of q that are entries of y
         for joint, i, k in zip(model.joints, model.q_index, model.v_index, strict=True):
@@ -227,7 +228,7 @@ class _Chart:
             raise ValueError(f"fixed: got {fixed!r}, expected a joint that may move, got none within its limits")
 
     def coordinates(self, q: np.ndarray) -> np.ndarray:
-        """y of q (nq,); rotation vectors are at most pi long."""
+        """Coordinates y of q (nq,); rotation vectors are at most pi long."""
         y = np.zeros(self.model.nv)
         y[self.plain_v] = q[self.plain_q]
         for i, k in self.turns:
@@ -236,7 +237,7 @@ class _Chart:
         return y
 
     def configuration(self, y: np.ndarray) -> np.ndarray:
-        """q (nq,) of y; quaternions that do not move are those of q0."""
+        """Configuration q (nq,) of y; quaternions that do not move are those of q0."""
         q = self.q0.copy()
         q[self.plain_q] = y[self.plain_v]
         for i, k in self.turns:
@@ -246,18 +247,18 @@ class _Chart:
         return q
 
     def drawn(self, rng: np.random.Generator) -> np.ndarray:
-        """A random start; free joints, and what is fixed, are where they begin."""
+        """A random start y (nv,); free and fixed joints are as in q0."""
         y, drawn = self.start.copy(), self.coordinates(random_configuration(self.model, rng))
         for _, k in self.bases:
             drawn[k : k + 6] = y[k : k + 6]
-        for k in self.angles:  # the turn nearest to the start's
+        for k in self.angles:  # the angle, up to full turns, nearest to the start's
             near = drawn[k] - 2.0 * np.pi * np.round((drawn[k] - y[k]) / (2.0 * np.pi))
             drawn[k] = near if self.lower[k] <= near <= self.upper[k] else drawn[k]
         y[self.free] = np.clip(drawn, self.lower, self.upper)[self.free]
         return y
 
     def velocities(self, y: np.ndarray) -> np.ndarray:
-        """V (nv, nv) of v = V dy/dt: the tangent's map, by which Jacobians along it become those by y."""
+        """Matrix V (nv, nv) of v = V dy/dt, which maps Jacobians along the tangent to those in y."""
         V = np.eye(self.model.nv)
         for _, k in self.planes:
             c, s = np.cos(y[k + 2]), np.sin(y[k + 2])
@@ -271,7 +272,7 @@ class _Chart:
 
 
 def _right_jacobian(w: np.ndarray) -> np.ndarray:
-    """J of the angular velocity J dw/dt, in its own axes, of exp(w): 1 - (1 - cos t)/t^2 w^ + (t - sin t)/t^3 w^2."""
+    """Right Jacobian of exp(w), body angular velocity J dw/dt:  J = 1 - (1 - cos t)/t^2 w^ + (t - sin t)/t^3 w^2."""
     t = float(np.linalg.norm(w))
     W = np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
     half = 0.5 * np.sinc(0.5 * t / np.pi) ** 2
@@ -293,15 +294,15 @@ class _Rows:
         self.couplings = list(chart.model.couplings)
 
     def of_targets(self, y: np.ndarray) -> np.ndarray:
-        """e."""
+        """Errors e of the targets."""
         return self._targets(self.chart.configuration(y))[0]
 
     def of_the_rest(self, y: np.ndarray) -> np.ndarray:
-        """c."""
+        """Errors c of the constraints."""
         return self._rest(self.chart.configuration(y))[0]
 
     def at(self, y: np.ndarray, weight: float, targets: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """[e; weight c], without e where targets do not count, and its Jacobian by the coordinates that may move."""
+        """[e; weight c], or weight c alone without `targets`, and its Jacobian in the coordinates that may move."""
         q, V = self.chart.configuration(y), self.chart.velocities(y)[:, self.chart.free]
         c, J = self._rest(q)
         r, J = weight * c, weight * J
@@ -311,7 +312,7 @@ class _Rows:
         return r, J @ V
 
     def solve(self, y: np.ndarray, weight: float, near: float, about: np.ndarray, targets: bool = True) -> np.ndarray:
-        """y of least |e|^2 + weight^2 |c|^2 + near^2 |y - about|^2, without e where targets do not count."""
+        """Minimizer y of |e|^2 + weight^2 |c|^2 + near^2 |y - about|^2, without e unless `targets`."""
         chart, free, y = self.chart, self.chart.free, y.copy()
         known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -333,7 +334,7 @@ class _Rows:
         return chart.coordinates(chart.configuration(y))
 
     def missed(self, y: np.ndarray) -> dict[str, Miss]:
-        """What is missed by more than `REACHED`."""
+        """Errors of more than `REACHED`, by name."""
         q, found = self.chart.configuration(y), {}
         x = self._state(q)
         for frame, residuals in self.places.items():
@@ -355,13 +356,13 @@ class _Rows:
         return np.concatenate([q, np.zeros(self.chart.model.nv)])[None]
 
     def _targets(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """e, and its Jacobian along the tangent."""
+        """Errors e of the targets and their Jacobian along the tangent."""
         x, n = self._state(q), self.chart.model.nv
         found = [r.evaluate_with_jacobians(x) for residuals in self.places.values() for r in residuals]
         return np.concatenate([r[0] for r, _, _ in found]), np.concatenate([rx[0, :, :n] for _, rx, _ in found])
 
     def _rest(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """c, and its Jacobian along the tangent."""
+        """Errors c of the constraints and their Jacobian along the tangent."""
         x, model = self._state(q), self.chart.model
         parts = [self._coupled(q)]
         for loop in self.loops:
@@ -371,7 +372,7 @@ class _Rows:
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def _coupled(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """sum_j r_j q_j - offset of every coupling."""
+        """Errors sum_j r_j q_j - offset of the couplings and their Jacobian."""
         model = self.chart.model
         if not self.couplings:
             return np.zeros(0), np.zeros((0, model.nv))
@@ -382,7 +383,7 @@ class _Rows:
         return np.array(sums) - [coupling.offset for coupling in self.couplings], model.mimic_map.leave("p", J)
 
     def _beyond(self, residual: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """r - clip(r, lower, upper)."""
+        """Violation r - clip(r, lower, upper) of the limits of a residual and its Jacobian."""
         r, rx, _ = residual.evaluate_with_jacobians(x)
         beyond = r[0] - np.clip(r[0], residual.lower, residual.upper)
         return beyond, np.where(beyond[:, None] != 0.0, rx[0, :, : self.chart.model.nv], 0.0)
@@ -393,7 +394,7 @@ def _alone(residual: RobotResidual, size: float) -> Miss:
 
 
 def _places(model: RigidBodyModel, targets: Any) -> dict[str, list[RobotResidual]]:
-    """Residuals of every frame: of its position, its rotation, or both."""
+    """Residuals of every frame: its position error, its rotation error, or both."""
     if not isinstance(targets, Mapping) or not targets:
         raise TypeError(f"targets: got {type(targets).__name__}, expected a mapping of frames to places, not empty")
     found: dict[str, list[RobotResidual]] = {}

@@ -1,4 +1,4 @@
-"""How results with arrays are printed: their numbers, and the shapes of their arrays."""
+"""Printed form of results with arrays: their numbers, and the shapes of their arrays."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 LONGEST, LONGEST_WORDS, FEW = 600, 160, 6
-"""Characters of a result and of one string in it, and numbers that are printed one by one."""
+"""Most characters of a result, of one string in it, and most numbers of an array that is printed in full."""
 
 
 def in_brief(result: Any, /, *names: str, **numbers: Any) -> str:
-    """`Name(violation=0.1, name='wall', values: (100, 10))`: numbers that say most of a result, then its fields.
+    """`Name(violation=0.1, name='wall', values: (100, 10))`: the main numbers of a result, then its fields.
 
     Parameters
     ----------
     result : a dataclass or NamedTuple
     names : fields to print; all by default, but those that begin with an underscore
-    numbers : what is printed first, by name
+    numbers : values printed first, by name
 
     Returns
     -------
     One line of at most 600 characters: arrays of more than six numbers as their shapes, collections of other things
-    than numbers and words as how many they are, objects as their types.
+    than numbers and words as their lengths, objects as their types.
     """
     own = [field.name for field in fields(result)] if is_dataclass(result) else list(result._fields)
     shown = names or tuple(name for name in own if not name.startswith("_") and name not in numbers)
@@ -39,7 +39,7 @@ def _named(name: str, value: Any) -> str:
 
 
 def _value(value: Any) -> str | None:
-    """What can be written out, else None."""
+    """Text of a value that can be written out, else None."""
     if isinstance(value, (float, np.floating)):
         return f"{value:.6g}"
     if value is None or isinstance(value, (bool, int, np.bool_, np.integer)):
@@ -56,7 +56,7 @@ def _value(value: Any) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    """What it is in place of what is in it."""
+    """Shape, length or type of a value, printed in place of its content."""
     if isinstance(value, np.ndarray):
         return str(value.shape)
     if isinstance(value, Mapping) or (isinstance(value, Collection) and not hasattr(value, "_fields")):

@@ -1,4 +1,4 @@
-"""Checks of user input, shared by everything public: errors name the argument, the value got and the one wanted."""
+"""Checks of user input for all public functions: errors name the argument, the value got and the one expected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def as_floats(name: str, value: ArrayLike) -> np.ndarray:
-    """C-contiguous float64 array of real numbers, of any shape and perhaps not finite; truth values are no numbers.
+    """C-contiguous float64 array of real numbers, of any shape and possibly not finite; booleans are no numbers.
 
     The caller's own array where that already fits; ValueError names the argument.
     """
@@ -62,8 +62,8 @@ def as_array(
     None among the sizes admits any length there; no shape at all admits any.
 
     Raises ValueError naming the argument if `value` is not made of real numbers, has another shape, or holds a NaN
-    (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.  `finite=False` leaves
-    that to the caller.
+    (or an infinity, unless `allow_infinite`), with the index of the first bad entry.  `finite=False` leaves the last
+    check to the caller.
     """
     array = as_floats(name, value)
     fits = shape is None or (
@@ -94,14 +94,14 @@ def as_not_negative(name: str, value: float) -> float:
 
 
 def as_whole_number(name: str, value: int, least: int) -> int:
-    """A whole number of at least this size; ValueError otherwise, also for a float or a truth value."""
+    """A whole number of at least `least`; ValueError otherwise, also for a float or a boolean."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name}: got {_shorten(value)}, expected a whole number of at least {least}")
     return int(value)
 
 
 def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
-    """One point (n,) or a batch (K, n) as an array (K, n), and whether it was one point.
+    """One point (n,) or a batch (K, n) as an array (K, n), and True if it was one point.
 
     Raises ValueError as `as_array` does.
     """
@@ -114,7 +114,7 @@ def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
 
 
 def check_configuration(model: RigidBodyModel, q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
-    """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and whether it was one point.
+    """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and True if it was one point.
 
     Raises ValueError for a wrong shape, a non-finite entry, and a quaternion whose norm is not 1 within 1e-6.
     """
@@ -146,14 +146,14 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def as_flag(name: str, value: bool) -> bool:
-    """True or False; TypeError for what is merely one of them if asked."""
+    """The boolean value; TypeError for values that are only truthy or falsy."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: got {_shorten(value)}, expected True or False")
     return bool(value)
 
 
 def as_kind(name: str, value: object, kind: type[T], wanted: str | None = None) -> T:
-    """The value; TypeError, with its class and the one wanted, unless it is of this kind."""
+    """The value; TypeError, with its class and the one expected, unless it is of this kind."""
     if not isinstance(value, kind):
         wanted = wanted or f"a{'n' * (kind.__name__[0] in 'AEIOU')} {kind.__name__}"
         raise TypeError(f"{name}: got {type(value).__name__}, expected {wanted}")
@@ -161,14 +161,14 @@ def as_kind(name: str, value: object, kind: type[T], wanted: str | None = None) 
 
 
 def as_items(name: str, value: Iterable[Any], what: str) -> tuple[Any, ...]:
-    """The items of a sequence; TypeError for what has none, and for text and mappings."""
+    """The items of a sequence; TypeError for values that are not iterable, and for text and mappings."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(f"{name}: got {type(value).__name__}, expected a sequence of {what}")
     return tuple(value)
 
 
 def as_name(argument: str, value: object) -> str:
-    """A nonempty string."""
+    """A nonempty string; ValueError otherwise."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{argument}: got {_shorten(value)}, expected a nonempty string")
     return value
@@ -188,7 +188,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> ValueError:
 
 
 def look_up(kind: str, name: object, known: Mapping[str, T]) -> T:
-    """What is known by a name; ValueError, as `unknown_name`, also for what can be no name."""
+    """The value known by a name; ValueError as `unknown_name`, also for values that cannot be names."""
     if not isinstance(name, str) or name not in known:
         raise unknown_name(kind, name, known)
     return known[name]

@@ -1,1 +1,1 @@
-"""Kinematics and dynamics of trees of rigid bodies: values."""
+"""Kinematics and dynamics of kinematic trees of rigid bodies, without derivatives."""

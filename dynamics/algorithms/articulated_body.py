@@ -6,11 +6,11 @@ inertia A and bias force p of the moving body,
     U = A S_k,   D = S_k.U + armature_k,   u = tau_k - S_k.p,   A <- A - U U'/D,   p <- p + U u/D
 
 and the joint's bias acceleration c = v_p x (S qd) enters once, when A and p pass to the parent: p <- p + A c.
-So one recursion serves every joint type.                                          [Featherstone 2008, table 7.1]
+So one recursion covers every joint type.                                          [Featherstone 2008, table 7.1]
 
 Hybrid dynamics is the same recursion.  A degree of freedom whose acceleration x is prescribed is not eliminated:
-A stays, p <- p + U x, and on the way back its torque is U.a + S_k.p + D x.                      [Kim 2012, table 4]
-`prescribed` (nv), nonzero where the acceleration is given, or None.
+A is unchanged, p <- p + U x, and in the forward sweep its torque is U.a + S_k.p + D x.          [Kim 2012, table 4]
+`prescribed` (nv) is nonzero where the acceleration is given, or None.
 """
 
 from dynamics.algorithms.kinematics import (
@@ -88,7 +88,7 @@ def _eliminate(E, F, G, U, d):
 
 @helper
 def _own(m, i, loads, body):
-    """Inertia and bias force v x* I v of the single body, less the external wrenches on it if there are any."""
+    """Inertia and bias force v x* I v of the single body, less the external wrenches on it, if any."""
     zero = splat(body, 0.0)
     b = i * BODY
     h = load3(body, b + MOMENT)
@@ -110,7 +110,7 @@ def _add9(a, b):
 
 @helper
 def _add_children(o, art, E, F, G, bias):
-    """Plus what the children have left at offset o of art."""
+    """Add the inertia and bias force of the children, at offset o of art."""
     return (
         add6(E, load6(art, o + TOP)), _add9(F, load9(art, o + COUPLING)), add6(G, load6(art, o + BOTTOM)),
         add6(bias, load6(art, o + BIAS_FORCE)),
@@ -137,7 +137,7 @@ def _joint_bias(m, i, body, dof, v):
 
 @kernel
 def _towards_root(m, v, a, tau, prescribed, loads, body, dof, art, elim):
-    """Eliminate the degrees of freedom, leaves first; art holds what the children of each body have passed on."""
+    """Eliminate the degrees of freedom, leaves first; art accumulates the contributions of each body's children."""
     align_stack(body)
     nb = m.parent.size
     for i in range(nb - 1, -1, -1):
@@ -171,7 +171,7 @@ def _towards_root(m, v, a, tau, prescribed, loads, body, dof, art, elim):
 
 @kernel
 def _towards_leaves(m, v, a, tau, prescribed, body, dof, elim):
-    """Unknown accelerations into a, unknown torques into tau."""
+    """Store unknown accelerations in a, unknown torques in tau."""
     align_stack(body)
     zero = splat(body, 0.0)
     g = m.gravity
@@ -187,7 +187,7 @@ def _towards_leaves(m, v, a, tau, prescribed, body, dof, elim):
 
 @helper
 def _advance(k, a, tau, prescribed, dof, elim, acc):
-    """The unknown of dof k, from the acceleration before it; returns the one after it."""
+    """Store the unknown of dof k, from the acceleration before it; returns the acceleration after it."""
     e = k * ELIMINATION
     U, u = load6(elim, e + U_VECTOR), load(elim, e + U_TORQUE)
     S = load6(dof, k * DOF + COLUMN)
@@ -202,10 +202,11 @@ def _advance(k, a, tau, prescribed, dof, elim, acc):
 
 @kernel
 def solve_articulated(m, a, tau, prescribed, dof, elim, art):
-    """M a = tau by the factor left in elim: the recursion at rest without gravity, "AZA".         [Singh 2022, sec. IV]
+    """Solve M a = tau by the factor in elim: the recursion at rest without gravity, "AZA".        [Singh 2022, sec. IV]
 
-    Where `prescribed` (as it was then; None in forward dynamics) the acceleration is given and the torque unknown.  The
-    U_TORQUE slots of elim and the BIAS_FORCE slots of art, first forces, then accelerations, are overwritten."""
+    Where `prescribed` (as in the factorization; None in forward dynamics) the acceleration is given and the torque is
+    unknown.  Overwrites the U_TORQUE slots of elim and the BIAS_FORCE slots of art, first by forces, then by
+    accelerations."""
     align_stack(dof)
     zero = splat(dof, 0.0)
     nothing = (zero, zero, zero, zero, zero, zero)
@@ -229,7 +230,7 @@ def solve_articulated(m, a, tau, prescribed, dof, elim, art):
 
 @helper
 def _retreat(k, a, tau, prescribed, dof, elim, bias):
-    """U_TORQUE of dof k from the bias force of the body it moves; returns the bias force before it."""
+    """Store U_TORQUE of dof k from the bias force of the body it moves; returns the bias force before it."""
     e = k * ELIMINATION
     U, d = load6(elim, e + U_VECTOR), load(elim, e + D_INVERSE)
     S = load6(dof, k * DOF + COLUMN)
@@ -244,7 +245,7 @@ def _retreat(k, a, tau, prescribed, dof, elim, bias):
 
 @shared_kernel
 def hybrid_dynamics_kernel(m, q, v, a, tau, prescribed, zeros, loads, body, dof, art, elim):
-    """M(q) a + bias = tau + loads for one knot per lane: the entries of a and tau that are not given are computed.
+    """Solve M(q) a + bias = tau + loads for the entries of a and tau that are not given, for one knot per lane.
 
     zeros (nv) holds zeros; scratch body (nb BODY), dof (nv DOF), art (nb ARTICULATED), elim (nv ELIMINATION)."""
     forward_pass(m, q, v, zeros, body, dof, MOMENTA)
@@ -259,5 +260,5 @@ def hybrid_dynamics_kernel(m, q, v, a, tau, prescribed, zeros, loads, body, dof,
 
 @kernel
 def forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a):
-    """a = M(q)^-1 (tau - bias + loads) for one knot per lane; arguments as above."""
+    """Compute a = M(q)^-1 (tau - bias + loads) for one knot per lane; arguments as `hybrid_dynamics_kernel`."""
     hybrid_dynamics_kernel(m, q, v, a, tau, None, zeros, loads, body, dof, art, elim)

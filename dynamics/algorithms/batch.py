@@ -1,4 +1,4 @@
-"""From public arrays to drivers: batch shapes.
+"""Batches: validation and shapes of the arrays of public functions, for drivers.
 
 Every public array function takes one point or a batch of K points; a single point among batches is repeated.
 """
@@ -24,7 +24,7 @@ def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[b
 
     Parameters: q (nq,) or (K, nq); vectors: name -> array (nv,) or (K, nv).
     Returns: single (bool), [q (K, nq), then one (K, nv) array per vector].
-    Raises ValueError naming the argument, its shape and the one wanted, or the first bad entry.
+    Raises ValueError naming the argument, its shape and the one expected, or the first bad entry.
     """
     check_model(model)
     if _is_batch(model, q, vectors):
@@ -45,7 +45,7 @@ def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[b
 
 
 def _is_batch(model, q, vectors: dict) -> bool:
-    """Whether the arguments are already what `points` returns: then a call of a few knots costs half as much."""
+    """True if the arguments already have the form that `points` returns, which halves the cost of a few knots."""
     K = len(q) if isinstance(q, np.ndarray) and q.ndim == 2 else 0
     shape = (K, model.nv)
     return (
@@ -65,7 +65,7 @@ def _is_plain(x, shape) -> bool:
 
 @routine
 def _all_finite(x):
-    """Whether no entry of x (K, n) is infinite or NaN."""
+    """True if no entry of x (K, n) is infinite or NaN."""
     for value in x.reshape(x.size):
         if not value - value == 0.0:
             return False
@@ -74,7 +74,7 @@ def _all_finite(x):
 
 @routine
 def _all_unit(q, start, tolerance):
-    """Whether the quaternions q[:, start : start + 4] have unit length."""
+    """True if the quaternions q[:, start : start + 4] have unit length."""
     good = True
     for k in range(q.shape[0]):
         square = 0.0
@@ -85,23 +85,23 @@ def _all_unit(q, start, tolerance):
 
 
 def _repeated(x: np.ndarray, K: int) -> np.ndarray:
-    """x as K points; a copy also if read-only, because numba would compile again for that."""
+    """x repeated to K points; read-only arrays are copied, because numba would compile again for these."""
     return x if len(x) == K and x.flags.writeable else np.array(np.broadcast_to(x, (K, x.shape[1])), order="C")
 
 
 def unbatch(single: bool, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The arrays of a batch, or of its only point."""
+    """The arrays of a batch, or if `single` those of its only point."""
     return tuple(x[0] for x in arrays) if single else arrays
 
 
 def empty_matrices(count: int, K: int, n: int) -> list[np.ndarray]:
-    """Arrays (K, n n) for drivers to fill; on vector boundaries, which saves a third of the time that filling takes."""
+    """Arrays (K, n n) for drivers to fill, on vector boundaries, which saves a third of the time of filling."""
     size = K * n * n
     block = aligned_empty(count, -(-size // LANES) * LANES)
     return [row[:size].reshape(K, n * n) for row in block]
 
 
 def square_matrices(single: bool, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """The arrays of `empty_matrices` as (K, n, n), or (n, n) of their only point."""
+    """The arrays of `empty_matrices` as (K, n, n), or if `single` as (n, n)."""
     n = math.isqrt(arrays[0].shape[1])
     return unbatch(single, *(x.reshape(-1, n, n) for x in arrays))

@@ -1,13 +1,13 @@
 """The factor of a mass matrix with branch-induced sparsity, and solves with it, in tiles of three rows by four columns.
 
-M = L'D L, L unit lower triangular: eliminating the leaves first leaves zeros between branches where M has them.  In
+M = L'D L, L unit lower triangular: with the leaves eliminated first there is no fill-in between branches.  In
 place of M the lower triangle then holds D L, the diagonal D^-1, the upper triangle L'.  Degrees of freedom are numbered
 depth-first, so those below i are i + 1 ... subtree_end[i] - 1, and M^-1 x takes two sweeps:
 
     up      x_i <- x_i - sum_{k below i} L_ki x_k                      leaves first                     L^-T x
     down    x_i <- (x_i - sum_{j above i} (D L)_ij x_j) / D_ii         root first                (D L)^-1 L^-T x
 
-Three neighbours on a stretch without branches have the same rows below and above them, and go as one tile.
+Three neighbours on a stretch without branches have the same rows below and above them, and are processed as one tile.
                                                                                [Featherstone 2008, section 6.5]
 """
 
@@ -26,7 +26,7 @@ from dynamics.simd.lane_algebra import (
 # ------------------------------------------------------------------------------------------------ sweeps
 @helper
 def is_stretch(m, i):
-    """Whether i, i + 1, i + 2 exist and no branch begins between them."""
+    """True if i, i + 1, i + 2 exist and no branch begins between them."""
     end = m.subtree_end
     return i >= 0 and i + 2 < end.size and end[i] == end[i + 1] and end[i] == end[i + 2]
 
@@ -115,8 +115,8 @@ def _down_one(m, n, i, L, sign, A, B, w, c):
 def sweep_up(m, L, first, last, A, B, w, c):
     """x <- L^-T x for the columns c of A and B, rows of length w, by the factor L.
 
-    x must be zero but on the rows first ... last, the subtrees of `first` and maybe of its successors, and on the path
-    from `first` to the root; 0, nv admits everything.  No other row is read or written."""
+    x must be zero except on the rows first ... last, the subtrees of `first` and perhaps of its successors, and on the
+    path from `first` to the root; 0, nv admits all rows.  No other row is read or written."""
     n = m.dof_body.size
     i = last - 1
     while i >= 0:
@@ -144,7 +144,7 @@ def sweep_down(m, L, sign, A, B, w, c):
 
 @kernel
 def solve_columns(m, L, sign, first, last, A, B, w, c):
-    """x <- sign M^-1 x for the columns c of A and B, as `sweep_up` takes them."""
+    """x <- sign M^-1 x for the columns c of A and B; arguments as `sweep_up`."""
     sweep_up(m, L, first, last, A, B, w, c)
     sweep_down(m, L, sign, A, B, w, c)
 
@@ -159,7 +159,7 @@ def solve_factored(m, L, X, columns, sign):
 # ------------------------------------------------------------------------------------------------ factor
 @kernel
 def _eliminate_three(m, n, i, M):
-    """Diagonal block of the rows i, i + 1, i + 2."""
+    """Eliminate the diagonal block of the rows i, i + 1, i + 2."""
     align_stack(M)
     o = i * n + i
     d00, d10, d11 = load(M, o), load(M, o + n), load(M, o + n + 1)
@@ -196,7 +196,7 @@ def _eliminate_one(m, n, i, M):
 
 @helper
 def _before(m, j):
-    """The dof before j on its path to the root, or the root again."""
+    """The dof before j on its path to the root, or j if it is the root."""
     return m.dof_parent[j] if m.dof_parent[j] >= 0 else j
 
 
@@ -276,8 +276,8 @@ def _invert_one(m, n, i, L, X):
 def invert_factored(m, L, X):
     """X = M^-1 (nv nv) by the factor L.
 
-    L^-T is upper triangular, so below the diagonal the sweep up has left nothing:  X_ic = -sum_j (D L)_ij X_jc / D_ii,
-    where X_jc = X_cj if j < c.  A third of one product with M^-1."""
+    L^-T is upper triangular, so the sweep up has zeros below the diagonal:  X_ic = -sum_j (D L)_ij X_jc / D_ii, where
+    X_jc = X_cj if j < c.  This costs a third of one product with M^-1."""
     align_stack(X)
     n = m.dof_body.size
     i = 0

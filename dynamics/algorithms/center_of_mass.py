@@ -21,7 +21,7 @@ from dynamics.spatial.tangent import store_column3
 
 @kernel
 def total_mass(m):
-    """Of all bodies."""
+    """Total mass of all bodies, kg."""
     total = 0.0
     for i in range(m.mass.size):
         total += m.mass[i]
@@ -30,7 +30,7 @@ def total_mass(m):
 
 @kernel
 def center_of_mass_kernel(m, derivatives, body, dof, c, J):
-    """c (3) and, with `derivatives`, J (3 nv) row-major, after `place_bodies`; MOMENT becomes the subtree's."""
+    """Compute c (3) and, with `derivatives`, J (3 nv), after `place_bodies`; MOMENT becomes the subtree's."""
     align_stack(body)
     n, zero = m.dof_body.size, splat(body, 0.0)
     for i in range(m.parent.size):
@@ -85,7 +85,7 @@ def _evaluate(model, q, drive, shape):
 
 
 def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
-    """Centre of mass of all moving bodies, world axes; what is fixed to the world does not count.
+    """Centre of mass of all moving bodies, world axes, without bodies fixed to the world.
 
     Parameters
     ----------

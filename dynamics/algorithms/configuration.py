@@ -1,4 +1,4 @@
-"""Configurations as points of a manifold: move along a tangent, compare, draw at random.
+"""Configurations as points of a manifold: integration along a tangent, differences, random samples.
 
     integrate    q (+) d = q exp(d), joint by joint
     difference   log(q0^-1 q1), its inverse
@@ -54,10 +54,10 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
 
 
 def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
-    """The tangent at q0 that leads to q1:  integrate(model, q0, difference(model, q0, q1)) = q1.
+    """The tangent at q0 towards q1:  integrate(model, q0, difference(model, q0, q1)) = q1.
 
-    Rotations come back at most pi long.  Angles of revolute, continuous and planar joints are numbers and are *not*
-    wrapped, so `difference` undoes `integrate`; a planar joint is singular where the angles differ by whole turns.
+    Rotation vectors are at most pi long.  Angles of revolute, continuous and planar joints are real numbers and *not*
+    wrapped, so `difference` inverts `integrate`; a planar joint is singular where the angles differ by whole turns.
 
     Parameters: q0, q1 (nq,) or (K, nq).  Returns: (nv,) or (K, nv).  Raises: ValueError as `integrate`.
     """

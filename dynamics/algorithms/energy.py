@@ -16,7 +16,7 @@ from dynamics.spatial.spatial import add_dot6, load6
 
 @kernel
 def kinetic_energy_kernel(m, q, v, body, dof, zeros, energy):
-    """Half of  sum_i v_i . I_i v_i + sum_k armature_k v_k^2."""
+    """Kinetic energy, half of  sum_i v_i . I_i v_i + sum_k armature_k v_k^2."""
     forward_pass(m, q, v, zeros, body, dof, MOMENTA)
     align_stack(body)
     twice = splat(body, 0.0)
@@ -60,7 +60,7 @@ def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float |
 
 
 def potential_energy(model: RigidBodyModel, q: ArrayLike) -> float | np.ndarray:
-    """-m g.c of all moving bodies, zero at the world origin.
+    """Potential energy -m g.c of all moving bodies, zero at the world origin.
 
     Parameters: q (nq,) or (K, nq).  Returns: float or (K,), J.  Raises: ValueError as `kinetic_energy`, and for a model
     without mass.

@@ -100,11 +100,11 @@ def hybrid_dynamics(
     external_wrenches: Wrenches | None = None,
     wrench_reference: str = "local",
 ) -> HybridDynamics:
-    """Accelerations and torques of a robot some of whose joints follow a given acceleration, the others a torque.
+    """Accelerations and torques of a robot with given accelerations of some joints and given torques of the others.
 
     M(q) a + C(q, v) v + g(q) = tau + sum_i J_i' f_i, solved for a where tau is given and for tau where a is, in O(nv)
-    (with mimic joints by the mass matrix).  All entries prescribed is inverse dynamics, none is forward
-    dynamics.                                                                                     [Kim 2012, table 4]
+    (by the mass matrix if there are mimic joints).  With all entries prescribed it is inverse dynamics, with none
+    forward dynamics.                                                                             [Kim 2012, table 4]
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def hybrid_dynamics(
 def completed(
     M: np.ndarray, chosen: np.ndarray, a: np.ndarray, tau: np.ndarray, known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """a and tau with M a + r = tau and what is given of both: a (..., nv), zero but where `chosen` (nv,), tau (..., nv)
-    elsewhere; M (..., nv, nv), and known = M a + r (..., nv) with that a."""
+    """Solution a, tau (..., nv) of M a + r = tau, with a given where `chosen` (nv,) and zero elsewhere, and tau given
+    elsewhere; M (..., nv, nv), and known = M a + r (..., nv) for the given a."""
     free = ~chosen
     found = np.linalg.solve(M[..., free, :][..., free], (tau - known)[..., free, None])
     a, tau = np.broadcast_to(a, known.shape).copy(), np.broadcast_to(tau, known.shape).copy()
@@ -151,7 +151,7 @@ def completed(
 
 
 def as_choice(name: str, value: ArrayLike, n: int) -> np.ndarray:
-    """A boolean array (n,); ValueError for anything else."""
+    """A boolean array (n,); ValueError otherwise."""
     chosen = np.asarray(value)
     if chosen.shape != (n,) or chosen.dtype != bool:
         raise ValueError(f"{name}: got shape {chosen.shape}, dtype {chosen.dtype}; expected ({n},) booleans")

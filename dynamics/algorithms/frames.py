@@ -8,8 +8,8 @@ and (R, p) the frame's pose, its components are
     world                  v,  w                     the spatial velocity at the world origin
 
 and the same map takes the joints' world columns to the Jacobian.  An acceleration is the time derivative of the
-velocity's components in the same reference: the spatial acceleration ds/dt goes through the same map (s x s = 0, so
-moving axes do not show), and the world-aligned one gains w x (v + w x p), because p moves.
+velocity's components in the same reference: the spatial acceleration ds/dt has the same map (s x s = 0, so moving axes
+add no term), and the world-aligned one has the additional term w x (v + w x p), because p moves.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from dynamics.validation import check_configuration
 LOCAL_WORLD_ALIGNED, LOCAL, WORLD = 0, 1, 2
 REFERENCES = {"local_world_aligned": LOCAL_WORLD_ALIGNED, "local": LOCAL, "world": WORLD}
 FRAME = 12
-"""Numbers that place a frame in its body: rotation, row-major, and origin."""
+"""Size of a frame's placement in its body: rotation, row-major, and origin."""
 
 _PLACEMENT, _JACOBIAN, _VELOCITY, _ACCELERATION = 0, 1, 2, 3
 
@@ -93,7 +93,7 @@ def components(reference, R, p, s):
 
 @shared_kernel
 def frame_jacobian_kernel(m, i, frame, reference, body, dof, J):
-    """J (6 nv), row-major, zero off the frame's path, after `place_bodies`."""
+    """Compute J (6 nv), row-major, zero off the frame's path, after `place_bodies`."""
     align_stack(body)
     J[:] = 0.0
     n = m.dof_body.size
@@ -118,7 +118,7 @@ def path_velocity(m, i, v, dof):
 
 @helper
 def parent_velocity(m, i, V, v, dof):
-    """World velocity of the parent of body i, which moves with V."""
+    """World velocity of the parent of body i, from the velocity V of body i."""
     zero = splat(dof, 0.0)
     P = (zero, zero, zero, zero, zero, zero)
     if m.parent[i] >= 0:
@@ -130,7 +130,7 @@ def parent_velocity(m, i, V, v, dof):
 
 @helper
 def _path_acceleration(m, i, V, v, a, dof):
-    """World acceleration of body i, gravity left out:  sum of S qdd + v_parent x S qd  over its path."""
+    """World acceleration of body i without gravity:  sum of S qdd + v_parent x S qd  over its path."""
     zero = splat(dof, 0.0)
     A = (zero, zero, zero, zero, zero, zero)
     while i >= 0:
@@ -145,7 +145,7 @@ def _path_acceleration(m, i, V, v, a, dof):
 
 @kernel
 def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
-    """One of: placement (FRAME), Jacobian (6 nv), velocity (6), acceleration (6)."""
+    """Compute one of placement (FRAME), Jacobian (6 nv), velocity (6), acceleration (6)."""
     align_stack(body)
     place_bodies(m, q, body, dof)
     R, p = frame_pose(i, frame, body)
@@ -176,14 +176,14 @@ _drive = knot_driver(
 
 # ------------------------------------------------------------------------------------------------ public
 def frame_numbers(model: RigidBodyModel, name: str) -> tuple[int, np.ndarray]:
-    """Body (-1 the world) and placement (FRAME,) of a frame, for kernels; ValueError if there is none of this name."""
+    """Body (-1 the world) and placement (FRAME,) of a frame, for kernels; ValueError for an unknown name."""
     check_model(model)
     frame = model.frame(name)
     return int(frame.body), np.concatenate([np.ravel(frame.R), frame.p])
 
 
 def reference_code(reference: str, allowed: Collection[str] = tuple(REFERENCES)) -> int:
-    """The kernels' number of a reference; ValueError listing the allowed ones."""
+    """The kernels' code of a reference; ValueError listing the allowed ones."""
     if reference not in allowed:
         raise ValueError(f"reference: got {reference!r}, expected one of {', '.join(map(repr, allowed))}")
     return REFERENCES[reference]
@@ -311,14 +311,14 @@ def frame_acceleration(
 
 
 # --------------------------------------------------------------------------------------------
-# Where all moving bodies are.
+# Placements of all moving bodies.
 
 
 def body_placements(model: RigidBodyModel, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Poses R (K, nb, 3, 3) and p (K, nb, 3), m, of the moving bodies in the world at configurations q (K, nq).
 
-    The frames of `Frame` and `Geometry`: that of a body's name may be turned against its moving body's, so that the
-    joint moves about an axis of the latter.  Raises ValueError as `frame_placement`.
+    These are the frames that `Frame` and `Geometry` refer to.  A frame with a body's name may be rotated against the
+    moving body's, whose axes are those of the joint.  Raises ValueError as `frame_placement`.
     """
     q, _ = check_configuration(check_model(model), q)
     R, p = np.empty((len(q), model.nb, 3, 3)), np.empty((len(q), model.nb, 3))

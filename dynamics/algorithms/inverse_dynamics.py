@@ -28,7 +28,7 @@ def torques_of_forces(m, a, body, dof, tau):
 
 @shared_kernel
 def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
-    """tau = M(q) a + bias(q, v) - loads, for one knot per lane."""
+    """Compute tau = M(q) a + bias(q, v) - loads, for one knot per lane."""
     forward_pass(m, q, v, a, body, dof, FORCES)
     if loads is not None:
         add_loads(m, loads, -1.0, body)
@@ -64,7 +64,7 @@ def inverse_dynamics(
     external_wrenches : (nb, 6) or (K, nb, 6), or a mapping of frame name to (6,) or (K, 6), optional
         Force and moment [N; N m] on each moving body about the origin of its frame, or on frames about theirs.
     wrench_reference : "local" or "local_world_aligned"
-        Their axes: those of the body (or frame), so that the load follows it, or those of the world (a dead load).
+        Axes of the wrenches: those of the body or frame (a follower load), or those of the world (a dead load).
 
     Returns
     -------

@@ -1,14 +1,14 @@
 """Products with M^-1 for the derivatives of forward dynamics,  da = -M^-1 dID,  and M^-1 itself = da/dtau.
 
-Three routes to the same numbers, for n degrees of freedom of mean depth d (both counted along v):
+Three routes to the same result, for n degrees of freedom of mean depth d (both counted along v):
 
     FACTOR   two sweeps per column with the sparse factor of M           about 2 n d multiply-adds, 3 rows at a time
     DIRECT   M^-1 first, then the product, called DMM                    2 n d, tiles without any order among them
-    AZA      ABA at rest without gravity, on the factor ABA has left     12 to 24 n
+    AZA      ABA at rest without gravity, with the factor of ABA         12 to 24 n
                                                                                            [Singh 2022, section IV-E]
 
-Column c of dID/dq and of dID/dv is zero but on the path from c to the root and in the subtree of c.  The columns c and
-c + 1 of both matrices go through a route together.
+Column c of dID/dq and of dID/dv is zero except on the path from c to the root and in the subtree of c.  The columns c
+and c + 1 of both matrices are processed together.
 """
 
 from dynamics.algorithms.articulated_body import D_INVERSE, ELIMINATION, U_VECTOR
@@ -31,14 +31,14 @@ PANEL = (0, 1, 2, 3)
 # ------------------------------------------------------------------------------------------------ factor and direct
 @helper
 def _pair(m, i):
-    """Columns i, i + 1 of two matrices, and one past the last row in the subtrees of these dofs."""
+    """Columns i, i + 1 of two matrices, and the end of the rows in the subtrees of these dofs."""
     j = min(i + 1, m.dof_body.size - 1)
     return (i, j, i, j), max(m.subtree_end[i], m.subtree_end[j])
 
 
 @kernel
 def products_factor(m, L, A, B):
-    """A, B <- -M^-1 A, -M^-1 B for matrices of that pattern, zero elsewhere, by the factor L."""
+    """A, B <- -M^-1 A, -M^-1 B for matrices of the pattern of dID, by the factor L."""
     n = m.dof_body.size
     for i in range(0, n, 2):
         c, last = _pair(m, i)
@@ -47,7 +47,7 @@ def products_factor(m, L, A, B):
 
 @kernel
 def _direct_three(m, n, rows, c, last, Minv, panel, A, B):
-    """Three rows of -M^-1 panel into the columns c of A and B; panel (nv 4) as `products_direct` fills it."""
+    """Store three rows of -M^-1 panel in the columns c of A and B; panel (nv 4) as `products_direct` fills it."""
     align_stack(A)
     x0 = x1 = x2 = no_columns(A)
     o0, o1, o2 = rows[0] * n, rows[1] * n, rows[2] * n
@@ -70,7 +70,7 @@ def _direct_three(m, n, rows, c, last, Minv, panel, A, B):
 
 @kernel
 def products_direct(m, Minv, A, B, panel):
-    """The same by M^-1; scratch panel (nv 4)."""
+    """`products_factor` by M^-1 instead; scratch panel (nv 4)."""
     align_stack(A)
     n = m.dof_body.size
     for i in range(0, n, 2):
@@ -147,15 +147,15 @@ def _add_products(f, w, o, x):
 
 @helper
 def _branches(m, k):
-    """Whether dof k moves several subtrees."""
+    """True if dof k moves several subtrees."""
     return k + 1 < m.subtree_end[k] and m.subtree_end[k + 1] != m.subtree_end[k]
 
 
 @kernel
 def _articulated_up(m, n, sign, first, last, dof, elim, art, A, B, c):
-    """u of four columns in place of their right sides, zero but on first ... last and the path from `first`.
+    """Replace four right-hand sides, zero except on first ... last and the path from `first`, by u.
 
-    Where branches meet, forces are added up in art; on a stretch they stay in registers."""
+    Where branches meet, forces are summed in art; on a stretch they stay in registers."""
     align_stack(A)
     for k in range(n):
         if _branches(m, k):
@@ -182,7 +182,7 @@ def _articulated_up(m, n, sign, first, last, dof, elim, art, A, B, c):
 
 @kernel
 def _articulated_down(m, n, rows, dof, elim, art, A, B, c):
-    """Accelerations of the first `rows` dofs in place of u; art keeps those of the bodies that branch."""
+    """Replace u by the accelerations of the first `rows` dofs; art keeps those of bodies where branches begin."""
     align_stack(A)
     acc = _nothing(A)
     for k in range(rows):
@@ -202,7 +202,7 @@ def _articulated_down(m, n, rows, dof, elim, art, A, B, c):
 
 @kernel
 def products_articulated(m, dof, elim, art, A, B):
-    """The same by the articulated factor; scratch art (nb ARTICULATED)."""
+    """`products_factor` by the articulated factor instead; scratch art (nb ARTICULATED)."""
     n = m.dof_body.size
     for i in range(0, n, 2):
         c, last = _pair(m, i)
@@ -242,11 +242,12 @@ def product_route(m):
         DIRECT          .060      .67      1.30      2.15       11       105       .47        5.8           32
         AZA              .12      .90      1.57      2.07      6.8        30       .80        5.3           56
 
-    AZA costs about 60 n d + 30 n^2 multiply-adds and 5 n^2 d are spent otherwise, so that the line between them has the
-    form p / n + q / d = 1.  Beyond 90 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats DIRECT."""
+    AZA costs about 60 n d + 30 n^2 multiply-adds and the others about 5 n^2 d, so that the boundary between them has
+    the form p / n + q / d = 1.  Beyond 90 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats
+    DIRECT."""
     n, paths = m.subtree_end.size, 0
     for k in range(n):
-        paths += m.subtree_end[k] - k  # summed over k: the lengths of all paths to the root, n d
+        paths += m.subtree_end[k] - k  # summed over k: the total length of all paths to the root, n d
     if 15 * paths + 7 * n * n < n * paths:
         return AZA
     return DIRECT if n <= 90 else FACTOR
@@ -256,8 +257,8 @@ def product_route(m):
 def minus_inverse_products(m, route, dof, elim, art, L, aq, av, Minv):
     """aq, av <- -M^-1 aq, -M^-1 av, which hold dID/dq and dID/dv, and Minv <- M^-1.  All (nv nv), row-major.
 
-    dof and elim as ABA at the same configuration left them, art its scratch.  L holds M in full; it becomes the factor
-    of `factorize` unless the route is AZA, which does not touch it."""
+    dof and elim as ABA at the same configuration left them, art its scratch.  L holds the full M; it becomes the factor
+    of `factorize` unless the route is AZA, which does not change it."""
     if route == AUTOMATIC:
         route = product_route(m)
     if route == AZA:

@@ -1,7 +1,7 @@
 """The forward pass: poses, velocities, accelerations and inertias of all bodies in the world frame.
 
-Everything later is a sum over paths of what this pass leaves in two workspaces, one block per body and one per degree
-of freedom.  With S the joint's columns (fixed in the moving body), v_p and a_p of the parent,
+All later algorithms sum over paths the quantities that this pass stores in two workspaces, one block per body and one
+per degree of freedom.  With S the joint's columns (fixed in the moving body), v_p and a_p of the parent,
 
     v = v_p + S qd                       psi  = v_p x S                         ("Psi dot")
     a = a_p + S qdd + v_p x S qd         psi2 = a_p x S + v_p x psi             ("Psi ddot")
@@ -35,15 +35,15 @@ from dynamics.spatial.spatial import (
     world_inertia,
 )
 
-# numbers kept per body ...
+# block of a body ...
 ROTATION, POSITION, VELOCITY, ACCELERATION = 0, 9, 12, 18
 MOMENT, INERTIA, INERTIA_RATE, MOMENTUM, FORCE = 24, 27, 33, 39, 45
 BODY = 51
-COMPOSITE, COMPOSITE_SIZE = MOMENT, 27  # what subtree sums accumulate: moment, inertia, its rate, momentum, force
-# ... and per degree of freedom
+COMPOSITE, COMPOSITE_SIZE = MOMENT, 27  # subtree sums: moment, inertia, its rate, momentum, force
+# ... and of a degree of freedom
 COLUMN, PSI, PSI2, RATE = 0, 6, 12, 18
 DOF = 24
-# how far the forward pass goes
+# extent of the forward pass
 MOMENTA, FORCES, DERIVATIVES = 0, 1, 2
 
 
@@ -62,7 +62,7 @@ def _quaternion_rotation(x, y, z, w):
 
 @helper
 def _load_parent(m, i, body):
-    """R, p, v, a of the body before joint i; the world's acceleration is -g."""
+    """R, p, v, a of the parent of body i; the world's acceleration is -g."""
     zero, one = splat(body, 0.0), splat(body, 1.0)
     g = m.gravity
     R = (one, zero, zero, zero, one, zero, zero, zero, one)
@@ -93,7 +93,7 @@ def _revolute_pose(m, i, q, Rp, pp):
 
 @helper
 def _revolute_column(m, i, Rp, p):
-    """World column of a revolute joint; its axis is also fixed in the parent."""
+    """World column of a revolute joint, whose axis is also fixed in the parent."""
     d = m.joint_axis[i]
     u = rotate(Rp, (d[0], d[1], d[2]))
     return join(u, cross(p, u))
@@ -101,7 +101,7 @@ def _revolute_column(m, i, Rp, p):
 
 @kernel
 def _place(m, i, q, body, dof):
-    """Pose and columns of body i on any joint, into its slots."""
+    """Store the pose and columns of body i, for any joint."""
     align_stack(body)
     Rp, pp, _, _ = _load_parent(m, i, body)
     C, t, k, kind = m.rotation[i], m.translation[i], m.q_index[i], m.joint_type[i]
@@ -137,14 +137,14 @@ def _place(m, i, q, body, dof):
 
 @kernel
 def place_bodies(m, q, body, dof):
-    """Poses and world columns only.  body (nb BODY), dof (nv DOF)."""
+    """Compute poses and world columns only; body (nb BODY), dof (nv DOF)."""
     for i in range(m.parent.size):
         _place(m, i, q, body, dof)
 
 
 @kernel
 def place_inertias(m, body):
-    """World first moments and rotational inertias, after `place_bodies`."""
+    """Compute world first moments and rotational inertias, after `place_bodies`."""
     align_stack(body)
     for i in range(m.parent.size):
         b = i * BODY
@@ -159,7 +159,7 @@ def place_inertias(m, body):
 
 @kernel
 def _move_general(m, i, q, v, a, body, dof, order):
-    """Pose, velocity, acceleration and derivative vectors of body i on any joint, into its slots."""
+    """Store pose, velocity, acceleration and derivative vectors of body i, for any joint."""
     align_stack(body)
     _place(m, i, q, body, dof)
     _, _, vp, ap = _load_parent(m, i, body)
@@ -186,7 +186,7 @@ def _move_general(m, i, q, v, a, body, dof, order):
 
 @helper
 def _move_revolute(m, i, q, v, a, body, dof, order):
-    """The same for a revolute joint, whose Sdot is psi."""
+    """`_move_general` for a revolute joint, whose Sdot is psi."""
     Rp, pp, vp, ap = _load_parent(m, i, body)
     R, p = _revolute_pose(m, i, q, Rp, pp)
     S = _revolute_column(m, i, Rp, p)
@@ -208,7 +208,7 @@ def _move_revolute(m, i, q, v, a, body, dof, order):
 
 @shared_kernel
 def forward_pass(m, q, v, a, body, dof, order):
-    """The pass up to MOMENTA, up to FORCES (accelerations included), or with all that DERIVATIVES need.
+    """The pass with `order` MOMENTA, FORCES (accelerations included), or DERIVATIVES (all vectors of the first order).
 
     q (nq), v (nv), a (nv); body (nb BODY), dof (nv DOF).  FORCE is I a + v x* I v of the single body."""
     align_stack(body)

@@ -1,6 +1,6 @@
-"""External wrenches: loads that follow their body, and dead loads that keep their direction in the world.
+"""External wrenches: follower loads, fixed in their body, and dead loads, fixed in the world.
 
-A follower load is given in the axes of its body, about the body's origin: turning the body turns the load.  A dead load
+A follower load is given in the axes of its body, about the body's origin, and rotates with it.  A dead load
 (gravity-like, or a contact force) has fixed components in world axes and acts at a point of the body.  Both enter the
 dynamics as forces on the bodies; only their derivatives with respect to the configuration differ.
 """
@@ -26,22 +26,22 @@ from dynamics.validation import as_array
 REFERENCES = ("local", "local_world_aligned")
 
 Wrenches = ArrayLike | Mapping[str, ArrayLike]
-"""Of every moving body, (nb, 6) or (K, nb, 6), or by name of a frame, (6,) or (K, 6)."""
+"""Wrenches on every moving body, (nb, 6) or (K, nb, 6), or by name of a frame, (6,) or (K, 6)."""
 
 
 class Loads(NamedTuple):
     """Wrenches [force; moment], per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
 
-    Kernels take None where there are none, and then compile nothing for them."""
+    Kernels take None where there are no loads, and then compile no code for them."""
 
-    follower: np.ndarray  # (., 6 nb) on every body, in its axes, about its origin
-    dead: np.ndarray  # (., 6 L) in world axes, about a point of a body
+    follower: np.ndarray  # (., 6 nb) wrench on every body, in its axes, about its origin
+    dead: np.ndarray  # (., 6 L) wrenches in world axes, about a point of a body
     body: np.ndarray  # (L,) the bodies of the dead loads
     point: np.ndarray  # (L, 3) their points, in the body frame
 
 
 def gather_loads(loads: Loads | None, first: int, ws: np.ndarray) -> tuple[Loads | None, np.ndarray]:
-    """The loads of LANES knots at the front of the workspace, or None, and the rest of it."""
+    """The loads of LANES knots in a slice of the workspace, or None, and the rest of the workspace."""
     return (None, ws) if loads is None else _gather(loads, first, ws)
 
 
@@ -74,7 +74,7 @@ def dead_load(loads, l, body):
 
 @kernel
 def add_loads(m, loads, sign, body):
-    """FORCE of every body += sign times the wrenches on it, after the bodies are placed."""
+    """FORCE of every body += sign times the wrenches on it, after `place_bodies`."""
     s = splat(body, sign)
     if loads.follower.shape[0] > 0:
         for i in range(m.parent.size):
@@ -89,12 +89,12 @@ def add_loads(m, loads, sign, body):
 
 
 def loads_numbers(loads: Loads | None) -> int:
-    """Scratch numbers per lane of `gather_loads`."""
+    """Workspace size per lane of `gather_loads`."""
     return 0 if loads is None else loads.follower.shape[1] + loads.dead.shape[1]
 
 
 LOADS = Gathered(gather_loads, loads_numbers)
-"""For drivers."""
+"""Argument of drivers that gathers loads into lanes."""
 
 
 # ------------------------------------------------------------------------------------------------ from public arguments
@@ -157,7 +157,7 @@ def _named_frame(model, argument, name):
 
 def _on_bodies(model, frames, values) -> np.ndarray:
     """Wrenches (K, nb, 6) on the moving bodies from those in frame axes about the frame origins."""
-    kept = [i for i, frame in enumerate(frames) if frame.body >= 0]  # what acts on the world moves nothing
+    kept = [i for i, frame in enumerate(frames) if frame.body >= 0]  # wrenches on the world have no effect
     total = np.zeros((len(values), model.nb, 6))
     if kept:
         values = values[:, kept]

@@ -16,7 +16,7 @@ from dynamics.spatial.spatial import accumulate, dot6, inertia_times, load3, loa
 
 @kernel
 def mass_matrix_kernel(m, q, body, dof, M):
-    """M (nv nv), full and symmetric, for one knot per lane; body (nb BODY), dof (nv DOF)."""
+    """Compute M (nv nv), full and symmetric, for one knot per lane; body (nb BODY), dof (nv DOF)."""
     place_bodies(m, q, body, dof)
     place_inertias(m, body)
     composite_mass_matrix(m, body, dof, M)
@@ -24,7 +24,7 @@ def mass_matrix_kernel(m, q, body, dof, M):
 
 @shared_kernel
 def composite_mass_matrix(m, body, dof, M):
-    """The same after bodies and inertias are placed; MOMENT and INERTIA become those of the composites."""
+    """`mass_matrix_kernel` after `place_bodies` and `place_inertias`; MOMENT and INERTIA become composite ones."""
     align_stack(body)
     n = m.dof_body.size
     M[:] = 0.0
@@ -45,7 +45,7 @@ def composite_mass_matrix(m, body, dof, M):
 
 @kernel
 def _inverse_mass_matrix_kernel(m, q, body, dof, M, inverse):
-    """M^-1 (nv nv), full and symmetric; M becomes its factor."""
+    """Compute M^-1 (nv nv), full and symmetric; M becomes its factor."""
     mass_matrix_kernel(m, q, body, dof, M)
     factorize(m, M)
     invert_factored(m, M, inverse)
@@ -66,7 +66,7 @@ def _evaluate(model, q, drive) -> np.ndarray:
 
 
 def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
-    """M(q), symmetric positive definite, armature on the diagonal.                [Featherstone 2008, table 6.2]
+    """Mass matrix M(q), symmetric positive definite, with armature.               [Featherstone 2008, table 6.2]
 
     Parameters: q (nq,) or (K, nq).  Returns: (nv, nv) or (K, nv, nv).
     Raises ValueError for a wrong shape, a non-finite entry, or a quaternion that is not of unit length.
@@ -75,7 +75,7 @@ def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
 
 
 def inverse_mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
-    """M(q)^-1, by the sparse factor.  Shapes and errors as `mass_matrix`."""
+    """Inverse mass matrix M(q)^-1, by the sparse factor.  Shapes and errors as `mass_matrix`."""
     if check_model(model).mimics:
         return np.linalg.inv(mass_matrix(model, q))
     return _evaluate(model, q, _drive_inverse)

@@ -1,15 +1,15 @@
-"""Legs that bend for their feet to be somewhere: frames brought to their places, each by the joints that move it alone.
+"""Inverse kinematics of legs: frames are moved to their targets, each by the joints that move it alone.
 
-A floating base stays where it is, and so do joints that move two of the frames; limits of joints are not looked at,
-which `dynamics.ik` does.  For a batch of configurations Newton's method, e being what is missing, a position and
-perhaps a small rotation in world axes,
+A floating base is fixed, and so are joints that move two of the frames; limits of joints are not enforced, unlike in
+`dynamics.ik`.  Newton's method is applied to a batch of configurations, with e the error of a position and optionally
+a small rotation, in world axes,
 
-    J dq = e                                J: of the joints that move this frame alone, square
+    J dq = e                                J square, the Jacobian in the joints that move this frame alone
     dq = J' (J J')^-1 e                     more joints than rows: the shortest step
 
-and where eight steps are not enough, near stretched legs or where a frame cannot go, damped least squares,
+and where eight steps are not enough, near stretched legs or for targets out of reach, damped least squares,
 
-    dq = J' (J J' + mu I)^-1 e              mu falls with every step that helps, and grows with every other
+    dq = J' (J J' + mu I)^-1 e              mu decreases with every accepted step, and grows with every rejected one
 
                                                                     [Wampler 1986; Nakamura and Hanafusa 1986]
 """
@@ -27,16 +27,16 @@ from dynamics.model.model import RigidBodyModel
 
 NEWTON_STEPS, DAMPED_STEPS = 8, 100
 CLOSE, REACHED = 1e-10, 1e-6
-"""What may be missing after Newton's steps, and at the end, m or rad."""
+"""Tolerances on the error after Newton's steps, and at the end, m or rad."""
 LONGEST = 1.0
-"""Longest step of a joint, rad or m: from the next one on it may be another knee."""
+"""Longest step of a joint, rad or m, beyond which a knee may flip."""
 
 
 def reach(
     model: RigidBodyModel, q: np.ndarray, places: Mapping[str, tuple[np.ndarray | None, np.ndarray]]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The configurations q (K, nq) with frames at their places, or as near as they come, and what is missing (K,) of
-    each frame; places: rotations (K, 3, 3) or None, and positions (K, 3)."""
+    """Configurations q (K, nq) with frames at their targets, or as near as possible, and the error (K,) of each frame;
+    places: rotations (K, 3, 3) or None, and positions (K, 3)."""
     missing = {}
     for frame, columns in own_joints(model, q[:1], places).items():
         R, p = places[frame]
@@ -52,7 +52,7 @@ def reach(
 
 
 def own_joints(model: RigidBodyModel, q: np.ndarray, frames: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The degrees of freedom that move each frame and no other of these, the floating base aside; q (1, nq).
+    """Degrees of freedom, without the floating base, that move each frame and no other of `frames`; q (1, nq).
 
     Raises ValueError for a frame without any.
     """
@@ -68,7 +68,7 @@ def own_joints(model: RigidBodyModel, q: np.ndarray, frames: Mapping[str, object
 
 
 def _missing(model: RigidBodyModel, q: np.ndarray, frame: str, R: np.ndarray | None, p: np.ndarray) -> np.ndarray:
-    """What is missing, (K, 3) or (K, 6): of the position, and the sine of the angle about its axis."""
+    """Error (K, 3) of the position, m, or (K, 6) with that of the rotation, the sine of the angle times its axis."""
     now = frame_placement(model, q, frame)
     if R is None:
         return p - now.p
@@ -85,7 +85,7 @@ def _moved(model: RigidBodyModel, q: np.ndarray, columns: np.ndarray, step: np.n
 def _newton(
     model: RigidBodyModel, q: np.ndarray, frame: str, columns: np.ndarray, R: np.ndarray | None, p: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A few full steps, and which points (K,) took no long ones, by which knees may turn over; the others stay."""
+    """A few full Newton steps, and a mask (K,) of the points with no step above `LONGEST`; others are unchanged."""
     straight = np.ones(len(q), bool)
     for _ in range(NEWTON_STEPS):
         e = _missing(model, q, frame, R, p)
@@ -97,7 +97,7 @@ def _newton(
                 return q.copy(), np.zeros(len(q), bool)
         else:
             step = (np.linalg.pinv(J) @ e[..., None])[..., 0]
-        straight &= np.abs(step).max(axis=1) <= LONGEST  # NaN is not
+        straight &= np.abs(step).max(axis=1) <= LONGEST  # False for NaN
         step[~straight] = 0.0
         q = _moved(model, q, columns, step)
     return q, straight
@@ -106,7 +106,7 @@ def _newton(
 def _damped(
     model: RigidBodyModel, q: np.ndarray, frame: str, columns: np.ndarray, R: np.ndarray | None, p: np.ndarray
 ) -> np.ndarray:
-    """Damped least squares: every step that is taken brings the frame nearer."""
+    """Damped least squares: every accepted step reduces the error of the frame."""
     e = _missing(model, q, frame, R, p)
     mu = np.full(len(q), 1e-2)
     for _ in range(DAMPED_STEPS):

@@ -1,1 +1,1 @@
-"""What of a robot can hit what: capsules around its shapes, and the pairs of them worth looking at."""
+"""Collision models of robots: capsules around shapes, and the pairs of shapes that may collide."""

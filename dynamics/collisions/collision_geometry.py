@@ -1,4 +1,4 @@
-"""The shapes of a robot as spheres, capsules, boxes and half-spaces, which distances have closed forms for."""
+"""The shapes of a robot as spheres, capsules, boxes and half-spaces, whose distances have closed forms."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from dynamics.validation import check_choice
 
 BOXES = ("auto", "capsule", "box")
 ROOMY = 1.8
-"""A box stays one if its capsule has more than so many times its volume."""
+"""Ratio of a capsule's volume to its box's above which the box is kept."""
 VERSION = 1
-"""Of the fit: capsules that others wrote are not read."""
+"""Version of the fit: capsules cached by other versions are not read."""
 
 
 def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geometry, ...]:
-    """The collision shapes of a robot as spheres, capsules, boxes and half-spaces that hold them.
+    """The collision shapes of a robot as spheres, capsules, boxes and half-spaces that contain them.
 
-    Spheres, capsules and half-spaces remain; around a cylinder or an ellipsoid comes the smallest capsule along its
-    axis, around a mesh a capsule of nearly the least volume (see `minimal_capsule`), which is kept in memory and,
-    under a hash of the file's content, in the cache of kernels.  `model.with_geometries(...)` puts them on the robot.
+    Spheres, capsules and half-spaces are kept; a cylinder or an ellipsoid becomes the smallest capsule along its axis,
+    a mesh a capsule of nearly the least volume (see `minimal_capsule`), which is cached in memory and, under a hash of
+    the file's content, in the cache of kernels.  `model.with_geometries(...)` puts them on the robot.
 
     Parameters
     ----------
     model : RigidBodyModel
-    boxes : "capsule" for the smallest one along the longest axis of each box, "box" to keep them, "auto" to keep those
+    boxes : "capsule" for the smallest one along the longest axis of each box, "box" to keep boxes, "auto" to keep those
         whose capsule has more than 1.8 times their volume
 
     Returns
@@ -51,7 +51,7 @@ def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geom
     Raises
     ------
     ValueError, TypeError
-        For another choice, and for what is no model.
+        For another choice of `boxes`, and for a `model` that is none.
     """
     check_choice("boxes", boxes, BOXES)
     found, unread = [], []
@@ -67,7 +67,7 @@ def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geom
 
 
 def simplified(shape: Shape, boxes: str) -> Shape:
-    """A sphere, capsule, box or half-space that holds the shape; `MeshError` for a mesh that cannot be read."""
+    """A sphere, capsule, box or half-space that contains the shape; `MeshError` for a mesh that cannot be read."""
     if isinstance(shape, (Sphere, Capsule, HalfSpace)):
         return shape
     if isinstance(shape, Mesh):
@@ -81,7 +81,7 @@ def simplified(shape: Shape, boxes: str) -> Shape:
 
 
 def _capsule_of(mesh: Mesh) -> Capsule:
-    """The capsule around a mesh; known ones are found by content, without reading triangles."""
+    """The capsule around a mesh; cached ones are found by content, without reading triangles."""
     if mesh.path is None:
         return _fitted_once(mesh)
     mesh_file(mesh.path)
@@ -103,13 +103,13 @@ _IN_MEMORY: dict[str, Capsule] = {}
 
 
 def _kept(key: str, fit: Callable[[], Capsule]) -> Capsule:
-    """The capsule of this key: from memory, from the user's own folder, or fitted and put there."""
+    """The capsule of this key: from memory, from the user's cache folder, or fitted and stored there."""
     if key not in _IN_MEMORY:
         root = cache_root()
         path = None if root is None else root / "capsules" / f"{key}.json"
         capsule = None
         if path is not None:
-            with suppress(OSError, ValueError, TypeError):  # none there, or a damaged one
+            with suppress(OSError, ValueError, TypeError):  # no file, or a damaged one
                 capsule = Capsule(**json.loads(path.read_text(encoding="utf-8")))
         if capsule is None:
             capsule = fit()
@@ -121,7 +121,7 @@ def _kept(key: str, fit: Callable[[], Capsule]) -> Capsule:
 
 
 def _write(path: Path, capsule: Capsule) -> None:
-    """At once, for processes that read at the same time."""
+    """Write the file atomically, for processes that read it at the same time."""
     make_folder(path.parent)
     new = path.with_name(f"{path.name}.{uuid4().hex}")
     ends = {"start": np.asarray(capsule.start).tolist(), "end": np.asarray(capsule.end).tolist()}

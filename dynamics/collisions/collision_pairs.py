@@ -1,4 +1,4 @@
-"""Distances between spheres, capsules and half-spaces, many at once: a value each, no derivatives.
+"""Distances between spheres, capsules and half-spaces, many at once, without derivatives.
 
 A sphere is a capsule whose segment is a point.  The closest points a0 + s e1 and b0 + t e2 of two segments minimise a
 convex quadratic over the unit square: s where t is free, t for that s, s for that t, each clipped, is exact.
@@ -24,11 +24,11 @@ from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.validation import as_flag, as_items, as_whole_number, unknown_name
 
 PARALLEL = 1e-14
-"""Below this share of its largest value the determinant says that segments are parallel."""
+"""Fraction of its largest value below which the determinant counts segments as parallel."""
 
 
 class Cores(NamedTuple):
-    """Of all shapes in the world, at K configurations."""
+    """Segments and radii of all shapes in the world, at K configurations."""
 
     start: np.ndarray  # (K, G, 3)
     end: np.ndarray  # (K, G, 3)
@@ -37,7 +37,7 @@ class Cores(NamedTuple):
 
 
 def cores(model: RigidBodyModel, q: np.ndarray, geometries: Sequence[Geometry]) -> Cores:
-    """Segments and radii of shapes at configurations q (K, nq); those of other kinds are taken by their capsules."""
+    """Segments and radii of shapes at configurations q (K, nq); other kinds are replaced by their capsules."""
     R, p = body_placements(model, q)
     K, G = len(q), len(geometries)
     start, end, normal = (np.zeros((K, G, 3)) for _ in range(3))
@@ -61,7 +61,7 @@ def cores(model: RigidBodyModel, q: np.ndarray, geometries: Sequence[Geometry]) 
 def distances(found: Cores, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Distances (K, P), m, of shapes first (P,) from shapes second (P,), negative where they overlap.
 
-    Of two half-spaces, which have none, minus infinity.
+    The distance of two half-spaces is minus infinity.
     """
     a = segment_distances(found.start[:, first], found.end[:, first], found.start[:, second], found.end[:, second])
     out = a - found.radius[first] - found.radius[second]
@@ -77,7 +77,7 @@ def distances(found: Cores, first: np.ndarray, second: np.ndarray) -> np.ndarray
 
 
 def segment_distances(a0: np.ndarray, a1: np.ndarray, b0: np.ndarray, b1: np.ndarray) -> np.ndarray:
-    """Distances (...) of segments from a0 to a1 and from b0 to b1, (..., 3) each; points where two ends are equal."""
+    """Distances (...) of segments a0 to a1 from b0 to b1, (..., 3) each; a segment with equal ends is a point."""
     e1, e2, r = a1 - a0, b1 - b0, a0 - b0
     a, e, b = _dot(e1, e1), _dot(e2, e2), _dot(e1, e2)
     c, f, det = -_dot(e1, r), _dot(e2, r), a * e - b * b
@@ -95,13 +95,13 @@ def _dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# Reading SRDF files: which links need not be looked at together.
+# Reading SRDF files: pairs of links that need no collision check.
 
 
 def disabled_pairs(path_or_text: str | Path, argument: str = "path_or_text") -> dict[frozenset[str], str]:
     """Pairs of links of <disable_collisions link1 link2 reason>, and the reasons, "" where none is given.
 
-    Raises ValueError for what is no such file, FileNotFoundError if there is none; `argument` is named in errors.
+    Raises ValueError for a file that is no SRDF, FileNotFoundError if there is none; errors name `argument`.
     """
     pairs = {}
     for element in parse(path_or_text, "SRDF", argument).findall("disable_collisions"):
@@ -111,18 +111,18 @@ def disabled_pairs(path_or_text: str | Path, argument: str = "path_or_text") -> 
 
 
 # --------------------------------------------------------------------------------------------
-# Which pairs of a robot's shapes may come close, and why the others need not be looked at.
+# Selection of the pairs of a robot's shapes that may come close, with the reasons why others are dropped.
 
 CHUNK = 50
-"""Configurations that are looked at together: pairs that are apart in one of them need no other."""
+"""Number of configurations evaluated at once: pairs that are apart in one of them are tested no further."""
 
 
 Disabled = str | Path | Iterable[tuple[str, str]] | None
-"""Pairs of links that need not be looked at, of a file or by name."""
+"""Pairs of links that need no collision check, from an SRDF file or by name."""
 
 
 class DroppedPair(NamedTuple):
-    """Two shapes that are not looked at, and why."""
+    """Two shapes that are not checked, with the reason."""
 
     first: Geometry
     second: Geometry
@@ -130,7 +130,7 @@ class DroppedPair(NamedTuple):
 
 
 class CollisionPairs(NamedTuple):
-    """What `collision_pairs` found."""
+    """Result of `collision_pairs`."""
 
     pairs: tuple[tuple[Geometry, Geometry], ...]
     dropped: tuple[DroppedPair, ...]
@@ -144,21 +144,21 @@ def collision_pairs(
     sample: int = 1000,
     seed: int = 0,
 ) -> CollisionPairs:
-    """Pairs of shapes that may collide: all, but for those that cannot, are said not to, or always overlap.
+    """Pairs of shapes that may collide: all except those that cannot, are declared not to, or always overlap.
 
     Dropped are, with the first of these reasons that holds: pairs on the same body; on a body and its parent; of links
     that an SRDF file names in <disable_collisions>; those that overlap in all of a number of random configurations.
-    Boxes count as their capsules there.  The world is the parent of a body whose joint leaves it no place, as a free
-    flyer, in name only; and so is what stands on "world" itself, as a floor, of every body.
+    There boxes are replaced by their capsules.  The world does not count as the parent of a body whose joint moves it
+    freely, as a free flyer, nor do shapes on the link "world" itself, as a floor, for any body.
 
     Parameters
     ----------
     model : RigidBodyModel
     geometries : of this model; by default `collision_geometry(model)`
     disabled : path or text of an SRDF file, or pairs of names of links
-    adjacent : whether to keep pairs on a body and its parent
-    sample : number of configurations drawn by `random_configuration`; 0 to keep what always overlaps
-    seed : of the random numbers
+    adjacent : True to keep pairs on a body and its parent
+    sample : number of configurations drawn by `random_configuration`; 0 to keep pairs that always overlap
+    seed : seed of the random numbers
 
     Returns
     -------
@@ -167,7 +167,7 @@ def collision_pairs(
     Raises
     ------
     ValueError, TypeError
-        For geometries that are none of this model's bodies, and a file that is no SRDF.
+        For geometries that are not on this model's bodies, and a file that is no SRDF.
     FileNotFoundError
         If there is no such file.
     """
@@ -194,7 +194,7 @@ def collision_pairs(
 
 
 def _disabled(given: Disabled, known: set[str]) -> dict[frozenset[str], str]:
-    """Why each of these pairs of links is left out, empty where nobody said."""
+    """Reason for leaving out each of these pairs of links, "" where none is given."""
     if given is None or isinstance(given, (str, Path)):
         return {} if given is None else disabled_pairs(given, "disabled")
     links = {}
@@ -211,7 +211,7 @@ def _disabled(given: Disabled, known: set[str]) -> dict[frozenset[str], str]:
 def _reason(
     model: RigidBodyModel, first: Geometry, second: Geometry, links: dict[frozenset[str], str], adjacent: bool
 ) -> str | None:
-    """Why a pair is dropped before anything is computed."""
+    """Reason why a pair is dropped without any distance, or None."""
     if first.body == second.body:
         return "on the same body"
     if not adjacent and (_carries(model, first, second) or _carries(model, second, first)):
@@ -236,7 +236,7 @@ def _always_overlapping(
     count: int,
     rng: np.random.Generator,
 ) -> list[tuple[int, int]]:
-    """Which of the pairs overlap in all of so many configurations."""
+    """Pairs that overlap in all of `count` random configurations."""
     left = np.array(pairs, dtype=int).reshape(-1, 2)
     for done in range(0, count, CHUNK):
         if not len(left):

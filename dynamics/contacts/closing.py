@@ -1,4 +1,4 @@
-"""Configurations at which loops are closed, and joints that are coupled stand as they should."""
+"""Configurations at which loop closures and joint couplings are satisfied."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.validation import as_array, as_items, check_configuration, unknown_name
 
 CLOSED = 1e-10
-"""Gap at which loops count as closed, m, or couplings as kept, in units of their sums."""
+"""Gap below which a loop counts as closed, m, or a coupling as satisfied, in the unit of its sum."""
 ROUNDED, SMALL = 1e-5, 1e-12
-"""Gap that may be left where no step is longer than the second: that of figures which are rounded."""
+"""Largest gap accepted where Gauss-Newton steps are shorter than `SMALL`: that of parameters which are rounded."""
 DEPENDENT = 1e-5
 """Singular values of the Jacobian below this times the largest count as zero."""
 ITERATIONS = 100
 
 
 def in_world_axes(contacts: ContactSet, q: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
-    """Forces or moments (K, C, 3) of a `world_aligned` set with those of hinges and welds in world axes too."""
+    """Forces or moments (K, C, 3) of a `world_aligned` set, those of hinges and welds rotated to world axes as well."""
     turned = [i for i in contacts.loops if contacts.contacts[i].kind != "ball"]
     found = [vector.copy() if turned else vector for vector in vectors]
     for i in turned:
@@ -37,7 +37,7 @@ def in_world_axes(contacts: ContactSet, q: np.ndarray, *vectors: np.ndarray) -> 
 def _gap_and_jacobian(
     model: RigidBodyModel, q: np.ndarray, held: LoopConstraint | JointCoupling
 ) -> tuple[np.ndarray, np.ndarray]:
-    """At q (nq,) what is to vanish (rows,), and its Jacobian (rows, nv)."""
+    """Constraint error (rows,) of a loop or coupling at q (nq,), and its Jacobian (rows, nv)."""
     if isinstance(held, JointCoupling):
         return held.gap(q[None]), held.row
     motion = pair_motion(model, q[None], held.frames, held.offsets)
@@ -66,9 +66,9 @@ def close_loops(
 
     Raises
     ------
-    ValueError : loops that do not close from there, with the gap that is left; one of another model; unknown joints;
+    ValueError : loops that do not close from q, with the gap that is left; one of another model; unknown joints;
         a wrong shape.
-    TypeError : an entry of `loops` that is none.
+    TypeError : an entry of `loops` that is no loop or coupling.
     """
     check_model(model)
     held = as_items("loops", of_system(model, []).contacts if loops is None else loops, "LoopConstraints")

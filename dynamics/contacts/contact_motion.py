@@ -1,4 +1,4 @@
-"""Motion of what is held, in rows: of contacts, endpoints of loops and couplings, with their first derivatives."""
+"""Rows of the constraints of contacts, loop endpoints and couplings: their motion and its first derivatives."""
 
 from dynamics.algorithms.frames import frame_pose, last_dof
 from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
@@ -26,11 +26,11 @@ from dynamics.spatial.spatial import (
 from dynamics.spatial.tangent import store_column3
 
 # --------------------------------------------------------------------------------------------
-# Where the motion of a contact goes: rows of its own, or for the endpoints of loops their part of rows.
+# Storage of the motion of a contact: in rows of its own, or for endpoints of loops added to the rows of the loop.
 
 POINT, POINT_VELOCITY, POINT_ACCELERATION, POINT_AXES = 0, 3, 6, 9
 CONTACT = 18
-"""Numbers kept per block of a contact or endpoint of a loop: position, velocity, acceleration (with -g) and axes; for a
+"""Size per block of a contact or endpoint of a loop: position, velocity, acceleration (with -g) and axes; for a
 moment's block the velocity and acceleration are the angular ones."""
 
 
@@ -52,7 +52,7 @@ def _unchanged(contacts, c, points, x):
 
 @helper
 def axes_of_endpoint(contacts, c, points):
-    """T (9) of the block of endpoint c."""
+    """Axes T (9) of the block of endpoint c."""
     if contacts.axes[c] >= 0:
         return load9(points, contacts.axes[c] * CONTACT + POINT_AXES)
     T = contacts.fixed_axes[c]
@@ -75,9 +75,9 @@ def _part_of_force(contacts, c, points, x):
 block_of = by_type("contacts", {ContactArrays: _own_block, LoopArrays: _block_of_endpoint})
 """Block of a contact or endpoint: (contacts, c)."""
 in_rows = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_rows})
-"""What the motion x at contact or endpoint c adds to its rows: (contacts, c, points, x)."""
+"""Part of the motion x at contact or endpoint c in its rows: (contacts, c, points, x)."""
 on_body = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_force})
-"""The force on the body of contact or endpoint c, world axes, of the rows' x: (contacts, c, points, x)."""
+"""Force on the body of contact or endpoint c, world axes, from the rows' force x: (contacts, c, points, x)."""
 
 
 # ------------------------------------------------------------------------------------------------ into matrices
@@ -109,9 +109,9 @@ def _add_down(contacts, c, points, G, o, n, x):
 
 
 put_across = by_type("contacts", {ContactArrays: _store_across, LoopArrays: _add_across})
-"""Motion x at contact or endpoint c into the row of Y from o on, along blocks: (contacts, c, points, Y, o, x)."""
+"""Store the motion x at contact or endpoint c in the row of Y that starts at o: (contacts, c, points, Y, o, x)."""
 put_down = by_type("contacts", {ContactArrays: _store_down, LoopArrays: _add_down})
-"""The same into a column, whose rows of blocks start at o, n apart: (contacts, c, points, G, o, n, x)."""
+"""Store it in a column of G, whose rows of blocks start at o, n apart: (contacts, c, points, G, o, n, x)."""
 
 
 # ------------------------------------------------------------------------------------------------ sums over endpoints
@@ -129,7 +129,7 @@ def _start_with_couplings(contacts, width, Y):
 
 
 start_jacobian = by_type("contacts", {ContactArrays: _leave, LoopArrays: _start_with_couplings})
-"""J' (nv 3B) before contacts and endpoints add theirs: the ratios of coupled joints: (contacts, width, Y)."""
+"""Start J' (nv 3B) with the ratios of coupled joints; contacts and endpoints add theirs: (contacts, width, Y)."""
 
 
 # ------------------------------------------------------------------------------------------------ coupled joints
@@ -181,7 +181,7 @@ def _velocity_derivatives_of_couplings(contacts, s, n, Gv):
 
 
 start_derivatives = by_type("contacts", {ContactArrays: _no_derivatives, LoopArrays: _derivatives_of_couplings})
-"""Derivatives of constraints in q and v (3B nv), zero before, of coupled joints: (contacts, n, Gq, Gv)."""
+"""Store derivatives of joint couplings in q and v (3B nv), zero before the call: (contacts, n, Gq, Gv)."""
 add_coupled_velocities = by_type("contacts", {ContactArrays: _no_velocities, LoopArrays: _velocities_of_couplings})
 """f (3B) += s J v in the rows of coupled joints: (contacts, s, v, f)."""
 coupled_velocity_derivatives = by_type(
@@ -198,7 +198,7 @@ def turn_of(dof, k):
 
 @helper
 def carries(m, k, body):
-    """Whether degree of freedom k moves a body; none moves the world, -1."""
+    """True if degree of freedom k moves a body; none moves the world, -1."""
     return body >= 0 and k <= last_dof(m, body) < m.subtree_end[k]
 
 
@@ -232,7 +232,7 @@ def at_point(s, p):
 
 @helper
 def column(contacts, c, s, p):
-    """What block c sees of the world motion s: L(s) at its point p, or the angular part."""
+    """Part of the world motion s that block c constrains: L(s) at its point p, or the angular part."""
     if contacts.angular[c] != 0:
         return angular(s)
     return at_point(s, p)
@@ -298,7 +298,7 @@ def contact_jacobian_transposed(m, contacts, dof, points, Y):
 
 @helper
 def _point_columns(contacts, c, k, dof, points):
-    """`contact_columns` of a force's block."""
+    """`contact_columns` for the block of a force."""
     o, d = c * CONTACT, k * DOF
     p, v_c, a_c = load3(points, o + POINT), load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
     kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
@@ -315,7 +315,7 @@ def _point_columns(contacts, c, k, dof, points):
 
 @helper
 def _angular_columns(contacts, c, k, dof, points):
-    """`contact_columns` of a moment's block."""
+    """`contact_columns` for the block of a moment."""
     o, d = c * CONTACT, k * DOF
     omega, alpha = load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
     kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
@@ -331,8 +331,8 @@ def _angular_columns(contacts, c, k, dof, points):
 
 @helper
 def contact_columns(contacts, c, k, dof, points):
-    """For block c: J_k, dv_c/dq_k, and the derivatives of a_c + kd v_c + kp p with respect to q_k and v_k; or the same
-    of omega and alpha + kd omega + kp e."""
+    """J_k, dv_c/dq_k, and the derivatives of a_c + kd v_c + kp p with respect to q_k and v_k, for block c of a force;
+    for a moment the same columns of omega and alpha + kd omega + kp e."""
     if contacts.angular[c] != 0:
         return _angular_columns(contacts, c, k, dof, points)
     return _point_columns(contacts, c, k, dof, points)
@@ -357,7 +357,7 @@ def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
 # ------------------------------------------------------------------------------------------------ axes of the forces
 @kernel
 def force_components(contacts, points, f):
-    """Contact forces and moments f (3B), world axes, into the axes in which each is given."""
+    """Rotate contact forces and moments f (3B) from world axes to the axes in which each contact reports them."""
     for c in range(contacts.body.size):
         if contacts.local[c] != 0:
             o = 3 * block_of(contacts, c)
@@ -366,8 +366,8 @@ def force_components(contacts, points, f):
 
 @kernel
 def force_derivative_components(m, contacts, dof, points, f, columns, stride, start, F):
-    """Derivatives of world-aligned contact forces and moments into those of the components given, for frames whose
-    axes count.
+    """Rotate derivatives of contact forces and moments in world axes to those of the components in frame axes, for
+    contacts that report these.
 
     Row r of F begins at start + r stride and has `columns` entries.  For derivatives along q, whose columns are dofs,
     f (3B) in world axes: R' turns with them, f_loc,k = R'(f_k - w_k x f); otherwise None."""
@@ -394,7 +394,7 @@ def _load_rows(F, o, stride):
 
 
 # --------------------------------------------------------------------------------------------
-# What turns with the second frame of a loop: the axes T of a block, and with them its rows and its forces.
+# Terms of loops whose axes T rotate with the second frame, and with them the rows and the forces.
 #
 # With X the motion that rows T'X are about, F = T f the force on the first body, V the relative virtual velocity of the
 # two points, N = T n of the multiplier n of the rows, and w the angular parts of the columns of the second body,
@@ -409,7 +409,7 @@ def _load_rows(F, o, stride):
 
 @helper
 def _motion(m, contacts, t, points):
-    """X of block t of those that turn."""
+    """Motion X of block t among those with rotating axes."""
     first, second = contacts.rotating[t, 1], contacts.rotating[t, 2]
     x = scale3(constraint(m, contacts, second, points), -1.0)
     if first >= 0:
@@ -478,9 +478,9 @@ def _add_loads(m, contacts, dof, points, f, G):
 
 
 add_rotating_frame_rows = by_type("contacts", {ContactArrays: _no_rows, LoopArrays: _add_rows})
-"""What constraints' derivatives in q (3B nv) gain, after `constraint_derivatives`: (m, contacts, dof, points, G)."""
+"""Add the terms of rotating axes to the constraints' derivatives in q (3B nv): (m, contacts, dof, points, G)."""
 add_rotating_frame_loads = by_type("contacts", {ContactArrays: _no_loads, LoopArrays: _add_loads})
-"""What d(ID - J'f)/dq (nv nv) gains, f (3B): (m, contacts, dof, points, f, G)."""
+"""Add the terms of rotating axes to d(ID - J'f)/dq (nv nv), f (3B): (m, contacts, dof, points, f, G)."""
 
 
 # ------------------------------------------------------------------------------------------------ second order
@@ -540,4 +540,4 @@ def _add_curvature(m, contacts, f, w, h):
 
 
 add_rotating_frame_curvature = by_type("contacts", {ContactArrays: _no_curvature, LoopArrays: _add_curvature})
-"""Its terms in h.Hqq, h.Hqv, h.Hqa and h.Gzq, after `contact_terms`, f (3B): (m, contacts, f, w, h)."""
+"""Add the terms of rotating axes to h.Hqq, h.Hqv, h.Hqa, h.Gzq after `contact_terms`: (m, contacts, f (3B), w, h)."""

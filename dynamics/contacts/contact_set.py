@@ -1,4 +1,4 @@
-"""The contacts and loops of a system as one set, and the arrays that kernels take of it."""
+"""The contacts and loops of a system as one set, and the arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_items, as_kind
 
 # --------------------------------------------------------------------------------------------
-# Contacts as kernels take them.
+# Arrays of contacts for kernels.
 
 
 class ContactArrays(NamedTuple):
-    """A set of contacts as kernels take it: B blocks, b with the rows 3 b ... 3 b + 2 of forces and constraints."""
+    """Arrays of a set of contacts for kernels: B blocks, b with the rows 3 b ... 3 b + 2 of forces and constraints."""
 
     body: np.ndarray  # (B,)
     frame: np.ndarray  # (B, FRAME) placements in the bodies
@@ -33,7 +33,7 @@ class ContactArrays(NamedTuple):
     reference: np.ndarray  # (B, 3) positions to be kept
     turn: np.ndarray  # (B, 9) rotations to be kept
     local: np.ndarray  # (B,) 1 where the force is given in the frame's axes
-    damping: float  # how much the contacts yield to force, 1/kg
+    damping: float  # compliance of the constraint rows, 1/kg
     blocks: int  # B
     pair_start: np.ndarray  # (ceil(nv / 2) + 1,) where the rows of each pair of dofs begin in pair_row
     pair_row: np.ndarray  # rows of [tau; constraints] on which dofs 2 p, 2 p + 1 act
@@ -42,15 +42,15 @@ class ContactArrays(NamedTuple):
 blocks = Size("blocks", "contacts.blocks")
 """Number of blocks of three rows, where `contacts` are ContactArrays or LoopArrays."""
 endpoints = Size("endpoints", "contacts.body.size")
-"""Number of their contacts, moments of feet apart, and of endpoints of loops."""
+"""Number of contacts, moments of feet counted separately, and of endpoints of loops."""
 
 
 # --------------------------------------------------------------------------------------------
-# Where the columns of derivatives of inverse dynamics and of constraints are not zero.
+# Sparsity of the columns of derivatives of inverse dynamics and of constraints.
 
 
 def paths(arrays: ModelArrays) -> np.ndarray:
-    """[k, j] (nv, nv): whether dof j is on the path from k to the root."""
+    """Boolean matrix (nv, nv), True at [k, j] if dof j is on the path from k to the root."""
     n = len(arrays.dof_body)
     above = np.eye(n, dtype=bool)
     for k, before in enumerate(arrays.dof_parent):
@@ -60,7 +60,7 @@ def paths(arrays: ModelArrays) -> np.ndarray:
 
 
 def moved_by(arrays: ModelArrays, bodies: np.ndarray) -> np.ndarray:
-    """(bodies, nv): whether a dof moves a body."""
+    """Boolean matrix (bodies, nv), True where a dof moves a body."""
     last = arrays.v_index[bodies] + arrays.dof_count[bodies] - 1
     return paths(arrays)[last]
 
@@ -68,12 +68,12 @@ def moved_by(arrays: ModelArrays, bodies: np.ndarray) -> np.ndarray:
 def pair_rows(
     arrays: ModelArrays, bodies: np.ndarray, blocks: np.ndarray | None = None, rotating: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair of dofs 2 p, 2 p + 1, the torques and constraints that depend on their positions or velocities:
+    """Rows of torques and constraints that depend on the position or velocity of each pair of dofs 2 p, 2 p + 1:
     torques of dofs on one path with them, contacts below them.
 
-    bodies : of the contacts, each with three rows; with `blocks` (B, nv) instead, whether a dof moves any of a block
-    turning : (t, 2, nv), of loops whose axes turn, whether a dof moves either body and whether it moves the second one:
-        the latter dofs reach the torques of all the former
+    bodies : bodies of the contacts, each with three rows; with `blocks` (B, nv) instead, True where a dof moves a block
+    rotating : (t, 2, nv), for loops with rotating axes, True where a dof moves either body, and where it moves the
+        second one: the latter dofs reach the torques of all the former
     """
     n = len(arrays.dof_body)
     above = paths(arrays)
@@ -87,14 +87,14 @@ def pair_rows(
 
 
 # --------------------------------------------------------------------------------------------
-# Contacts and closed loops that hold at the same time, as kernels take them.
+# Arrays of contacts and closed loops that are active at the same time, for kernels.
 #
-# A loop holds pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
+# A loop joins pairs of points, one on each of two bodies, and each pair has a block of three rows T'(X_1 - X_2), X the
 # motion of a point and T its axes: those of the world for a ball, those of the second frame otherwise.  Each moving
 # body of a pair is an endpoint of the block, which adds its part to the rows; contacts are blocks of one endpoint.
-# Rows that a pair does not hold are masked: they are zero, and so left out like redundant ones, but not counted.
+# Rows that a pair does not constrain are masked: they are zero, and so left out like redundant ones, but not counted.
 #
-# Joints that are coupled have a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset each, which nothing bends.
+# Each joint coupling has a row sum_j r_j (a_j + kd v_j + kp q_j) = kp offset, with a constant Jacobian.
 
 PLAIN = "body", "frame", "point", "angular", "gains", "reference", "turn", "local"
 """Fields of endpoints that contacts have as well."""
@@ -103,7 +103,7 @@ COUPLED = "row", "dof", "ratio", "gains", "offset"
 
 
 class LoopArrays(NamedTuple):
-    """As `ContactArrays`, with H endpoints of B blocks in place of as many blocks."""
+    """`ContactArrays` extended to loops: H endpoints that add to B blocks, and joint couplings."""
 
     body: np.ndarray  # (H,)
     frame: np.ndarray  # (H, FRAME)
@@ -120,12 +120,10 @@ class LoopArrays(NamedTuple):
     row: np.ndarray  # (H,) block of each endpoint
     sign: np.ndarray  # (H,) 1 of the first frame, -1 of the second
     axes: np.ndarray  # (H,) endpoint along whose frame's axes the rows lie, -1 for the next ones
-    fixed_axes: np.ndarray  # (H, 9) T where it does not turn
+    fixed_axes: np.ndarray  # (H, 9) T where it does not rotate
     kept: np.ndarray  # (H, 3) 0 for masked rows, else 1
-    rotating: (
-        np.ndarray
-    )  # (t, 3) blocks with axes that turn, first endpoint (-1: fixed in the world), second
-    idle: np.ndarray  # (.,) rows that hold nothing
+    rotating: np.ndarray  # (t, 3) blocks with rotating axes, first endpoint (-1: fixed in the world), second
+    idle: np.ndarray  # (.,) rows without a constraint
     coupled_row: np.ndarray  # (E,) row of each entry r_j of a coupling
     coupled_dof: np.ndarray  # (E,)
     coupled_ratio: np.ndarray  # (E,)
@@ -184,14 +182,14 @@ def with_loops(
 
 
 def without_feedback(arrays: ContactArrays | LoopArrays) -> ContactArrays | LoopArrays:
-    """The same with gains of zero."""
+    """The same arrays with gains of zero."""
     if isinstance(arrays, LoopArrays):
         arrays = arrays._replace(coupled_gains=np.zeros_like(arrays.coupled_gains))
     return arrays._replace(gains=np.zeros_like(arrays.gains))
 
 
 def _idle_rows(blocks: int, fields: dict[str, np.ndarray], coupled: np.ndarray) -> np.ndarray:
-    """Rows that are masked, or that nothing has."""
+    """Indices of rows that are masked or belong to no contact, loop or coupling."""
     used = np.zeros(3 * blocks, dtype=bool)
     for row, kept in zip(fields["row"], fields["kept"], strict=True):
         used[3 * row : 3 * row + 3] |= kept != 0.0
@@ -200,7 +198,7 @@ def _idle_rows(blocks: int, fields: dict[str, np.ndarray], coupled: np.ndarray) 
 
 
 # --------------------------------------------------------------------------------------------
-# From contacts to the arrays that kernels take.
+# Conversion of contacts to the arrays that kernels read.
 #
 # Blocks of rows come in this order: the first of every contact, the moments of rigid feet, the further pairs of points
 # of loops, and joints that are coupled, three to a block.
@@ -225,7 +223,7 @@ def set_arrays(model: RigidBodyModel, contacts: Sequence[Any]) -> ContactArrays 
 
 
 def loop_blocks(contacts: Sequence[Any]) -> dict[int, list[int]]:
-    """Of every loop, by its place, the numbers of its blocks."""
+    """Block numbers of every loop, by its index in the sequence of contacts."""
     free = len(contacts) + sum(not contact.turns for contact in contacts)
     found = {}
     for i, contact in enumerate(contacts):
@@ -259,7 +257,7 @@ def _plain_arrays(model, contacts, rigid) -> ContactArrays:
 
 
 # --------------------------------------------------------------------------------------------
-# Contacts that hold at the same time: points, feet, closed loops, joints that are coupled.
+# Contacts that are active at the same time: points, feet, closed loops, joint couplings.
 #
 # Kernels know contacts as blocks of three rows of forces and constraints.  A point has one: its force and its
 # acceleration.  A rigid foot has a second one: its moment and its angular acceleration; a loop one for each pair of its
@@ -272,7 +270,7 @@ _ZERO.flags.writeable = False
 
 
 class ContactSet:
-    """Contacts that hold at the same time, checked and ready for kernels; saves time where the same set serves often.
+    """Contacts that are active at the same time, checked and ready for kernels; reusing a set saves time.
 
     Parameters
     ----------
@@ -310,12 +308,12 @@ class ContactSet:
 
     @cached_property
     def arrays(self) -> ContactArrays | LoopArrays:
-        """As kernels read them."""
+        """Arrays of the set for kernels."""
         return set_arrays(self.model, self.contacts)
 
     @property
     def rows(self) -> int:
-        """Number of rows of constraints: three of every contact, three more of every rigid one and of every further
+        """Number of rows of constraints: three for every contact, three more for every rigid one and for every further
         pair of points of a loop."""
         return 3 * self.arrays.blocks
 
@@ -325,18 +323,18 @@ class ContactSet:
         return {contact.frame: contact.place for contact in self.contacts[: len(self) - self.ties]}
 
     def damped(self, damping: float, name: str = "damping") -> ContactArrays | LoopArrays:
-        """The arrays of contacts that yield; ValueError, with the argument's name, for other than a number >= 0."""
+        """Arrays of the contacts with this damping; ValueError, naming the argument, unless it is a number >= 0."""
         value = as_damping(damping, name)
         return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
 
     @cached_property
     def at_rest(self) -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
-        """The model without gravity and the set without gains: what impulses know of both."""
+        """The model without gravity and the set without gains, from which impulses are computed."""
         weightless = replace(self.model, arrays=self.model.arrays._replace(gravity=np.zeros(3)))
         return weightless, without_feedback(self.arrays)
 
     def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
-        """`at_rest` for contacts that yield; errors as `damped`."""
+        """`at_rest` for contacts with this damping; errors as `damped`."""
         weightless, arrays = self.at_rest
         value = as_damping(damping, name)
         return weightless, arrays if value == 0.0 else arrays._replace(damping=value)
@@ -370,7 +368,7 @@ class ContactSet:
 
     @cached_property
     def _wrench_maps(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """Of every loop its place, its rows, and the map from these to its force and moment."""
+        """Index, rows, and map from the rows to force and moment, of every loop."""
         found = []
         for i in self.loops:
             blocks = np.array(loop_blocks(self.contacts)[i])
@@ -421,8 +419,8 @@ def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
 
 
 def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> ContactSet:
-    """The set with the loops and couplings that the model has and it has not, fed back as steps of dt, s, can; errors
-    as `ContactSet`."""
+    """The set extended by those loops and couplings of the model that it lacks, with gains for steps of dt, s, as
+    `feedback` gives them; errors as `ContactSet`."""
     given, gains = as_contact_set(model, contacts), feedback(dt)
     own: list[Contact] = [
         LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, gains, loop.axis) for loop in model.loops
@@ -435,10 +433,10 @@ def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> Con
 def on_full_model(
     model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping", dt: float | None = None
 ) -> ContactSet:
-    """The contacts on the full model; with dt, s, those that `of_system` adds; and last a tie for each mimic joint.
+    """The contacts on the full model; with dt, s, those that `of_system` adds; and last a coupling per mimic joint.
 
-    Ties do not yield: raises ValueError for damping, with the argument's name, and for a JointCoupling among the
-    contacts of a model with mimic joints; otherwise as `ContactSet`.
+    These couplings admit no damping: raises ValueError for other than zero, with the argument's name, and for a
+    JointCoupling among the contacts of a model with mimic joints; otherwise as `ContactSet`.
     """
     given = as_contact_set(model, contacts)
     if not model.mimics:

@@ -1,11 +1,11 @@
 """First derivatives of contact dynamics.
 
-z = (a, f) is where g1 = ID(q, v, a) - tau - J'f and g2 = a_c + kd v_c + kp (p - reference) + damping f are zero:
+z = (a, f) solves g1 = ID(q, v, a) - tau - J'f = 0 and g2 = a_c + kd v_c + kp (p - reference) + damping f = 0:
 
     dz/dx = -Z [dg1/dx; dg2/dx]          dz/dtau = Z [1; 0]          Z = [[M, -J'], [J, damping 1]]^-1
 
-The contact forces are dead loads on the points for dg1/dq.  Columns of [dg1; dg2] of a degree of freedom are zero but
-on its path, its subtree and the contacts in that subtree: `ContactArrays.pair_row` lists these rows.
+The contact forces are dead loads on the points for dg1/dq.  Columns of [dg1; dg2] of a degree of freedom are zero
+except on its path, its subtree and the contacts in that subtree: `ContactArrays.pair_row` lists these rows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ContactDynamicsDerivatives(NamedTuple):
 
 
 WIDTH = nv + ROWS
-"""Of z = (accelerations, forces)."""
+"""Size of z = (accelerations, forces)."""
 
 
 class ContactFirstOrder(NamedTuple):
@@ -80,7 +80,7 @@ carve_first_order, first_order_numbers = carving(ContactFirstOrder)
 # ------------------------------------------------------------------------------------------------ kernels
 @kernel
 def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
-    """Three rows of -Z panel into the columns c of A and B."""
+    """Store three rows of -Z panel in the columns c of A and B."""
     align_stack(Z)
     x0 = x1 = x2 = no_columns(A)
     o0, o1, o2 = rows[0] * width, rows[1] * width, rows[2] * width
@@ -115,7 +115,7 @@ def minus_products(m, contacts, Z, A, B, panel, count):
 
 @kernel
 def contact_loads(contacts, points, f, dead):
-    """The contact forces and moments f (3B) as dead loads at the contact points."""
+    """Store the contact forces and moments f (3B) in `dead` as dead loads at the contact points."""
     dead[:] = 0.0
     for c in range(contacts.body.size):
         force = on_body(contacts, c, points, load3(f, 3 * block_of(contacts, c)))
@@ -125,7 +125,7 @@ def contact_loads(contacts, points, f, dead):
 
 @shared_kernel
 def invert_contact_kkt(m, contacts, w, d):
-    """d.Z after `contact_dynamics_kernel`, whose w.Y becomes M^-1 J'."""
+    """Compute d.Z after `contact_dynamics_kernel`, whose w.Y becomes M^-1 J'."""
     n, size = m.dof_body.size, 3 * contacts.blocks
     invert_factored(m, w.M, d.Minv)
     for c in range(0, size, 4):
@@ -135,7 +135,7 @@ def invert_contact_kkt(m, contacts, w, d):
 
 @kernel
 def contact_first_order(m, contacts, q, v, tau, w, d, forces):
-    """a, f, and what `contact_first_order_at_solution` gives there, for one knot per lane."""
+    """Compute a, f, and the derivatives of `contact_first_order_at_solution`, for one knot per lane."""
     w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, w)
     contact_first_order_at_solution(m, contacts, q, v, w, d, forces)
@@ -143,8 +143,8 @@ def contact_first_order(m, contacts, q, v, tau, w, d, forces):
 
 @shared_kernel
 def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
-    """dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes; the derivatives of f in q
-    and v only with `forces`.
+    """Store dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes; the derivatives of
+    f in q and v only with `forces`.
 
     w as `contact_dynamics_kernel` left it, w.Y being zero before."""
     n = m.dof_body.size
@@ -165,7 +165,7 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
 
 @shared_kernel
 def to_given_axes(m, contacts, w, d):
-    """Forces in w.f and their rows in d.Gq, d.Gv and d.Z in the axes asked for."""
+    """Rotate forces in w.f and their rows in d.Gq, d.Gv and d.Z to the axes in which each contact reports them."""
     n = m.dof_body.size
     width = n + 3 * contacts.blocks
     force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
@@ -196,7 +196,7 @@ def contact_dynamics_derivatives(
 ) -> ContactDynamicsDerivatives:
     """Derivatives of contact dynamics with respect to configuration (along the tangent), velocity and torque.
 
-    Redundant rows, see `contact_dynamics`, are left out here as well: the derivatives are those of what it computes.
+    Redundant rows, see `contact_dynamics`, are left out here as well: these are the derivatives of its result.
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ def contact_dynamics_derivatives(
     Returns
     -------
     ContactDynamicsDerivatives(da_dq, da_dv, da_dtau, df_dq, df_dv, df_dtau, dmoment_dq, dmoment_dv, dmoment_dtau) :
-        those of a (nv, nv) or (K, nv, nv), those of forces and moments (C, 3, nv) or (K, C, 3, nv), of the components
-        that each contact asks for.
+        those of a (nv, nv) or (K, nv, nv), those of forces and moments (C, 3, nv) or (K, C, 3, nv), in the axes of each
+        contact.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Accelerations and contact forces of a robot that is held: its factored equation of motion, and the rows' system."""
+"""Accelerations and contact forces of a robot in contact, from the factors of M and of J M^-1 J'."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial.spatial import add_scaled3, load3, scale3, store3
 
 # --------------------------------------------------------------------------------------------
-# The matrix S = J M^-1 J' of contacts: how their points yield to forces                        [Delassus 1917]
+# The Delassus matrix S = J M^-1 J' of contacts: the acceleration of their points per force      [Delassus 1917]
 #
 # With M = L'D L of `branch_factor` and Y = L^-T J', which is as sparse as J',
 #
@@ -49,12 +49,12 @@ from dynamics.spatial.spatial import add_scaled3, load3, scale3, store3
 # and S = C E C', C unit lower triangular: the lower triangle then holds C E, the diagonal E^-1, the upper triangle C'.
 #
 # Contacts may be redundant: rows of J that depend on those before them leave a pivot of zero.  Such a row gets E^-1 =
-# 0, which amounts to leaving it out: it carries no force, and its point is held by the rows that it depends on.  A
+# 0, which is the same as leaving it out: it carries no force, and its constraint follows from the other rows.  A
 # pivot counts as zero below `REDUNDANT` times the entry of S that it started from.
 
 REDUNDANT = 1e-10
 NEGLIGIBLE = 1e-24
-"""What counts as zero in the end: this times the largest entry, the square of rounding in a row that is none."""
+"""Pivots below this times the largest entry count as zero: the square of rounding errors in a row of zeros."""
 
 
 @kernel
@@ -73,7 +73,7 @@ def _half_solve_all(m, contacts, L, Y):
 
 
 half_solve = by_type("contacts", {ContactArrays: _half_solve_paths, LoopArrays: _half_solve_all})
-"""Y <- L^-T Y for Y = J' (nv 3B), (m, contacts, L, Y); of contacts only the rows on their paths are touched."""
+"""Y <- L^-T Y for Y = J' (nv 3B): (m, contacts, L, Y); for contacts only the rows on their paths are touched."""
 
 
 @helper
@@ -204,7 +204,7 @@ def _unless_dropped(inverse, x):
 
 @kernel
 def _solve_columns(size, S, X, o, w, c):
-    """The same for the columns c of X (size rows of length w), which starts at o."""
+    """`solve_delassus` for the columns c of X (size rows of length w), which starts at o."""
     align_stack(X)
     for i in range(size):
         x = load_columns(X, X, o + i * w, c)
@@ -250,7 +250,7 @@ def invert_kkt(n, size, S, X, Minv, Z):
 
 @kernel
 def _project_tile(n, size, rows, c, X, Minv, Z):
-    """Three rows and four columns of P, while the rows below n hold B'."""
+    """Compute three rows and four columns of P, while the rows below n hold B'."""
     align_stack(Z)
     w = n + size
     i, j, k = rows
@@ -281,14 +281,13 @@ def _project_tile(n, size, rows, c, X, Minv, Z):
 #
 #     (Y'D^-1 Y + damping 1) f = -(Y'D^-1 y + drift)          a = (D L)^-1 (y + Y f)
 #
-# where the drift is what the constraint is at a = 0.                                     [Featherstone 2008, section
-# 8.3]
+# where the drift is the value of the constraint at a = 0.                     [Featherstone 2008, section 8.3]
 
 ONE = (0, 0, 0, 0)
 
 
 class ContactDynamics(NamedTuple):
-    """Accelerations, contact forces, and how independent the contacts are."""
+    """Accelerations, contact forces, and measures of the contacts' independence."""
 
     a: np.ndarray  # (nv,) or (K, nv)
     f: np.ndarray  # (C, 3) or (K, C, 3), N, on the robot
@@ -298,7 +297,7 @@ class ContactDynamics(NamedTuple):
 
 
 ROWS = 3 * blocks
-"""Of forces, moments and constraints."""
+"""Number of rows of forces and moments, and of their constraints."""
 
 
 class ContactWorkspace(NamedTuple):
@@ -322,7 +321,7 @@ carve_workspace, workspace_numbers = carving(ContactWorkspace)
 
 @shared_kernel
 def factorize_contacts(m, contacts, w):
-    """The factors of M in w.M and of J M^-1 J' in w.S, L^-T J' in w.Y, and the report, after `contact_points`."""
+    """Factorize M in w.M and J M^-1 J' in w.S, with L^-T J' in w.Y and w.report, after `contact_points`."""
     composite_mass_matrix(m, w.body, w.dof, w.M)
     factorize(m, w.M)
     contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
@@ -359,7 +358,7 @@ def _right_sides_of_loops(m, contacts, q, v, w):
 
 
 _store_right_sides = by_type("contacts", {ContactArrays: _right_sides_on_paths, LoopArrays: _right_sides_of_loops})
-"""-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a: (m, contacts, q, v, w)."""
+"""Store -(Y'D^-1 y + drift) in w.f, y (nv) being in w.a: (m, contacts, q, v, w)."""
 
 
 @kernel
@@ -392,7 +391,7 @@ add_half_solved_forces = by_type("contacts", {ContactArrays: _add_forces_on_path
 
 @shared_kernel
 def contact_dynamics_kernel(m, contacts, q, v, tau, w):
-    """a and f, in world axes, for one knot per lane, and what `factorize_contacts` leaves."""
+    """Compute a and f, in world axes, for one knot per lane, after `factorize_contacts`, whose results it keeps."""
     align_stack(w.a)
     n = m.dof_body.size
     forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
@@ -410,7 +409,7 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, w):
 
 @kernel
 def _given_axes_kernel(m, contacts, q, v, tau, w):
-    """Contact dynamics with forces of the components that each contact asks for."""
+    """Contact dynamics with forces in the axes of each contact."""
     contact_dynamics_kernel(m, contacts, q, v, tau, w)
     force_components(contacts, w.points, w.f)
 
@@ -426,7 +425,7 @@ _drive = knot_driver(
 def contact_dynamics(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
 ) -> ContactDynamics:
-    """Joint accelerations and contact forces of a robot whose contact points or feet are held.
+    """Joint accelerations and contact forces of a robot whose contact points or feet are constrained.
 
     M a + bias = tau + J'f,        a_c + kd v_c + kp (p - reference) + damping f = 0
 
@@ -439,14 +438,14 @@ def contact_dynamics(
     q : (nq,) or (K, nq), configuration
     v, tau : (nv,) or (K, nv), velocity and joint torques
     contacts : sequence of `PointContact`, `RigidContact`, `LoopConstraint` and `JointCoupling`, or a `ContactSet`
-    damping : at least zero, 1/kg (1/(kg m^2) for moments): how much the contacts yield to force, which makes
+    damping : at least zero, 1/kg (1/(kg m^2) for moments): compliance of the constraints, which makes
         J M^-1 J' + damping 1 regular
 
     Returns
     -------
     ContactDynamics(a, f, moment, smallest_pivot, redundant) : f (C, 3) or (K, C, 3) in N, on the robot, in the axes
-        that each contact asks for; moment likewise, in N m, about the frames' origins, zero for points.  Those of loops
-        are on the body of their first frame, those of coupled joints are the force along their sum, and zeros.  Where
+        of each contact; moment likewise, in N m, about the frames' origins, zero for points.  Those of loops
+        act on the body of their first frame, those of coupled joints are the force along their sum, and zeros.  Where
         contacts are redundant and damping is zero, rows that depend on those before them carry no force and are counted
         in `redundant`; a is still the right one if all rows can be satisfied.
 
@@ -466,13 +465,13 @@ def contact_dynamics(
 def dynamics_of_set(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: ContactSet, damping: float
 ) -> ContactDynamics:
-    """`contact_dynamics` with a set that may have been made for a robot with other joint friction."""
+    """`contact_dynamics` with a set whose model may differ in joint friction from the one given."""
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     return ContactDynamics(*unbatch(single, *_at_points(model, q, v, tau, contacts, damping)))
 
 
 def _at_points(model, q, v, tau, contacts, damping) -> tuple[np.ndarray, ...]:
-    """The parts of a ContactDynamics at points (K, .)."""
+    """Fields of a ContactDynamics at points (K, .)."""
     K = len(q)
     a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     _drive(model, contacts.damped(damping), q, v, tau, a, f, report)

@@ -1,4 +1,4 @@
-"""What holds frames of a robot to the world: a point with a force, or a sole with a force and a moment."""
+"""Contacts of a robot's frames with the world: points with a force, and soles with a force and a moment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_array, as_placement
 
 # --------------------------------------------------------------------------------------------
-# What contacts of points and of feet have in common: a frame, feedback of its drift, and axes for the forces.
+# Common base of point and foot contacts: a frame, feedback of its drift, and axes for the forces.
 
 AXES = ("local_world_aligned", "local")
 FEEDBACK = (100.0, 20.0)
-"""Gains kp, 1/s^2, and kd, 1/s, of what states a position, if it is given no others: critical damping, with a time
+"""Default gains kp, 1/s^2, and kd, 1/s, of a contact with a reference, or of a loop: critical damping with a time
 constant of 0.1 s."""
 LEAST_STEPS = 2.0
-"""Time constant of that feedback in steps, at least: with less than 1.2 semi-implicit Euler steps amplify gaps."""
+"""Least time constant of that feedback in steps: below 1.2, semi-implicit Euler steps amplify gaps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameContact:
-    """A frame that is held; see `PointContact` and `RigidContact`."""
+    """A constrained frame; see `PointContact` and `RigidContact`."""
 
     model: RigidBodyModel
     frame: str
@@ -34,7 +34,7 @@ class FrameContact:
     axes: str = "local_world_aligned"
 
     turns: ClassVar[bool]
-    """Whether the frame may turn."""
+    """True if the frame may rotate."""
 
     def __post_init__(self) -> None:
         body, _ = frame_numbers(self.model, self.frame)
@@ -51,22 +51,22 @@ class FrameContact:
         object.__setattr__(self, "reference", reference)
 
     def _as_reference(self, value):
-        """A read-only copy; ValueError if it is none."""
+        """A read-only copy of the reference; ValueError for an invalid one."""
         raise NotImplementedError
 
     @property
     def pose(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rotation and origin to be kept; where they are not given, any."""
+        """Reference rotation (3, 3) and origin (3,); where they are not given, arbitrary ones that do not enter."""
         raise NotImplementedError
 
     @property
     def place(self) -> str:
-        """The frame where pictures show it."""
+        """The frame at which pictures show the contact."""
         return self.frame
 
     @property
     def local(self) -> bool:
-        """Whether forces are given in the frame's axes."""
+        """True if forces are given in the frame's axes."""
         return reference_code(self.axes) == LOCAL
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class FrameContact:
 
 
 def feedback(dt: float) -> tuple[float, float]:
-    """`FEEDBACK`, in steps of dt, s, that are too long for it slower."""
+    """Gains (kp, kd): `FEEDBACK`, or slower ones where its time constant is less than `LEAST_STEPS` steps of dt, s."""
     kp, kd = FEEDBACK
     slower = max(1.0, 0.5 * kd * LEAST_STEPS * dt)
     return kp / slower**2, kd / slower
@@ -140,14 +140,14 @@ class PointContact(FrameContact):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RigidContact(FrameContact):
-    """A frame that neither slides, nor lifts off, nor turns: a flat foot on the ground.
+    """A frame that neither slides, nor lifts off, nor rotates: a flat foot on the ground.
 
     a_c + kd v_c + kp (p - p_r) = 0          alpha + kd omega + kp e = 0          e = 1/2 sum_i r_i x R_i
 
     p, v_c and a_c are position, velocity and classical acceleration of the frame's origin, omega and alpha its angular
     velocity and acceleration, world axes; R_i and r_i are the columns of the frame's rotation and of that to be kept,
-    so that e is the sine of the angle between them times the axis.  The foot is held by a force and by a moment about
-    the frame's origin.
+    so that e is the sine of the angle between them times the axis.  The contact exerts a force and a moment about the
+    frame's origin.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class RigidContact(FrameContact):
 
     Notes
     -----
-    e also vanishes at half a turn: feedback is meant for the small turns of drift.
+    e also vanishes at a rotation by pi: feedback is meant for the small rotations of drift.
     """
 
     reference: tuple[ArrayLike, ArrayLike] | None = None

@@ -42,7 +42,7 @@ from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
 # --------------------------------------------------------------------------------------------
-# What contacts add to Hessians: the terms of n'g2 and those of the forces in g1, and the congruence with dz/dx.
+# Terms of contacts in Hessians: those of n'g2, those of the forces in g1, and the congruence with dz/dx.
 #
 # In the notation of `hessian`, n'g2 adds, for every degree of freedom x, sums over the contacts below it,
 #
@@ -61,10 +61,10 @@ from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, 
 #
 #     C = sum domega/dq x n        D = sum dg2/dq x n + kp/2 sum_i r_i x (n x (w x R_i))        E = sum w x n
 #
-# the second part of D because the r_i do not turn; E adds to 2 B above, different joints, and to B in
+# the second part of D because the r_i are constant; E adds to 2 B above, for different joints, and to B in
 # G[q_y, a_x].  A moment enters by G[q_k, m] = -(w(zeta_k) + w_k x w(V)).
 #
-# A multiplier e of a force, or moment, given in the frame's axes turns with them: D -= (w x e) x f and
+# A multiplier e of a force, or moment, given in the frame's axes rotates with them: D -= (w x e) x f and
 # G[q_k, f] -= w_k x e.
 
 # per degree of freedom: the sums B, C, D, D_v, E
@@ -93,7 +93,7 @@ carve_second_order, second_order_numbers = carving(ContactSecondOrder)
 # ------------------------------------------------------------------------------------------------ terms of the contacts
 @kernel
 def solve_adjoint(n, contacts, points, Z, y, nu):
-    """nu = Z'y, once the force multipliers in y are turned to world axes."""
+    """nu = Z'y, after the force multipliers in y have been rotated to world axes."""
     align_stack(Z)
     width = n + 3 * contacts.blocks
     for c in range(contacts.body.size):
@@ -110,13 +110,13 @@ def solve_adjoint(n, contacts, points, Z, y, nu):
 
 @helper
 def _add_moment(sums, o, x, n):
-    """The sum at offset o += x x n."""
+    """Add the cross product x x n to the sum at offset o."""
     store3(sums, o, add_cross(load3(sums, o), x, n))
 
 
 @helper
 def _add_sums(contacts, c, points, w, sums, o, J, velocity, of_q, of_v, n):
-    """Terms of block c in the sums at offset o, w the angular part of the dof's column."""
+    """Add the terms of block c to the sums at offset o, w the angular part of the dof's column."""
     _add_moment(sums, o + SUM_D, of_q, n)
     _add_moment(sums, o + SUM_DV, of_v, n)
     if contacts.angular[c] != 0:
@@ -134,7 +134,7 @@ def _add_sums(contacts, c, points, w, sums, o, J, velocity, of_q, of_v, n):
 
 @kernel
 def contact_terms(m, contacts, f, w, d, h):
-    """dg2/dq and dg2/dv into d, the sums, and G[q, f] into the last rows of h.Gzq."""
+    """Store dg2/dq and dg2/dv in d, the sums in h, and G[q, f] in the last rows of h.Gzq."""
     align_stack(w.dof)
     n = m.dof_body.size
     h.sums[:], h.Gzq[:] = 0.0, 0.0
@@ -168,7 +168,7 @@ def _add_to(H, o, x):
 
 @shared_kernel
 def add_contact_curvature(m, dof, h):
-    """The terms of n'g2 in Gqq, Gqv, Gvv, Gqa."""
+    """Add the terms of n'g2 to Gqq, Gqv, Gvv, Gqa."""
     align_stack(dof)
     n = m.dof_body.size
     for x in range(n):
@@ -202,7 +202,7 @@ def add_contact_curvature(m, dof, h):
 # ------------------------------------------------------------------------------------------------ terms of dz
 @kernel
 def hessian_of_solution(m, contacts, d, h):
-    """h.Hqq, h.Hqv, h.Hvv of y'z in place of G; h.Hqa is spent, and its transpose in h.Gzq."""
+    """Replace G by h.Hqq, h.Hqv, h.Hvv of y'z; h.Hqa is overwritten, and its transpose is in h.Gzq."""
     align_stack(h.Hqa)
     n = m.dof_body.size
     for i in range(n):
@@ -215,8 +215,8 @@ def hessian_of_solution(m, contacts, d, h):
 # The exact Hessian of y'z, z = (a, f) the accelerations and forces of contact dynamics, without forming a tensor.
 #
 # With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the
-# Hessian of nu'g at constant nu.  mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as
-# dead loads; what n'g2 and the forces add is above.
+# Hessian of nu'g at constant nu.  That of mu'g1 is from `inverse_dynamics_hessian_kernel`, with the contact forces as
+# dead loads; the terms of n'g2 and of the forces are above.
 
 
 class ContactDynamicsHessian(NamedTuple):
@@ -230,10 +230,10 @@ class ContactDynamicsHessian(NamedTuple):
 
 @shared_kernel
 def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
-    """First derivatives as `contact_first_order` leaves them, and the Hessian of y'z, for one knot per lane.
+    """Compute first derivatives as `contact_first_order` does, and the Hessian of y'z, for one knot per lane.
 
     w as `contact_dynamics_kernel` left it, w.Y being zero before.  h.y holds the multipliers of a and of the forces
-    and moments given; the latter are turned to world axes."""
+    and moments in each contact's axes; the latter are rotated to world axes."""
     n = m.dof_body.size
     width = n + 3 * contacts.blocks
     d.Gq[:], d.Gv[:] = 0.0, 0.0
@@ -294,7 +294,7 @@ def contact_dynamics_hessian(
     q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
     contacts : sequence of C `PointContact` and `RigidContact`, or a `ContactSet`
     w_a : (nv,) or (K, nv), multiplier of the accelerations
-    w_f : (C, 3) or (K, C, 3), multiplier of the forces' components that each contact asks for
+    w_f : (C, 3) or (K, C, 3), multiplier of the forces, in the axes of each contact
     damping : as in `contact_dynamics`
     w_m : (C, 3) or (K, C, 3), multiplier of the moments' components; None (zero) where there is none
 

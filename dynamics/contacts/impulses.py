@@ -48,7 +48,7 @@ from dynamics.spatial.spatial import load3, load6, scale3
 from dynamics.validation import as_array
 
 # --------------------------------------------------------------------------------------------
-# Impulses that stop contacts, or throw them back, in no time.
+# Impulses that stop or reflect the velocities of contacts instantaneously.
 #
 #     M (v+ - v) = J'f          J (v+ + restitution v) + damping f = 0
 #
@@ -62,7 +62,7 @@ from dynamics.validation import as_array
 
 
 class ContactImpulse(NamedTuple):
-    """Velocities after the impulses, the impulses, and how independent the contacts are."""
+    """Velocities after the impulses, the impulses, and measures of the contacts' independence."""
 
     v: np.ndarray  # (nv,) or (K, nv)
     f: np.ndarray  # (C, 3) or (K, C, 3), N s, on the robot
@@ -86,7 +86,7 @@ class ContactImpulseDerivatives(NamedTuple):
 # ------------------------------------------------------------------------------------------------ kernels
 @shared_kernel
 def contact_impulse_kernel(m, contacts, q, v, restitution, w):
-    """v+ in w.a and f in w.f, world axes, for one knot per lane, and what `factorize_contacts` leaves."""
+    """Compute v+ in w.a and f in w.f, world axes, for one knot per lane, after `factorize_contacts`."""
     align_stack(w.a)
     forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
     contact_points(m, contacts, w.body, w.points)
@@ -137,7 +137,7 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
 
 @shared_kernel
 def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
-    """v+, f, and dz/dq, dz/dv in d.Gq and d.Gv, for one knot per lane, world axes; scratch jump, mean (nv)."""
+    """Compute v+, f, and dz/dq, dz/dv in d.Gq, d.Gv, for one knot per lane, world axes; scratch jump, mean (nv)."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     contact_impulse_kernel(m, contacts, q, v, restitution, w)
@@ -156,7 +156,7 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean
 
 @kernel
 def _given_axes_kernel(m, contacts, q, v, restitution, w):
-    """Impulses of the components that each contact asks for."""
+    """Impulses in the axes of each contact."""
     contact_impulse_kernel(m, contacts, q, v, restitution, w)
     force_components(contacts, w.points, w.f)
 
@@ -200,7 +200,7 @@ def contact_impulse(
     restitution: float = 0.0,
     damping: float = 0.0,
 ) -> ContactImpulse:
-    """Velocities after impulses at contacts that stop them, or throw them back.
+    """Velocities after impulses at contacts, which stop or reflect the velocities of the contact points.
 
     M (v+ - v) = J'f,        J (v+ + restitution v) + damping f = 0                [Featherstone 2008, section 11.7]
 
@@ -248,8 +248,7 @@ def contact_impulse_derivatives(
     Returns
     -------
     ContactImpulseDerivatives(dv_dq, dv_dv, df_dq, df_dv, dmoment_dq, dmoment_dv), those of the velocity after (nv, nv)
-    or (K, nv, nv), those of the impulses and their moments (C, 3, nv) or (K, C, 3, nv), of the components that each
-    contact asks for.
+    or (K, nv, nv), those of the impulses and their moments (C, 3, nv) or (K, C, 3, nv), in the axes of each contact.
     """
     contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v) = points(model, q, v=v)
@@ -267,8 +266,8 @@ def contact_impulse_derivatives(
 # --------------------------------------------------------------------------------------------
 # The exact Hessian of y'z, z = (v+, f) the velocities after impulses at contacts and the impulses.
 #
-# As `hessian` at rest and without gravity, but the two parts of g see different accelerations: ID that of v+ - v, a_c
-# that of v+ + e v, e the restitution.  With A the part of Gqa from ID and B that from a_c,
+# As `hessian` at rest and without gravity, but the two parts of g have different accelerations: ID has v+ - v, a_c has
+# v+ + e v, e the restitution.  With A the part of Gqa from ID and B that from a_c,
 #
 #     Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Gqv = -A + e B      Hvv = 0      T_x = [A + B, Gqf] dz/dx
 
@@ -282,9 +281,9 @@ class ContactImpulseHessian(NamedTuple):
 
 @shared_kernel
 def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump, mean):
-    """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv, Hvv of y'z in h.
+    """Compute first derivatives as `contact_impulse_first_order` does, and Hqq, Hqv, Hvv of y'z in h.
 
-    h.y holds the multipliers of v+ and of the impulses given; the latter are turned to world axes."""
+    h.y holds the multipliers of v+ and of the impulses in each contact's axes; the latter are rotated to world axes."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
@@ -337,7 +336,7 @@ def contact_impulse_hessian(
     ----------
     model, q, v, contacts, restitution, damping : as `contact_impulse`
     w_v : (nv,) or (K, nv), multiplier of the velocities after
-    w_f : (C, 3) or (K, C, 3), multiplier of the impulses' components that each contact asks for
+    w_f : (C, 3) or (K, C, 3), multiplier of the impulses, in the axes of each contact
     w_m : (C, 3) or (K, C, 3), multiplier of the components of their moments; None (zero) where there is none
 
     Returns

@@ -1,4 +1,4 @@
-"""Loops that two frames of a robot close, and joints that are coupled: what holds them, and how far off they are."""
+"""Loop closures between two frames of a robot and couplings of joints: their constraint rows and their errors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_array, as_kind, as_name, as_positive, check_choice, unknown_name
 
 # --------------------------------------------------------------------------------------------
-# Pairs of points of a loop at configurations: how far they are apart, how they move, and which rows that leaves.
+# Pairs of points of a loop at configurations: their distance, their motion, and the rows that remain.
 
 VANISHING = 1e-5
 """A row counts as zero if at no sample an entry of its Jacobian is more than this times the largest of the loop: chains
-that are planar but for figures like 1.5708 for a right angle are none that a seventh digit locks."""
+that are planar but for parameters like 1.5708 for a right angle are not locked by a rounded digit."""
 SAMPLES = 3
 
 
 class PairMotion(NamedTuple):
-    """Of P pairs of points, each with the same offset in both frames; world axes."""
+    """Motion of P pairs of points, each with the same offset in both frames; world axes."""
 
     apart: np.ndarray  # (K, P, 3), m, from the second point to the first
     J: np.ndarray  # (K, P, 3, nv)
@@ -34,14 +34,14 @@ class PairMotion(NamedTuple):
 
 
 class LoopRows(NamedTuple):
-    """How far the rows of a loop are from zero, m, and their Jacobian for points that coincide."""
+    """Errors of the rows of a loop, m, and their Jacobian for points that coincide."""
 
     error: np.ndarray  # (rows,) or (K, rows)
     J: np.ndarray  # (rows, nv) or (K, rows, nv)
 
 
 def pair_motion(model: RigidBodyModel, q: np.ndarray, frames: tuple[str, str], offsets: np.ndarray) -> PairMotion:
-    """At configurations q (K, nq); offsets (P, 3)."""
+    """Motion of the pairs of points at configurations q (K, nq); offsets (P, 3), m."""
     apart, J = np.zeros((len(q), len(offsets), 3)), np.zeros((len(q), len(offsets), 3, model.nv))
     turns = []
     for frame, sign in zip(frames, (1.0, -1.0), strict=True):
@@ -55,7 +55,7 @@ def pair_motion(model: RigidBodyModel, q: np.ndarray, frames: tuple[str, str], o
 
 
 def loop_rows(model: RigidBodyModel, q: np.ndarray, loop: LoopConstraint) -> LoopRows:
-    """T'(p_1 - p_2) of all pairs of points, rows that are held alone; q (K, nq)."""
+    """T'(p_1 - p_2) of all pairs of points, without masked rows; q (K, nq)."""
     offsets, kept = (np.array(x) for x in zip(*loop.pairs, strict=True))
     error, J = _along_axes(pair_motion(model, q, loop.frames, offsets), loop.kind)
     held = kept.ravel() != 0.0
@@ -71,8 +71,8 @@ def _along_axes(motion: PairMotion, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moving_rows(model: RigidBodyModel, frames: tuple[str, str], kind: str, offsets: np.ndarray) -> np.ndarray:
-    """(P, 3): 1.0 for the rows that move at one of several random configurations, else 0.0; across the plane of a
-    planar mechanism none does."""
+    """Mask (P, 3): 1.0 for the rows that move at one of several random configurations, else 0.0, as for the rows across
+    the plane of a planar mechanism."""
     rng = np.random.default_rng(0)
     q = np.array([random_configuration(model, rng) for _ in range(SAMPLES)])
     sizes = np.abs(_along_axes(pair_motion(model, q, frames, offsets), kind)[1]).max(axis=(0, 2), initial=0.0)
@@ -80,8 +80,8 @@ def moving_rows(model: RigidBodyModel, frames: tuple[str, str], kind: str, offse
 
 
 def loop_gap(model: RigidBodyModel, q: np.ndarray, loop: LoopConstraint) -> tuple[float, float]:
-    """At q (nq,): distance of the origins, m, and the angle between the axes of a hinge, or the frames of a weld; zero
-    for a ball."""
+    """Distance of the origins at q (nq,), m, and the angle between the axes of a hinge or the frames of a weld, rad;
+    zero for a ball."""
     motion = pair_motion(model, q[None], loop.frames, np.zeros((1, 3)))
     R1, R2 = (R[0] for R in motion.turns)
     chord = {"ball": 0.0, "hinge": np.linalg.norm((R1 - R2)[:, loop.number_of_axis])}.get(
@@ -91,22 +91,22 @@ def loop_gap(model: RigidBodyModel, q: np.ndarray, loop: LoopConstraint) -> tupl
 
 
 # --------------------------------------------------------------------------------------------
-# Closed chains: two frames of one robot that a joint holds together, and joints that a gear lets move as one.
+# Closed chains: two frames of one robot that are joined, and joints that are coupled, as by a gear.
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoopConstraint:
-    """Two frames that a ball, a hinge or a weld holds together, by pairs of points, one fixed to each frame.
+    """Two frames joined by a ball, a hinge or a weld, as constraints on pairs of points, one fixed to each frame.
 
         T'(X_1 - X_2) = 0,        X = a_c + kd v_c + kp p        of the points of a pair
 
-    A ball holds the origins; T are the axes of the world.  A hinge about an axis of the frames holds the origins and,
-    across the axis, a pair of points at a distance along it; a weld holds the origins, two rows of a pair along x, and
-    one of a pair along y: three, five and six rows, T those of frame2.  So no error of a rotation is needed, and the
-    rows hold for any motion of both bodies.  Rows that no joint moves, as those across the plane of a planar mechanism,
-    are left out; ones that depend on others are found as those of contacts.
+    A ball constrains the origins; T are the axes of the world.  A hinge about an axis of the frames constrains the
+    origins and, across the axis, a pair of points at a distance along it; a weld constrains the origins, two rows of a
+    pair along x, and one of a pair along y: three, five and six rows, T those of frame2.  So no rotation error is
+    needed, and the rows are valid for any motion of both bodies.  Rows that no joint moves, as those across the plane
+    of a planar mechanism, are left out; rows that depend on others are detected as those of contacts.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ class LoopConstraint:
     kind : "ball" (default), "hinge" or "weld"
     gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back, by default within
         some tenths of a second
-    axis : "x", "y" or "z" of both frames, about which a hinge turns
-    size : distance of the points of further pairs, m; about that of the links
+    axis : "x", "y" or "z" of both frames, about which a hinge rotates
+    size : distance of the points of further pairs, m; best of the order of the links' lengths
 
     Attributes
     ----------
@@ -152,12 +152,12 @@ class LoopConstraint:
 
     @property
     def frame(self) -> str:
-        """How messages call it."""
+        """Name used in messages and reports."""
         return f"{self.frame1} - {self.frame2}"
 
     @property
     def place(self) -> str:
-        """A frame where pictures show it."""
+        """A frame at which pictures show it."""
         return self.frame1
 
     def __repr__(self) -> str:
@@ -175,14 +175,14 @@ class LoopConstraint:
 
     @property
     def offsets(self) -> np.ndarray:
-        """Of the points of each pair in the frames (P, 3), m."""
+        """Offset of the points of each pair in the frames (P, 3), m."""
         further = {"ball": [], "hinge": [self.number_of_axis], "weld": [0, 1]}[self.kind]
         return np.vstack([np.zeros(3), self.size * np.eye(3)[further]])
 
     @cached_property
     def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Offset (3,) of the points of each pair in the frames, m, and which rows are held, (3,) ones or zeros: those
-        of the kind that move at all."""
+        """Offset (3,) of the points of each pair in the frames, m, and the mask (3,) of its rows: one for those of the
+        kind that move at all, else zero."""
         e = np.eye(3)
         further = {"ball": [], "hinge": [1.0 - e[self.number_of_axis]], "weld": [1.0 - e[0], e[2]]}[self.kind]
         kept = moving_rows(self.model, self.frames, self.kind, self.offsets) * [np.ones(3), *further]
@@ -234,7 +234,7 @@ class JointCoupling:
     ----------
     model : RigidBodyModel
     joints : names of joints and their ratios r_j
-    offset : what the sum of r_j q_j is to be, rad or m times the ratios; zero by default
+    offset : value of the sum of r_j q_j, rad or m times the ratios; zero by default
     gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back, as that of
         `LoopConstraint`, by default within some tenths of a second
 
@@ -242,7 +242,7 @@ class JointCoupling:
     ------
     ValueError : unknown joints, one of several degrees of freedom, or fewer than two; an offset that is no finite
         number, or gains that are no such pair.
-    TypeError : what is no mapping.
+    TypeError : joints that are no mapping.
     """
 
     model: RigidBodyModel
@@ -270,12 +270,12 @@ class JointCoupling:
 
     @property
     def frame(self) -> str:
-        """How messages call it."""
+        """Name used in messages and reports."""
         return " - ".join(self.joints)
 
     @property
     def place(self) -> str:
-        """A frame where pictures show it."""
+        """A frame at which pictures show it."""
         return self.model.body_names[self.model.joint_index(next(iter(self.joints)))]
 
     def __repr__(self) -> str:
@@ -295,7 +295,7 @@ class JointCoupling:
         return q[..., places] @ np.array(list(self.joints.values())) - self.offset
 
     def entries(self, row: int) -> list[dict[str, Any]]:
-        """Fields of loop arrays."""
+        """Fields of loop arrays of each joint of the coupling, in this row."""
         m = self.model
         return [
             {

@@ -1,4 +1,4 @@
-"""What one degree of freedom contributes to the derivatives: force vectors of the composite body it moves.
+"""Contributions of one degree of freedom to the derivatives: force vectors of the composite body it moves.
 
 For the composite body at and below a joint, with mass m, first moment h, inertia I, momentum p, net force f, and with
 J the rotational part of the inertia's rate (its moment part is the linear momentum), the body-level Coriolis matrix is

@@ -1,14 +1,14 @@
-"""What dead loads add to the second-derivative tensors, triple by triple.
+"""Terms of dead loads in the second-derivative tensors, triple by triple.
 
 The Hessian terms of `dead_loads` for a unit multiplier.  For the lowest degree of freedom i, the middle j and the
 highest k, with D s = (T w, w x f), T = -n~ - M + tr M 1 and K[s] = f v' + M w~' + n w' - tr(...) 1 for the twist
-s = (w, v), and with the subtree sums f, n of forces and moments and M = sum of f p', the entries d2tau/dq dq gain
+s = (w, v), and with the subtree sums f, n of forces and moments and M = sum of f p', the terms of d2tau/dq dq are
 
     torque i, pair (j, k)    -w_j'K[s_i] w_k
     torque j, pair (i, k)    (D s_k).(s_j x s_i) - w_i'K[s_j] w_k
     torque k, pair (i, j)    (D s_j).(s_k x s_i) + (D s_i).(s_k x s_j) - w_i'K[s_k] w_j
 
-all linear in s_k: the first two in its angular part alone.
+All are linear in s_k, the first two in its angular part alone.
 """
 
 from dynamics.algorithms.kinematics import BODY
@@ -36,14 +36,14 @@ from dynamics.spatial.spatial import (
     sub6,
 )
 
-# per body, of its subtree
+# per body, for its subtree
 SUM_F, SUM_N, SUM_M = 0, 3, 6
 TENSOR_SUMS = 15
 
 
 @kernel
 def sum_tensor_loads(m, loads, body, sums):
-    """f, n and M of the dead loads on each body alone, sums (nb TENSOR_SUMS)."""
+    """Store f, n and M of the dead loads on each body alone in sums (nb TENSOR_SUMS)."""
     sums[:] = 0.0
     zero = splat(sums, 0.0)
     for l in range(loads.dead.shape[0] // 6):

@@ -1,11 +1,11 @@
-"""What dead loads add to the derivatives of inverse dynamics.
+"""Terms of dead loads in the derivatives of inverse dynamics.
 
 The sweeps treat every force on a body as fixed to it.  A follower load is; a dead load (f, n) at the point p is not:
-when its body moves by the twist s = (w, u), it falls behind a follower load by
+when its body moves by the twist s = (w, u), the follower load exceeds it by
 
     D s = (w x n + p x (w x f), w x f) = (T w, w x f),             T = -n~ - p~ f~
 
-so that -W.V, its part of w'tau with V the virtual velocity of the body, has beyond the follower terms
+so that -W.V, its part of w'tau with V the virtual velocity of the body, has in addition to the follower terms
 
     d/dq_x           (D s_x).V            hence dtau_i/dq_x += s_i.D s_x, D summed over the subtree of the lower of i, x
     d2/dq_x dq_y     (D s_y).zeta_x + (D s_x).zeta_y - w_x'K w_y,   K = f u_p' - (f.u_p) 1 + n w_V' - (n.w_V) 1
@@ -33,7 +33,7 @@ from dynamics.spatial.spatial import (
     rotate_back,
 )
 
-# per body, in the slots of the composites, which the sweeps are done with: f, T and K of the subtree
+# per body, in the slots of the composites, which the sweeps no longer need: f, T and K of the subtree
 SUM_F, SUM_T, SUM_K = COMPOSITE, COMPOSITE + 3, COMPOSITE + 12
 SUMS = 21
 
@@ -49,7 +49,7 @@ def add_outer(ws, o, f, p, d):
 
 @kernel
 def sum_dead_loads(m, loads, body, virtual):
-    """f, T and, with virtual velocities (None without), K of every body's own loads."""
+    """Store f, T and, with virtual velocities (None without), K of every body's own loads."""
     zero = splat(body, 0.0)
     for i in range(m.parent.size):
         for k in range(SUMS):
@@ -73,7 +73,7 @@ def sum_dead_loads(m, loads, body, virtual):
 
 @shared_kernel
 def add_dead_loads(m, loads, body, dof, virtual, zeta, dq, Hqq):
-    """Their terms of dtau/dq (nv nv) and of the Hessian Hqq (nv nv) of w'tau, after the sweep that fills those.
+    """Add their terms to dtau/dq (nv nv) and to the Hessian Hqq (nv nv) of w'tau, after the sweep that fills these.
 
     virtual, zeta : as `virtual_motion` leaves them; None for first derivatives alone."""
     if loads.dead.shape[0] == 0:

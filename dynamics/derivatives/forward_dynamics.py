@@ -3,7 +3,7 @@
 First order (FDSVA):   da = M^-1 (dtau - dID)                                          [Singh 2022, eq. 5]
 Contracted with y:     that of `implicit_function` with w = M^-1 y and H the Hessian of w'ID
 
-The Lie order inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
+The order of differentiation inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class SecondOrder(NamedTuple):
 
 @shared_kernel
 def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
-    """w.a = FD(q, v, tau), d.aq, d.av and d.Minv = da/dtau, for one knot per lane, by a route of `inverse_mass`."""
+    """Compute w.a = FD(q, v, tau), d.aq, d.av, d.Minv = da/dtau, one knot per lane, by a route of `inverse_mass`."""
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
     d.aq[:], d.av[:] = 0.0, 0.0
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
@@ -103,7 +103,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
 
 @kernel
 def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
-    """First order as above and the Hessian of y'a(q, v, tau) into h.Hqq, h.Hqv, h.Hvv, for one knot per lane.
+    """Compute the first order and the Hessian h.Hqq, h.Hqv, h.Hvv of y'a(q, v, tau), for one knot per lane.
 
     w as `forward_dynamics_kernel` left it, with w.a.  h.Hqa becomes that of h.w'ID, h.w = M^-1 y, and d.M scratch."""
     solve_articulated(m, h.w, y, None, w.dof, w.elim, w.art)
@@ -120,7 +120,7 @@ def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
 
 @kernel
 def _hessian_kernel(m, q, v, tau, y, loads, w, d, h, Hqtau):
-    """The Hessian of y'a(q, v, tau) in h, and Hqtau (nv nv)."""
+    """Compute the Hessian of y'a(q, v, tau) in h, and Hqtau (nv nv)."""
     n = m.dof_body.size
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
     forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h)
@@ -218,7 +218,7 @@ def forward_dynamics_hessian(
 
 
 def _by_mass_matrix(model, q, v, tau, *loads):
-    """a, da/dq, da/dv and M^-1 (K, ...) of a model with mimic joints, from those of inverse dynamics."""
+    """a, da/dq, da/dv and M^-1 (K, ...) of a model with mimic joints, from derivatives of inverse dynamics."""
     a = forward_dynamics(model, q, v, tau, *loads)
     dq, dv, M = inverse_dynamics_derivatives(model, q, v, a, *loads)
     Minv = np.linalg.inv(M)

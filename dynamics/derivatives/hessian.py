@@ -117,8 +117,8 @@ def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
 
 
 class ExpansionLanes(NamedTuple):
-    """Scratch virtual and zeta; results tau and matrices, row-major, with Hqa[q, a], whose entries between branches no
-    call writes."""
+    """Scratch virtual and zeta; results tau and matrices, row-major, with Hqa[q, a], whose entries between branches are
+    never written."""
 
     virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
     zeta: np.ndarray = lanes(nv * 6)
@@ -134,7 +134,7 @@ class ExpansionLanes(NamedTuple):
 
 @shared_kernel
 def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, e):
-    """First order and the Hessian of w'tau into `ExpansionLanes`, in one pass, one knot per lane."""
+    """Compute the first order and the Hessian of w'tau in `ExpansionLanes`, in one pass, one knot per lane."""
     virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa = e
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
@@ -225,7 +225,7 @@ def inverse_dynamics_hessian(
 def inverse_dynamics_expansion(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, *wrenches: Any
 ) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
-    """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
+    """First derivatives and the Hessian of w' tau in one pass; arguments as `inverse_dynamics_hessian`."""
     external_wrenches, wrench_reference = wrenches or (None, "local")
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape

@@ -1,4 +1,4 @@
-"""Second derivatives of functions that an equation defines, one knot per lane.
+"""Second derivatives of implicit functions, one knot per lane.
 
 r(x, z) = 0 defines z(x), with z_x = -r_z^-1 r_x.  With r_z'w = y and H the Hessian of w'r in (x, z), that of y'z is
 
@@ -8,7 +8,7 @@ In the equations of motion x = (q, v, u), and the accelerations and contact forc
 
     qq  -[H_qq + H_qz z_q + (H_qz z_q)']        qv  -[H_qv + H_qz z_v]        vv  -H_vv        qu  -[H_qu + H_qz z_u]
 
-The Lie order of H_qq inside a joint is kept.  Where H_zz is not zero, `add_along` has the terms of z_x.
+The order of differentiation in H_qq inside a joint is kept.  Where H_zz is not zero, `add_along` has the terms of z_x.
 """
 
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
@@ -47,16 +47,16 @@ def _product_tile(pattern, n, i, j, A, X, stride, c, columns, C):
 def subtract_product(pattern, n, columns, A, X, stride, C):
     """C (n columns) <- C - A X, the rows of X lying `stride` apart, for A (n n).
 
-    With a pattern A comes as its transpose (. n), of which the columns 2 p and 2 p + 1 are zero but in the rows
+    With a pattern, A is given as its transpose (. n), whose columns 2 p and 2 p + 1 are zero except in the rows
     pair_row[pair_start[p]] ... of the pattern (`ContactArrays`)."""
-    for j in range(0, columns, 4):  # the four columns of X, read over and over, stay in the nearest cache
+    for j in range(0, columns, 4):  # the four columns of X, read repeatedly, stay in the first-level cache
         for i in range(0, n, 2):
             _product_tile(pattern, n, i, min(i + 1, n - 1), A, X, stride, four_columns(j, columns), columns, C)
 
 
 @shared_kernel
 def implicit_hessian(pattern, n, A, zq, zv, H, T):
-    """H.Hqq, H.Hqv, H.Hvv (n n) of y'z in place of those of w'r, for A = H_qz as `subtract_product` takes it and z_q,
+    """Replace H.Hqq, H.Hqv, H.Hvv (n n) of w'r by those of y'z, for A = H_qz in the form of `subtract_product`, z_q and
     z_v; T (n n) is scratch.  For qu see `subtract_product`."""
     align_stack(T)
     T[: n * n] = 0.0
@@ -72,8 +72,8 @@ def implicit_hessian(pattern, n, A, zq, zv, H, T):
 
 @shared_kernel
 def add_along(n, nx, X, Z, S, H):
-    """H (nx nx), symmetric, += Z X + (Z X)' + X'S X: what the Hessian of R(x, z), Z = R_xz (nx n) and S = R_zz (n n),
-    gains along z(x) with X = z_x (n nx); overwrites Z."""
+    """H (nx nx), symmetric, += Z X + (Z X)' + X'S X: the terms of the Hessian of R(x, z(x)) with Z = R_xz (nx n),
+    S = R_zz (n n) and X = z_x (n nx); overwrites Z."""
     align_stack(H)
     add_product(False, n, nx, n, 1.0, 0.5, X, 1, nx, S, Z)
     add_product(False, n, nx, nx, 0.5, 1.0, Z, n, 1, X, H)
@@ -83,13 +83,13 @@ def add_along(n, nx, X, Z, S, H):
 # ------------------------------------------------------------------------------------------------ blocks of states
 @helper
 def _put(add, H, o, x):
-    """Entry o of H becomes x, or gains it unless `add` is None."""
+    """H[o] += x, or H[o] = x if `add` is None."""
     store(H, o, x if add is None else load(H, o) + x)
 
 
 @kernel
 def store_state_blocks(add, n, stride, s, H):
-    """[[Hqq, Hqv], [Hqv', Hvv]] of s into H, whose rows lie `stride` apart, or added to it unless `add` is None."""
+    """Store [[Hqq, Hqv], [Hqv', Hvv]] of s in H, whose rows lie `stride` apart, or add it unless `add` is None."""
     align_stack(H)
     for i in range(n):
         for j in range(n):
@@ -103,7 +103,7 @@ def store_state_blocks(add, n, stride, s, H):
 
 @kernel
 def store_control_blocks(add, n, nu, stride, Hqu, H):
-    """[Hqu', 0], the rows of nu controls, likewise."""
+    """Store or add [Hqu', 0], the rows of nu controls, as `store_state_blocks`."""
     align_stack(H)
     for i in range(nu):
         for j in range(n):
@@ -114,7 +114,7 @@ def store_control_blocks(add, n, nu, stride, Hqu, H):
 
 @kernel
 def store_hessian(add, n, nu, s, Hqu, H):
-    """H (nz nz) of z = (q, v, u): [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]], likewise."""
+    """Store or add [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]] in H (nz nz), z = (q, v, u), as `store_state_blocks`."""
     nz = 2 * n + nu
     store_state_blocks(add, n, nz, s, H)
     store_control_blocks(add, n, nu, nz, Hqu, H[2 * n * nz :])

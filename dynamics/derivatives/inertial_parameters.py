@@ -1,9 +1,9 @@
-"""The ten inertial parameters of each body: their order, their values in a model, and how they turn with the axes.
+"""The ten inertial parameters of each body: their order, their values in a model, and their change with the axes.
 
     m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz         first moment and inertia about the origin, in body axes
 
-Kernels work in the frame that a joint moves.  It is the body's own but for planar joints with a tilted normal, whose
-bodies are turned against it.
+Kernels work in the frame that a joint moves.  It is the body's own except for planar joints with a tilted normal, whose
+bodies are rotated against it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from dynamics.validation import as_array, as_flag
 
 INERTIAL = 10
 _PACKED = [4, 5, 7, 6, 8, 9]
-"""Where the entries of `ModelArrays.rotational_inertia` are, and at these places the other way round."""
+"""Positions of the entries of `ModelArrays.rotational_inertia` in a row of parameters; the permutation is its own
+inverse."""
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
 
 
 def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
-    """Inertial parameters (nb, 10) of the moving bodies, everything fixed to them included; kg, kg m, kg m^2.
+    """Inertial parameters (nb, 10) of the moving bodies, including bodies fixed to them; kg, kg m, kg m^2.
 
     Row: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz, the first moment m c and the inertia about the origin of the
     body's frame, in its axes.  `inverse_dynamics_regressor` multiplies them, `parameter_derivatives` takes directions
@@ -40,22 +41,23 @@ def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
 
 
 def with_inertial_parameters(model: RigidBodyModel, parameters: ArrayLike, physical: bool = True) -> RigidBodyModel:
-    """The robot with other inertial parameters of its moving bodies, as an identification finds them.
+    """The robot with other inertial parameters of its moving bodies, as from an identification.
 
     Parameters
     ----------
     model : RigidBodyModel without mimic joints
     parameters : (nb, 10), in the order of `inertial_parameters`
-    physical : whether to refuse what no body has: a mass or a principal moment of inertia below zero, or a moment that
-        exceeds the sum of the other two
+    physical : True to reject parameters that no body has: a mass or a principal moment of inertia below zero, or a
+        moment that exceeds the sum of the other two
 
     Returns
     -------
-    RigidBodyModel, its frames, limits, friction and all else those of `model`.
+    RigidBodyModel, with frames, limits, friction and all other data of `model`.
 
     Raises
     ------
-    ValueError : a wrong shape, numbers that are not finite, parameters of no body (names it), or mimic joints.
+    ValueError : a wrong shape, numbers that are not finite, parameters that no body has (names the body), or mimic
+        joints.
     """
     if check_model(model).mimics:
         raise ValueError(f"model: {model.name!r} has mimic joints, expected independent joints")

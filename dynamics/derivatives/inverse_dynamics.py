@@ -1,4 +1,4 @@
-"""First derivatives of inverse dynamics (IDSVA) for joints of any kind anywhere in the tree.
+"""First derivatives of inverse dynamics (IDSVA) for any kinematic tree.
 
 For dof j at or above dof i (S_i below):
 
@@ -36,7 +36,7 @@ class InverseDynamicsDerivatives(NamedTuple):
 
 @helper
 def store_row_pair(n, i, j, i_s, b_s, s, psi, psi2, rate, dq, dv, M):
-    """Entries [i, j] for j at or above i: M, dtau/dq, dtau/dv."""
+    """Store the entries [i, j] of M, dtau/dq, dtau/dv, for j at or above i."""
     x = dot6(i_s, s)
     store(M, i * n + j, x)
     store(dq, i * n + j, add_dot6(dot6(b_s, psi), i_s, psi2))
@@ -46,7 +46,7 @@ def store_row_pair(n, i, j, i_s, b_s, s, psi, psi2, rate, dq, dv, M):
 
 @kernel
 def add_armature(m, a, tau, M):
-    """Rotor inertia: M_kk += armature_k, tau_k += armature_k a_k."""
+    """Add the rotor inertia: M_kk += armature_k, tau_k += armature_k a_k."""
     n = m.dof_body.size
     for k in range(n):
         r = splat(M, m.armature[k])
@@ -56,8 +56,8 @@ def add_armature(m, a, tau, M):
 
 @shared_kernel
 def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
-    """tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches are not
-    written (zero them once)."""
+    """Compute tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches
+    are not written (zero them once)."""
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     if loads is not None:

@@ -1,8 +1,8 @@
-"""Second-order tensors of inverse dynamics, packed: every number once, one record per path of three dofs.
+"""Packed second-order tensors of inverse dynamics: every number once, one record per path of three dofs.
 
 Dofs i, j, k on a path to the root, joint(i) at or below joint(j) at or below joint(k), have a record of the numbers
-that `second_order` finds for them, one record after the other as they are computed.  What a sign or a sum gives from
-other numbers is left out, and so are zeros, except what special directions make zero or equal (moving a floating base
+that `second_order` computes for them, in the order of computation.  Numbers that follow from others by a sign or a sum
+are left out, and so are zeros, except those that are zero or equal only for special directions (moving a floating base
 changes no force); records therefore differ in length.  With T[torque, first index, second index] as in
 `InverseDynamicsSecondDerivatives`, vv symmetric in its last two indices and M = dM_dq in its first two, an "upper"
 record, joint(k) strictly above joint(j), holds in this order
@@ -24,7 +24,7 @@ An "own" record, k in the joint of j, holds
     vq     qv[i,k,j] = -qv[j,k,i]
 
 If all three belong to one joint, there are only qq_i, js (for vv alone, M being constant) and vq.  In both records, vq
-changes sign with i and j in one joint (kept: i > j) and is zero where joint(k) hangs from the world, which is at rest.
+changes sign with i and j in one joint (kept: i > j) and is zero where the parent of joint(k) is the world, at rest.
 """
 
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
@@ -37,13 +37,13 @@ RECORD = 10  # numbers in the longest record
 # ------------------------------------------------------------------------------------------------ layout
 @helper
 def moves(m, k):
-    """Whether the joint of dof k hangs from a body that can move."""
+    """True if the parent body of dof k's joint can move."""
     return m.parent[m.dof_body[k]] >= 0
 
 
 @helper
 def _own_size(m, i, j, k, below):
-    """Numbers in the own record of (i, j, k); below: joint(i) is strictly below joint(j)."""
+    """Size of the own record of (i, j, k); below: joint(i) is strictly below joint(j)."""
     size = 3 if below else 1
     if j >= k and (i != j or j != k):
         size += 1
@@ -56,7 +56,7 @@ def _own_size(m, i, j, k, below):
 
 @helper
 def _upper_size(m, i, j, k, below):
-    """Numbers in the upper record of (i, j, k)."""
+    """Size of the upper record of (i, j, k)."""
     size = 9 if below else (4 if i < j else (5 if i == j else 7))
     if i > j and moves(m, k):
         size += 1
@@ -65,7 +65,7 @@ def _upper_size(m, i, j, k, below):
 
 @kernel
 def packed_size(m):
-    """Numbers per knot of the packed tensors of the model arrays m."""
+    """Size per knot of the packed tensors of the model arrays m."""
     total = 0
     for i in range(m.dof_body.size):
         bi = m.dof_body[i]
@@ -86,7 +86,7 @@ def packed_size(m):
 # ------------------------------------------------------------------------------------------------ places
 @helper
 def _put(T, w, n, torque, x, y, value):
-    """T[torque, x, y] = value; with multipliers w, a term of their contraction: T[x, y] += w[torque] value."""
+    """T[torque, x, y] = value; with multipliers w, the term of their contraction, T[x, y] += w[torque] value."""
     if w is None:
         store(T, (torque * n + x) * n + y, value)
     else:
@@ -95,7 +95,7 @@ def _put(T, w, n, torque, x, y, value):
 
 @helper
 def _put_pair(T, w, n, torque, x, y, value):
-    """The same for [torque, x, y] and [torque, y, x], x >= y; a contraction gets only the first, see `_complete`."""
+    """`_put` for [torque, x, y] and [torque, y, x], x >= y; in contractions only for the first, see `_complete`."""
     _put(T, w, n, torque, x, y, value)
     if w is None:
         _put(T, w, n, torque, y, x, value)
@@ -110,7 +110,7 @@ def _put_inertia(TM, w, n, x, y, c, value):
 
 @helper
 def _place_own(m, n, i, j, k, below, packed, p, w, Tqq, Tqv, Tvv, TM):
-    """The entries of an own record at p; returns where it ends."""
+    """Store the entries of an own record at p; returns its end."""
     _put(Tqq, w, n, i, j, k, load(packed, p))
     p += 1
     if below:
@@ -140,7 +140,7 @@ def _place_own(m, n, i, j, k, below, packed, p, w, Tqq, Tqv, Tvv, TM):
 
 @helper
 def _place_upper(m, n, i, j, k, below, packed, p, w, Tqq, Tqv, Tvv, TM):
-    """The entries of an upper record at p; returns where it ends."""
+    """Store the entries of an upper record at p; returns its end."""
     _put_pair(Tqq, w, n, i, j, k, load(packed, p + QQ_I))
     _put(Tqv, w, n, i, j, k, load(packed, p + QV_I))
     _put(Tqv, w, n, k, j, i, load(packed, p + VQ_K))
@@ -181,7 +181,7 @@ def _place_upper(m, n, i, j, k, below, packed, p, w, Tqq, Tqv, Tvv, TM):
 
 @kernel
 def place_dof(m, i, packed, p, w, Tqq, Tqv, Tvv, TM):
-    """The records of the lowest dof i, from p on, to all the entries that they stand for; returns where they end.
+    """Store all the entries that the records of the lowest dof i, from p on, stand for; returns the records' end.
 
     Without multipliers (w None) these are entries of the four tensors, each (nv nv nv), row-major [torque, first index,
     second index]; those between branches, and others that are always zero, belong to no record.  With w (nv), terms of
@@ -206,7 +206,7 @@ def place_dof(m, i, packed, p, w, Tqq, Tqv, Tvv, TM):
 
 @kernel
 def _complete(m, Hqq, Hvv, Hqa):
-    """After a contraction: the mirrored halves (Hqq has none within a joint), and Hqa turned from [a, q] to [q, a]."""
+    """Complete a contraction: mirror the triangles (not of Hqq within a joint), transpose Hqa from [a, q] to [q, a]."""
     n = m.dof_body.size
     for x in range(n):
         y = m.dof_parent[x]
@@ -223,9 +223,9 @@ def _complete(m, Hqq, Hvv, Hqa):
 
 @kernel
 def contract_packed_kernel(m, packed, w, Hqq, Hqv, Hvv, Hqa):
-    """The Hessian of w' tau from the packed tensors of one knot per lane.
+    """Compute the Hessian of w' tau from the packed tensors, for one knot per lane.
 
-    w (nv).  Results: Hqq, Hqv, Hvv, Hqa, each (nv nv), row-major, written whole; Hqa[q, a]."""
+    w (nv).  Results: Hqq, Hqv, Hvv, Hqa, each (nv nv), row-major, all entries written; Hqa[q, a]."""
     zero = splat(packed, 0.0)
     for e in range(m.dof_body.size**2):
         store(Hqq, e, zero)

@@ -1,4 +1,4 @@
-"""Directions d/dp of everything that the dynamics depends on: as users give them, and as kernels read them."""
+"""Directions d/dp of all inputs of the dynamics: conversion from public arguments to arrays for kernels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TWIST = 6
 
 
 class ParameterDirection(NamedTuple):
-    """How the inputs change, per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
+    """Rates of change of the inputs, per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
 
-    `inertial` and `placement` hold no numbers where they do not change, and then cost nothing."""
+    `inertial` and `placement` are empty where they do not change, and then cost nothing."""
 
     q: np.ndarray  # (., nv) along the tangent
     v: np.ndarray  # (., nv)
@@ -32,7 +32,7 @@ class ParameterDirection(NamedTuple):
 
 @helper
 def gather_direction(direction, first, ws):
-    """The direction of LANES knots at the front of the workspace, and the rest of it."""
+    """The direction of LANES knots in a slice of the workspace, and the rest of the workspace."""
     q, w = carve(ws, direction.q.shape[1])
     v, w = carve(w, direction.v.shape[1])
     a, w = carve(w, direction.a.shape[1])
@@ -47,7 +47,7 @@ def gather_direction(direction, first, ws):
 
 
 def direction_numbers(direction: ParameterDirection) -> int:
-    """Scratch numbers per lane of `gather_direction`."""
+    """Workspace size per lane of `gather_direction`."""
     return sum(part.shape[1] for part in direction)
 
 
@@ -101,7 +101,7 @@ def direction_batch(
 
 
 def _per_body(model, name, value, size, rotation) -> tuple[np.ndarray, bool]:
-    """One array (nb, size) or a batch of them as (K, nb size), (1, 0) for None; and whether it was one.
+    """One array (nb, size) or a batch of them as (K, nb size), or (1, 0) for None; and True if it was one array.
 
     rotation : matrix (size, size) of the rotation from a body's axes to those that kernels use."""
     if value is None:
@@ -120,7 +120,7 @@ def _twist_rotation(R):
 
 
 def _wrench_points(wrenches) -> tuple[int, bool]:
-    """How many points wrenches are given for, and whether for one; their shapes are checked later."""
+    """Number of points for which wrenches are given, and True for a single one; their shapes are checked later."""
     if wrenches is None:
         return 1, True
     if isinstance(wrenches, Mapping):

@@ -1,4 +1,4 @@
-"""Derivatives of torques and accelerations along any parameters of a robot."""
+"""Derivatives of torques and accelerations with respect to any parameter of a robot."""
 
 from __future__ import annotations
 
@@ -70,25 +70,24 @@ from dynamics.spatial.spatial import (
 )
 
 # --------------------------------------------------------------------------------------------
-# How inverse and hybrid dynamics change along a direction in which everything may move.
+# Derivatives of inverse and hybrid dynamics along a direction in which every input may change.
 #
 # Body i moves relative to its parent by the twist delta_i = Ad placement_i + S dq.  In the world frame, let nu, alpha
 # and phi be the change of a body's velocity V, of its acceleration A and of the force F on its subtree *as seen from
 # the moving body* (dF = phi + xi x* F, xi the sum of delta down the path), so that S and I change only as far as p
-# enters them directly.  Down the tree and back up                                                           [Kim 2012,
-# table 5]
+# enters them directly.  Down the tree and back up                                           [Kim 2012, table 5]
 #
 #     nu    = nu_p + V_p x delta + S dqd
 #     alpha = alpha_p + A_p x delta + (nu_p + V_p x delta) x S qd + V_p x S dqd + S dqdd
 #     phi   = I alpha + dI A + nu x* I V + V x* (I nu + dI V) - dW + sum over children c of (phi_c + delta_c x* F_c)
 #     dtau  = S.phi + armature dqdd
 #
-# where dW is the change of the external wrench seen from the body: its given direction, and for dead loads what they
-# fall behind a load that turns with the body.
+# where dW is the change of the external wrench seen from the body: its given direction, and for dead loads the
+# difference from a load that rotates with the body.
 #
 # Forward and hybrid dynamics need no recursion of their own (tables 6 and 7 there).  With r = dID at the known part of
-# da, M x = dtau - r where torques are given, and dtau = r + M x where accelerations are: one solve with the factor that
-# the articulated-body algorithm has left.
+# da, M x = dtau - r where torques are given, and dtau = r + M x where accelerations are: one solve with the factor of
+# the articulated-body algorithm.
 
 # per body: delta, nu, alpha, phi, and the angular part of xi
 DELTA, NU, ALPHA, PHI, TURN = 0, 6, 12, 18, 24
@@ -110,7 +109,7 @@ def _moved_placement(m, i, placement, body):
 
 @helper
 def _load_parent(m, i, body, change):
-    """V and A of the parent of body i, and its nu, alpha and turn; the world's acceleration is -g."""
+    """V and A of the parent of body i, and its nu, alpha and xi's angular part; the world's acceleration is -g."""
     zero = splat(body, 0.0)
     g = m.gravity
     V = nu = alpha = (zero, zero, zero, zero, zero, zero)
@@ -125,7 +124,7 @@ def _load_parent(m, i, body, change):
 
 @kernel
 def _change_motion(m, v, direction, body, dof, change):
-    """delta, nu, alpha and turn of every body."""
+    """Store delta, nu, alpha and the angular part of xi of every body."""
     align_stack(body)
     zero = splat(body, 0.0)
     for i in range(m.parent.size):
@@ -150,7 +149,7 @@ def _change_motion(m, v, direction, body, dof, change):
 
 @kernel
 def _change_forces(m, direction, body, change):
-    """phi of every body alone, external wrenches left out."""
+    """Store phi of every body alone, without external wrenches."""
     align_stack(body)
     for i in range(m.parent.size):
         b, c = i * BODY, i * CHANGE
@@ -189,7 +188,7 @@ def _change_loads(m, loads, dloads, body, change):
     for l in range(dloads.dead.shape[0] // 6):
         b, p, f, n = dead_load(dloads, l, body)
         _add_force(change, b // BODY * CHANGE, p, (-f[0], -f[1], -f[2]), (-n[0], -n[1], -n[2]))
-    for l in range(loads.dead.shape[0] // 6):  # a load that turned with the body would change by turn x f, turn x n
+    for l in range(loads.dead.shape[0] // 6):  # a load fixed in the body would change by turn x f, turn x n
         b, p, f, n = dead_load(loads, l, body)
         c = b // BODY * CHANGE
         turn = load3(change, c + TURN)
@@ -198,7 +197,7 @@ def _change_loads(m, loads, dloads, body, change):
 
 @kernel
 def _change_torques(m, da, body, dof, change, dtau):
-    """dtau, while FORCE and phi become those of the subtrees."""
+    """Compute dtau; FORCE and phi become those of the subtrees."""
     align_stack(body)
     for i in range(m.parent.size - 1, -1, -1):
         b, c = i * BODY, i * CHANGE
@@ -214,7 +213,7 @@ def _change_torques(m, da, body, dof, change, dtau):
 
 @shared_kernel
 def change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change, dtau):
-    """dtau (nv) for one knot per lane, after the forward pass with the net FORCE of every body, loads subtracted.
+    """Compute dtau (nv), one knot per lane, after the forward pass with the net FORCE of every body less its loads.
 
     change (nb CHANGE) is scratch; FORCE becomes that of the subtrees."""
     _change_motion(m, v, direction, body, dof, change)
@@ -225,7 +224,7 @@ def change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change
 
 
 class HybridLanes(NamedTuple):
-    """Scratch of `change_of_hybrid_dynamics` on top of that of inverse dynamics."""
+    """Scratch of `change_of_hybrid_dynamics` in addition to that of inverse dynamics."""
 
     art: np.ndarray = lanes(nb * ARTICULATED)
     elim: np.ndarray = lanes(nv * ELIMINATION)
@@ -240,7 +239,7 @@ carve_hybrid, hybrid_numbers = carving(HybridLanes)
 
 @shared_kernel
 def change_of_hybrid_dynamics(m, q, v, a, prescribed, loads, dloads, direction, dtau, body, dof, change, w):
-    """direction.a and dtau (nv) where not given, for one knot per lane; zeros are expected there.
+    """Compute direction.a and dtau (nv) where not given, for one knot per lane; these must be zero before.
 
     w.tau are the torques; the other arguments as above and in `hybrid_dynamics_kernel`."""
     _, elim, _, r, rest, x = w
@@ -325,26 +324,26 @@ def parameter_derivatives(
     placement: ArrayLike | None = None,
     wrenches: Wrenches | None = None,
 ) -> ParameterDerivatives:
-    """Derivative of inverse, forward or hybrid dynamics along a scalar parameter p that everything may depend on.
+    """Derivative of inverse, forward or hybrid dynamics with respect to a scalar parameter p of any of the inputs.
 
     With a given it is that of inverse dynamics, with tau that of forward dynamics, with a, tau and `prescribed` that of
-    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but with mimic joints
-    [Kim 2012, tables 5 to 7].
+    hybrid dynamics.  Inputs without a direction do not depend on p.  The cost is O(nv) per direction, except with mimic
+    joints [Kim 2012, tables 5 to 7].
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v : (nv,) or (K, nv), velocity
-    a, tau : (nv,) or (K, nv), accelerations and torques; of both, hybrid dynamics ignores what is not given
+    a, tau : (nv,) or (K, nv), accelerations and torques; hybrid dynamics ignores the entries that are not given
     prescribed : (nv,) bool, True where a is given, False where tau is
     external_wrenches, wrench_reference : as in `inverse_dynamics`
     dq : (nv,) or (K, nv), d/dp of the configuration, along the tangent: p moves to integrate(q, p dq)
     dv, da, dtau : (nv,) or (K, nv), d/dp of v and of the given entries of a and tau
     inertial : (nb, 10) or (K, nb, 10), d/dp of each body's parameters, in the order of `inertial_parameters`
     placement : (nb, 6) or (K, nb, 6), the twist [linear; angular] by which each joint's placement moves, in the axes of
-        the placement, those of the body at zero motion: placement -> placement exp(p twist).  Everything beyond the
-        joint moves along.
+        the placement, those of the body at zero motion: placement -> placement exp(p twist).  The subtree of the joint
+        moves along.
     wrenches : d/dp of the external wrenches, in the form of `external_wrenches` and in the same reference
 
     A single point among a batch, of inputs or of directions, is repeated: K directions at one point need it only once.
@@ -360,7 +359,7 @@ def parameter_derivatives(
         `prescribed`, or the direction of an unknown; names the argument.
     """
     chosen = _given_accelerations(check_model(model).nv, a, tau, prescribed, da, dtau)
-    if chosen is not None:  # whatever is not given reads zero
+    if chosen is not None:  # entries that are not given are zero
         everywhere = np.zeros(model.nv)
         a, da = (given_entries(name, everywhere if x is None else x, chosen) for name, x in (("a", a), ("da", da)))
         known = [("tau", tau), ("dtau", everywhere if dtau is None else dtau)]
@@ -392,9 +391,9 @@ def _by_inverse_dynamics(
     directions: dict[str, ArrayLike | None],
     others: dict[str, Any],
 ) -> ParameterDerivatives:
-    """`parameter_derivatives` with mimic joints, from the inverse dynamics of the full model: r = dID/dp where the
-    accelerations that are given change, and M da + r = dtau.  a : all accelerations; directions : dq, dv, da, dtau;
-    others : further arguments."""
+    """`parameter_derivatives` with mimic joints, from the inverse dynamics of the full model: r = dID/dp for the change
+    of the given accelerations, and M da + r = dtau.  a : all accelerations; directions : dq, dv, da, dtau; others :
+    further arguments."""
     d = {name: np.zeros(model.nv) if x is None else x for name, x in directions.items()}
     moves = {name: model.full_velocity(d[name], name) for name in ("dq", "dv", "da")}
     there = model.full_configuration(q), model.full_velocity(v), model.full_velocity(a, "a")
@@ -406,7 +405,7 @@ def _by_inverse_dynamics(
 
 
 def _given_accelerations(nv, a, tau, prescribed, da, dtau) -> np.ndarray | None:
-    """Where the acceleration is given (nv,); None for inverse dynamics.  ValueError if the arguments do not fit."""
+    """Mask (nv,) of given accelerations; None for inverse dynamics.  ValueError if the arguments are inconsistent."""
     if a is None and tau is None:
         raise ValueError("a, tau: got neither, expected a (inverse dynamics), tau (forward dynamics) or both (hybrid)")
     if a is None and da is not None:

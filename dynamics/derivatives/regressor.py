@@ -1,4 +1,4 @@
-"""Inverse dynamics is linear in the inertial parameters pi of the bodies: tau - armature a = Y(q, v, a) pi.
+"""Regressor Y of inverse dynamics, linear in the bodies' inertial parameters pi: tau - armature a = Y(q, v, a) pi.
 
 In the frame that a joint moves, with w and dw the angular velocity and acceleration and c the classical acceleration of
 the origin, gravity subtracted, a mass m with first moment h and inertia I about the origin needs the force and moment
@@ -58,7 +58,7 @@ def _in_body(R, p, x):
 
 @helper
 def _store_row(Y, o, s, u, w, dw, c):
-    """The ten entries above, at offset o."""
+    """Store the ten entries of a row for one body at offset o."""
     t = cross(s, w)
     store(Y, o, dot3(u, c))
     store3(Y, o + 1, add_cross(add_cross(cross(c, s), u, dw), cross(u, w), w))
@@ -82,7 +82,7 @@ def _motion_of_body(m, i, body):
 
 @kernel
 def regressor_kernel(m, q, v, a, body, dof, Y):
-    """Y (nv 10 nb), row-major, for one knot per lane; entries off the paths are not written (zero them once)."""
+    """Compute Y (nv 10 nb), row-major, one knot per lane; entries off the paths are not written (zero them once)."""
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, FORCES)
     nb = m.parent.size
@@ -97,8 +97,8 @@ def regressor_kernel(m, q, v, a, body, dof, Y):
 
 @kernel
 def regressor_product_kernel(m, q, v, a, y, body, dof, rates, Yy):
-    """Y'y (10 nb) for one knot per lane: a row is linear in S, so those of a body add up to one for the motion that
-    joint rates y give it."""
+    """Compute Y'y (10 nb) for one knot per lane: a row is linear in S, so the rows of a body sum to one row for the
+    body's motion under the joint rates y."""
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, FORCES)
     zero = splat(y, 0.0)
@@ -132,7 +132,7 @@ _drive_product = knot_driver(
 
 
 def regressor_product(model: RigidBodyModel, q: np.ndarray, v: np.ndarray, a: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Y(q, v, a)'y (K, nb, 10) at K points, y (K, nv), without Y; arrays are not checked."""
+    """Y(q, v, a)'y (K, nb, 10) at K points, y (K, nv), without forming Y; arrays are not checked."""
     Yy = np.empty((len(q), model.nb * INERTIAL))
     _drive_product(model, q, v, a, y, Yy)
     Yy = Yy.reshape(-1, model.nb, INERTIAL)

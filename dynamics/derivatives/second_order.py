@@ -68,30 +68,29 @@ from dynamics.spatial.spatial import (
 from dynamics.validation import as_batch, as_flag
 
 # --------------------------------------------------------------------------------------------
-# Second derivatives of inverse dynamics: the four full tensors (IDSVA SO), for joints of any kind anywhere.
+# Second derivatives of inverse dynamics: the four full tensors (IDSVA SO), for any kinematic tree.
 #
 # A tensor entry involves three degrees of freedom on one path, i at or below j at or below k, one of which carries the
-# torque.  It is the Hessian of `hessian.py` for a unit multiplier w, so three sets of vectors cover everything:
+# torque.  It is the Hessian of `hessian.py` for a unit multiplier w, so three sets of vectors cover all entries:
 #
 #     torque i (lowest)      alpha_i = psi_j x* i_i - A1 psi_j + s_j x* b_i      beta_i = s_j x* i_i       pair (j, k)
 #     torque j (middle)      alpha_j = A3' s_j                                    beta_j = A1 s_j           pair (i, k)
 #     torque k (highest)     gamma   as listed in `_highest`                                                pair (i, j)
 #
 # with A1 = s_i x* I - I s_i x, A3 = d(2B)/dq_i's factor of psi, and eta = beta_i - beta_j.  Fourteen dot products per
-# triple give its record (see `packed`), from which every entry follows.        [Singh 2022 (SO), appendix B, algorithm
-# 1]
+# triple give its record (see `packed`), from which every entry follows.  [Singh 2022 (SO), appendix B, algorithm 1]
 #
 # T[i, j, k] is stored for d2tau_i/dq_j dq_k = d/dq_k (d tau_i/dq_j); inside one joint the order matters, and the index
 # differentiated last counts as the upper one.
 
-# what the lowest dof contributes: A1 = (H1, I1); A3 x = (H3, I3) x + x x* G3; and its first-order vectors
+# vectors of the lowest dof: A1 = (H1, I1); A3 x = (H3, I3) x + x x* G3; and its first-order vectors
 H1, I1, H3, I3, G3, IS, BS, FQ, FV = 0, 3, 9, 12, 18, 24, 30, 36, 42
 LOWEST = 48
 
 
 @kernel
 def _lowest(m, i, b, body, dof, low):
-    """The vectors of dof i of body b, into low (LOWEST)."""
+    """Store the vectors of dof i of body b in low (LOWEST)."""
     align_stack(body)
     h, I, J, p, f = load_composite(body, b * BODY)
     mass = m.subtree_mass[b]
@@ -124,7 +123,7 @@ def _highest(low, s, psi, psi2, rate):
 
 @helper
 def _pair(alpha, beta, loads, lag, s, psi, psi2):
-    """d2tau/dq dq of a pair whose upper dof has s, psi, psi2; lag is for what dead loads add, if there are loads."""
+    """d2tau/dq dq of a pair whose upper dof has s, psi, psi2; `lag` gives the term of dead loads, if any."""
     x = add_dot6(dot6(alpha, psi), beta, psi2)
     if loads is not None:
         x = x + dot3(lag, angular(s))
@@ -133,7 +132,7 @@ def _pair(alpha, beta, loads, lag, s, psi, psi2):
 
 @helper
 def _pack_own(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, loads, lags, packed, p):
-    """The own record of (i, j, k), at p; returns where it ends."""
+    """Store the own record of (i, j, k) at p; returns its end."""
     lag_i, lag_j = lags
     d = k * DOF
     s, psi, psi2 = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + PSI2)
@@ -157,7 +156,7 @@ def _pack_own(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, loads, l
 
 @helper
 def _pack_upper(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, loads, lags, eta, highest, packed, p):
-    """The upper record of (i, j, k), at p; returns where it ends."""
+    """Store the upper record of (i, j, k) at p; returns its end."""
     lag_i, lag_j = lags
     qq_k, qv_k, vq_k = highest
     d = k * DOF
@@ -189,7 +188,7 @@ def _pack_upper(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, loads,
 
 @kernel
 def _pack_pair(m, dof, i, j, body, low, loads, sums, packed, p):
-    """The records of the lowest dof i, the middle dof j, and every dof k of j's joint or above; returns their end."""
+    """Store the records of lowest dof i, middle dof j, and every dof k of j's joint or above; returns their end."""
     align_stack(dof)
     bi, bj = m.dof_body[i], m.dof_body[j]
     below = bi != bj
@@ -213,7 +212,7 @@ def _pack_pair(m, dof, i, j, body, low, loads, sums, packed, p):
         qq_k = add_highest_lag(qq_k, sums, bi, s_i, s)
     highest = qq_k, qv_k, vq_k
     eta = sub6(beta_i, beta_j)
-    if not below:  # js is the other one's is:  s_i x* I s_j = A1 s_j + I (s_i x s_j)
+    if not below:  # js equals `is` with i and j exchanged:  s_i x* I s_j = A1 s_j + I (s_i x s_j)
         x = cross_motion(s_i, s)
         b = bi * BODY
         beta_j = add_inertia_times(beta_j, m.subtree_mass[bi], load3(body, b + MOMENT), load6(body, b + INERTIA), x)
@@ -225,7 +224,7 @@ def _pack_pair(m, dof, i, j, body, low, loads, sums, packed, p):
 
 @helper
 def _pack_dof(m, i, b, body, dof, low, loads, sums, packed, p):
-    """All records of the lowest dof i, on body b; returns where they end."""
+    """Store all records of the lowest dof i, on body b; returns their end."""
     _lowest(m, i, b, body, dof, low)
     j = m.v_index[b] + m.dof_count[b] - 1
     while j >= 0:
@@ -244,11 +243,10 @@ def _pass_on(m, b, body, loads, sums):
 
 @kernel
 def second_order_packed_kernel(m, body, dof, low, loads, sums, packed):
-    """The packed tensors of one knot per lane, packed (packed_size(m)), after a `forward_pass` for DERIVATIVES.
+    """Compute the packed tensors, packed (packed_size(m)), one knot per lane, after a `forward_pass` for DERIVATIVES.
 
     body (nb BODY) and dof (nv DOF) come from that pass; body becomes that of the composite bodies, with the caller's
-    FORCE in their sums.  Scratch: low (LOWEST).  loads: None, or
-    what `sum_tensor_loads` has summed into sums."""
+    FORCE in their sums.  Scratch: low (LOWEST).  loads: None, or those that `sum_tensor_loads` has summed into sums."""
     p = 0
     for b in range(m.parent.size - 1, -1, -1):
         for i in range(m.v_index[b], m.v_index[b] + m.dof_count[b]):
@@ -259,7 +257,7 @@ def second_order_packed_kernel(m, body, dof, low, loads, sums, packed):
 
 @kernel
 def second_order_dense_kernel(m, body, dof, low, loads, sums, records, Tqq, Tqv, Tvv, TM):
-    """The four tensors, each (nv nv nv), instead; scratch: records (RECORD nv nv), those of one dof at a time.
+    """Compute the four dense tensors, each (nv nv nv); scratch: records (RECORD nv nv), those of one dof at a time.
 
     Entries between branches are not written (zero them once)."""
     for b in range(m.parent.size - 1, -1, -1):
@@ -271,7 +269,7 @@ def second_order_dense_kernel(m, body, dof, low, loads, sums, records, Tqq, Tqv,
 
 
 # --------------------------------------------------------------------------------------------
-# The second-order tensors of inverse dynamics as arrays, and packed: objects for callers in Python.
+# Second-order tensors of inverse dynamics for callers in Python, as arrays and packed.
 
 
 class InverseDynamicsSecondDerivatives(NamedTuple):
@@ -285,7 +283,7 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
 
 @driver
 def _drive_unpack(first, last, work, block, chunks, Tqq, Tqv, Tvv, TM):
-    """Arrays (K, nv nv nv) from the packed tensors."""
+    """Fill arrays (K, nv nv nv) from the packed tensors."""
     m = kernel_model(block)
     n3 = m.dof_body.size**3
     Tqq_, w = carve(work, n3)
@@ -397,7 +395,7 @@ __all__ = [
 
 @helper
 def _start(m, q, v, a, loads, body, dof, sums):
-    """The forward pass, and the loads and their sums."""
+    """Run the forward pass, and subtract and sum the loads."""
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     if loads is not None:
         add_loads(m, loads, -1.0, body)
@@ -406,14 +404,14 @@ def _start(m, q, v, a, loads, body, dof, sums):
 
 @kernel
 def _packed_kernel(m, q, v, a, loads, body, dof, low, sums, chunks):
-    """The packed tensors of one chunk, (packed_size(m), LANES)."""
+    """Compute the packed tensors of one chunk, (packed_size(m), LANES)."""
     _start(m, q, v, a, loads, body, dof, sums)
     second_order_packed_kernel(m, body, dof, low, loads, sums, chunks)
 
 
 @kernel
 def _dense_kernel(m, q, v, a, loads, body, dof, low, sums, records, Tqq, Tqv, Tvv, TM):
-    """The dense tensors, (nv nv nv) each; entries that are zero are not written."""
+    """Compute the dense tensors, (nv nv nv) each; entries that are always zero are not written."""
     _start(m, q, v, a, loads, body, dof, sums)
     second_order_dense_kernel(m, body, dof, low, loads, sums, records, Tqq, Tqv, Tvv, TM)
 
@@ -459,8 +457,8 @@ def inverse_dynamics_second_derivatives(
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
     external_wrenches, wrench_reference : as in `inverse_dynamics`; their components are held constant
-    packed : if True, every number is kept once, in an object that contracts them or gives the arrays: a small part of
-        the memory and time that the arrays take
+    packed : if True, every number is kept once, in an object that contracts them or returns the arrays, with a small
+        part of the memory and time of the arrays
 
     Returns
     -------

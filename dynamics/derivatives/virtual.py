@@ -19,7 +19,7 @@ def load_virtual(m, i, virtual):
 
 @kernel
 def virtual_motion(m, w, dof, virtual, zeta):
-    """V of every body, zeta of every degree of freedom, and zeroed subtree sums."""
+    """Store V of every body and zeta of every degree of freedom, and zero the subtree sums."""
     zero = splat(virtual, 0.0)
     for i in range(m.parent.size):
         parent = load_virtual(m, i, virtual)

@@ -1,1 +1,1 @@
-"""Robots as others describe them: one reader per format, and one entry to all of them."""
+"""Readers of robot descriptions: one per format, and one function for all of them."""

@@ -1,4 +1,4 @@
-"""One entry to robots as they come: files, text, names of public descriptions, models of other libraries."""
+"""One loader for all sources of robots: files, text, names of public descriptions, models of other libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_array, as_flag, as_items, as_kind, check_choice
 
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
-"""From a path or text, whether the base floats, and folders of packages."""
+"""Reader of a robot from a path or text, True for a floating base, and folders of packages."""
 
 
 def load_robot(
@@ -34,7 +34,7 @@ def load_robot(
     xacro_arguments: Mapping[str, str] | None = None,
     inertias: str = "strict",
 ) -> RigidBodyModel:
-    """Robot model from what there is.
+    """Robot model from a file, text, a name or a model of another library.
 
     Parameters
     ----------
@@ -43,21 +43,21 @@ def load_robot(
         name of a description of the package robot_descriptions, such as "panda_description" or "go2_mj_description",
         which that package fetches;
         a model of MuJoCo (mujoco.MjModel or mujoco.MjSpec) or Pinocchio (pinocchio.Model, or a wrapper of one).
-    floating_base : for URDF and xacro: whether the root link is carried by a free flyer; the other formats say it
-        themselves
-    gravity : (3,) m/s^2; None: what the source says, (0, 0, -9.81) where it says nothing
-    lock, keep : joints that are fixed, as `RigidBodyModel.locked` has them, before the robot is checked: a gripper
-        whose fingers have no mass may be locked
-    package_dirs : folders in which `package://` names of meshes and xacro files are looked up
+    floating_base : for URDF and xacro: True if the root link is carried by a free flyer; the other formats specify it
+    themselves
+    gravity : (3,) m/s^2; None for that of the source, or (0, 0, -9.81) where it gives none
+    lock, keep : joints that are fixed, as in `RigidBodyModel.locked`, before the robot is checked: a gripper whose
+        fingers have no mass may be locked
+    package_dirs : folders in which `package://` names of meshes and xacro files are searched
     xacro_arguments : values of a xacro file's arguments
     inertias : "strict", "repaired" or "as_given"
-        What is done about inertias that no rigid body can have, of a moving body with all that is fixed to it: a
-        principal moment is negative, or exceeds the sum of the other two.  "strict" refuses them.  "repaired" takes, at
-        the same mass and centre of mass, the inertia whose second moments of mass are the nearest that are positive
-        semidefinite: where one principal moment is too large it stays, and the other two grow alike until their sum is
-        that large; a warning names the bodies.  "as_given" takes them as they are, with a warning; mass matrices may
-        then be singular or not positive definite somewhere.  MJCF is compiled by MuJoCo, which refuses such inertias
-        itself, and has balanceinertia="true" against them.
+        Treatment of inertias that no rigid body can have, for a moving body with all links fixed to it: a principal
+        moment is negative, or exceeds the sum of the other two.  "strict" rejects them.  "repaired" takes, at the same
+        mass and centre of mass, the inertia whose second moments of mass are the nearest that are positive
+        semidefinite: a principal moment that is too large is kept, and the other two grow equally until their sum is
+        that large; a warning names the bodies.  "as_given" keeps them, with a warning; mass matrices may then be
+        singular or not positive definite somewhere.  MJCF is compiled by MuJoCo, which rejects such inertias itself,
+        and has the option balanceinertia="true" to correct them.
 
     Returns
     -------
@@ -65,17 +65,17 @@ def load_robot(
 
     Raises
     ------
-    ValueError : what the readers of the formats refuse, by file, element and attribute; arguments that a format has no
-        use for; an unknown name.
-    TypeError : for anything else than a source above.
+    ValueError : an invalid source, with file, element and attribute; arguments that a format does not use; an unknown
+        name.
+    TypeError : for a source of another type.
     FileNotFoundError : if there is no such file.
     ImportError : without the package that reads a format; all are in the extra "robots".
-    ConnectionError : where robot_descriptions cannot fetch what it describes.
+    ConnectionError : if robot_descriptions cannot fetch a description.
 
     Warns
     -----
-    UserWarning : by name, what may change how the robot moves and is not read, what is read otherwise than it stands
-        there, and inertias that no body can have, where they are used or repaired.
+    UserWarning : names unread parts of the source that may change how the robot moves, parts that are read differently
+        from the source, and inertias that no body can have, where they are used or repaired.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def load_robot(
 def _builder(
     source: Any, floating: bool, folders: tuple[str, ...], arguments: Mapping[str, str]
 ) -> tuple[ModelBuilder, bool]:
-    """A builder of the robot, and whether the source says itself whether its base floats."""
+    """A builder of the robot, and True if the source itself specifies a fixed or floating base."""
     if not isinstance(source, (str, Path)):
         package = type(getattr(source, "model", source)).__module__.partition(".")[0]
         if package == "mujoco":
@@ -124,12 +124,12 @@ def _builder(
 
 
 def _is_name(source: str) -> bool:
-    """Whether this is no path: letters, digits, underscores and plus signs alone, and there is no such file."""
+    """True if this is a name: letters, digits, underscores and plus signs alone, and no file of this name exists."""
     return source.replace("_", "").replace("+", "").isalnum() and not is_file(source)
 
 
 def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[str, ...]]:
-    """File of a description of robot_descriptions, xacro expanded, and the folders of its packages."""
+    """File of a description of robot_descriptions, with xacro expanded, and the folders of its packages."""
     try:
         package = import_module("robot_descriptions")
     except ImportError:
@@ -144,7 +144,7 @@ def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[s
         raise ValueError(
             f"source: there is neither a file {name!r} nor a description of that name in robot_descriptions"
         ) from None
-    except Exception as error:  # of git, which fetches it
+    except Exception as error:  # git, which fetches it, raises anything
         raise ConnectionError(f"source: robot_descriptions could not fetch {full!r}: {error}") from None
     found = (
         *folders,
@@ -158,28 +158,28 @@ def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[s
 
 
 def _kind(source: str | Path) -> str:
-    """ "urdf", "xacro" or "mjcf"."""
+    """Format of a file or text: "urdf", "xacro" or "mjcf"."""
     text = str(source).lstrip("\ufeff \t\r\n")
     if not (isinstance(source, str) and text.startswith("<")):
         path = Path(source)
         if path.suffix in (".xacro", ".urdf"):
             return path.suffix[1:]
         if not is_file(path):
-            return "urdf"  # whose reader says that there is none
+            return "urdf"  # whose reader reports the missing file
         text = path.read_text(errors="replace")
     try:
         root = root_of(text)
-    except Exception:  # whatever is wrong with it, a reader says so
+    except Exception:  # the reader reports the error
         return "mjcf" if "<mujoco" in text else "urdf"
     if root.tag == "sdf":
         raise ValueError("source: the root element is <sdf>; SDF is not read, expected URDF, xacro or MJCF")
     if root.tag in ("mujoco", "mujocoinclude"):
         return "mjcf"
-    return "xacro" if any(mark in text for mark in ("<xacro:", "${", "$(")) else "urdf"  # some name it, and use none
+    return "xacro" if any(mark in text for mark in ("<xacro:", "${", "$(")) else "urdf"  # some only declare xacro
 
 
 def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[str, str]) -> str:
-    """URDF text of a xacro file or text; ValueError with what xacro says of it."""
+    """URDF text of a xacro file or text; ValueError with xacro's message."""
     try:
         import xacrodoc  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -189,12 +189,12 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
     if not is_text and not is_file(source):
         raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
     xacrodoc.packages.look_in(folders)
-    # included files lie relative to this one; xacrodoc does not tell xacro where it is, and after an error it is astray
+    # includes are relative to this file, whose folder xacrodoc does not pass to xacro and, after an error, loses
     import_module("xacrodoc.xacrodoc").xacro.init_stacks(None if is_text else os.path.abspath(source))
     try:
         document = (xacrodoc.XacroDoc.from_string if is_text else xacrodoc.XacroDoc.from_file)(
             text if is_text else str(source), subargs=dict(arguments)
         )
-    except Exception as error:  # of which xacro has kinds of its own
+    except Exception as error:  # xacro has exceptions of its own
         raise ValueError(f"xacro {str(source)[:200]!r}: {error}") from None
     return document.to_urdf_string(use_protocols=False)

@@ -1,4 +1,4 @@
-"""Where the meshes of a robot's file are: names that begin with package:// or file://, or lie beside the file."""
+"""Paths of the meshes of a robot's file, from names with package:// or file://, or relative to the file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dynamics.validation import as_items
 
 
 class MeshPaths:
-    """Finds the files that names in a robot's file mean.
+    """Finds the files referred to by names in a robot's file.
 
     Parameters
     ----------
-    path_or_text : the robot's file, beside and above which files are looked for; text lies nowhere
-    package_dirs : folders that hold packages, or are packages
+    path_or_text : the robot's file, beside and above which files are searched; text has no folder
+    package_dirs : folders that contain packages, or are packages
     """
 
     def __init__(self, path_or_text: str | Path, package_dirs: Sequence[str | Path] | str | Path = ()) -> None:
@@ -32,7 +32,7 @@ class MeshPaths:
         self._packages = cache(lambda package: list(self._package(package)))
 
     def find(self, name: str) -> str:
-        """The path of the file that a name means; the name itself if there is none."""
+        """The path of the file that a name refers to; the name itself if there is none."""
         for path in self._candidates(name.strip()):
             if is_file(path):
                 return str(path)
@@ -46,7 +46,7 @@ class MeshPaths:
         elif separator and scheme == "file":
             path = Path(unquote(urlsplit(name).path))
             yield path
-            if self._folder is not None:  # file://meshes/x.stl, which many mean as a relative name
+            if self._folder is not None:  # file://meshes/x.stl, often used as a relative name
                 yield self._folder / rest
         elif not separator:
             yield from (folder / name for folder in (self._folder, *self._given) if folder is not None)
@@ -64,7 +64,7 @@ class MeshPaths:
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether there is such a file; no name is too long or too odd to be asked for."""
+    """True if there is such a file; False also for names that are too long or invalid."""
     return _holds(Path.is_file, Path(path))
 
 

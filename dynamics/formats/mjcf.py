@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------
-# The shapes of a compiled model of MuJoCo: what collides, and what is only looked at.
+# The shapes of a compiled model of MuJoCo: collision shapes and visual shapes.
 
 Reader = Callable[[np.ndarray, np.ndarray], Pose]
-"""From a position and a quaternion."""
+"""Converter of a position and a quaternion to a pose."""
 
 
 def add_geoms(
     m: Any, mujoco: ModuleType, builder: ModelBuilder, bodies: list[str], names: Sequence[str], pose: Reader
 ) -> list[str]:
-    """Add all geoms to bodies of these names; returns the names of those of kinds that are not known.
+    """Add all geoms to bodies of these names; returns the names of geoms of unknown kinds.
 
-    Geoms that collide with nothing are for pictures.
+    Geoms that collide with nothing are visual.
     """
     lost, taken = [], set()
     for g, own in enumerate(names):
@@ -66,7 +66,7 @@ def _shape(m: Any, g: int, kind: str) -> Shape | None:
 
 
 def _mesh(m: Any, mesh: int) -> Mesh:
-    """As compiled: scaled, its origin and axes where the geom has them."""
+    """Mesh as compiled: scaled, with its origin and axes at those of the geom."""
     vertices = m.mesh_vert[m.mesh_vertadr[mesh] :][: m.mesh_vertnum[mesh]]
     faces = m.mesh_face[m.mesh_faceadr[mesh] :][: m.mesh_facenum[mesh]]
     return Mesh(vertices=vertices.astype(float), faces=faces)
@@ -75,9 +75,9 @@ def _mesh(m: Any, mesh: int) -> Mesh:
 # --------------------------------------------------------------------------------------------
 # Robots from MuJoCo's models.
 #
-# MuJoCo itself reads and compiles the XML: defaults, includes, inertias from geoms, Euler angles and units are its
-# business; what is read here is its compiled model.  A body with several joints becomes as many moving bodies, all but
-# the last without mass; a joint that does not pass through its body's origin carries a body that the body is fixed to.
+# MuJoCo itself reads and compiles the XML, with defaults, includes, inertias from geoms, Euler angles and units; the
+# compiled model is read here.  A body with several joints becomes as many moving bodies, all but the last without
+# mass; a joint that does not pass through its body's origin carries an additional body to which the body is fixed.
 #
 # Configurations differ in quaternions alone: MuJoCo has w first and the velocity of a free body's origin in world axes,
 # `dynamics` has w last and all velocities in body axes.
@@ -85,15 +85,15 @@ def _mesh(m: Any, mesh: int) -> Mesh:
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's types of joints."""
 ON_JOINT, ON_JOINT_IN_PARENT, ON_TENDON, ON_SITE = 0, 1, 3, 4
-"""MuJoCo's transmissions of actuators that are read."""
+"""MuJoCo's actuator transmissions that are supported."""
 TORQUE_SCALE = 10
-"""Where the data of a weld have the weight of its rotations, without which it is a connection."""
+"""Index, in the data of a weld, of the weight of its rotations; with weight 0 it is a connection."""
 ALONG_JOINT, AT_SITE = 1, 3
-"""MuJoCo's parts of tendons: a multiple of a joint's position, a site that it passes."""
+"""MuJoCo's types of tendon parts: a multiple of a joint's position, a site that the tendon passes."""
 
 
 def import_mujoco() -> ModuleType:
-    """The package; ImportError that says how to get it."""
+    """The package mujoco; ImportError with the command that installs it."""
     try:
         import mujoco  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -110,7 +110,7 @@ def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
 
     Raises
     ------
-    ValueError : what MuJoCo cannot compile, in its words.
+    ValueError : a file that MuJoCo cannot compile, with its message.
     FileNotFoundError : if there is no such file.
     ImportError : without the package mujoco.
     """
@@ -143,17 +143,17 @@ def from_mujoco(model: mujoco.MjModel | mujoco.MjSpec) -> RigidBodyModel:
         limits of force, or of control times gain.  Servos, muscles and other actuators with a law of their own are
         read as such motors; those of disabled groups are left out.  Connections, welds (without rotations where their
         torquescale is 0) and linear constraints of joints and fixed tendons are the model's `loops` and `couplings`,
-        geoms its shapes.  Joints have the coordinates of MuJoCo, references included; quaternions have w last.  What
-        has no name is called by its kind and number, "joint3"; a joint by its body where another one is called so.
+        geoms its shapes.  Joints have the coordinates of MuJoCo, references included; quaternions have w last.  Parts
+        without a name are named by kind and number, "joint3", or a joint by its body if that name is taken.
 
     Raises
     ------
-    TypeError : for anything else.
+    TypeError : for a model of another type.
     ValueError : a model without moving bodies, or with a body that no joint can move.
 
     Warns
     -----
-    UserWarning : by name, what changes how the robot moves and is not read, and what is read otherwise.
+    UserWarning : names unread parts that change how the robot moves, and parts that are read differently.
     """
     return mujoco_builder(model).build()
 
@@ -167,7 +167,7 @@ def mujoco_builder(model: mujoco.MjModel | mujoco.MjSpec) -> ModelBuilder:
 
 
 class _Reader:
-    """From a compiled model to a builder, part by part; what is not read is noted in `remarks`."""
+    """Conversion of a compiled model to a builder, part by part; unread parts are recorded in `remarks`."""
 
     def __init__(self, model: Any, mujoco: ModuleType) -> None:
         self.m, self.mujoco = model, mujoco
@@ -264,10 +264,10 @@ class _Reader:
     def _note_axes_of_free_joint(
         self, name: str, armature: np.ndarray, damping: np.ndarray, friction: np.ndarray
     ) -> None:
-        """Note what differs because MuJoCo's translations are along axes of the world, and ours along the body's.
+        """Record the differences that arise because MuJoCo's translations are in world axes, and ours in body axes.
 
-        Equal damping of all three does not; equal armature a differs by its force a (omega x v) in the body's axes,
-        without which a body that turns does not keep its velocity.
+        Equal damping of all three has none; equal armature a differs by its force a (omega x v) in the body's axes,
+        without which a rotating body does not keep its velocity.
         """
         if armature[:3].any():
             self._lose("armature of free joints, read without the force a (omega x v) of bodies that turn", name)
@@ -299,7 +299,7 @@ class _Reader:
             self._lose("springs of ball and free joints, not read", name)
 
     def _along_joints(self, t: int) -> dict[str, float] | None:
-        """Joints and coefficients of a tendon; None if it runs through space."""
+        """Joints and coefficients of a fixed tendon; None for a spatial one."""
         m = self.m
         parts = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
         if any(m.wrap_type[w] != ALONG_JOINT for w in parts):
@@ -362,7 +362,7 @@ class _Reader:
             self.builder.add_linear_actuator(name, sites[0], sites[1], lower, upper, gear[0])
 
     def _sites_of(self, kind: int, i: int, target: int) -> list[str] | None:
-        """The site that an actuator pushes in its own axes, or the two at the ends of the line that is its tendon."""
+        """The site at which an actuator acts in the site's axes, or the two end sites of its straight tendon."""
         m = self.m
         if kind == ON_SITE and m.actuator_trnid[i, 1] < 0 and m.actuator_gear[i].any():
             moves = m.body_weldid[m.site_bodyid[target]] > 0
@@ -378,7 +378,7 @@ class _Reader:
 
     # -------------------------------------------------------------------------------------------- closed chains
     def _add_equality(self, e: int, name: str) -> None:
-        """Connections and welds of bodies or sites as loops, linear ones of joints and fixed tendons as couplings."""
+        """Add connections and welds as loops, linear constraints of joints and fixed tendons as couplings."""
         m = self.m
         kind = self.mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
         ends, data = (int(m.eq_obj1id[e]), int(m.eq_obj2id[e])), m.eq_data[e]
@@ -401,7 +401,7 @@ class _Reader:
         self.builder.add_coupling(joints, offset + data[0])
 
     def _coupled(self, kind: str, ends: tuple[int, int], data: np.ndarray) -> dict[str, float] | None:
-        """sum r_j (q_j - reference_j) = data[0] of the first joint or tendon less data[1] times the second."""
+        """Ratios r_j of sum r_j (q_j - reference_j) = data[0]: first joint or tendon less data[1] times the second."""
         sides: list[dict[str, float]] = []
         for end in ends:
             if end < 0:
@@ -422,12 +422,12 @@ class _Reader:
         return self.m.site_bodyid[end] if on_site else end
 
     def _ends_of_loop(self, e: int, name: str, kind: str, ends: tuple[int, int], data: np.ndarray) -> list[str]:
-        """Names of two frames, those of sites or new ones, that the constraint lays on each other."""
+        """Names of the two frames, of sites or new ones, that the constraint makes coincide."""
         if self.m.eq_objtype[e] == self.mujoco.mjtObj.mjOBJ_SITE:
             return [self.site_names[end] for end in ends]
         if kind == "connect":
             poses = [(np.eye(3), data[:3].copy()), (np.eye(3), data[3:6].copy())]
-        else:  # the point data[:3] of the second body, which lies at data[3:6] in the first, turned by data[6:10]
+        else:  # the point data[:3] of the second body is at data[3:6] in the first, rotated by data[6:10]
             poses = [_pose(data[3:6], data[6:10]), (np.eye(3), data[:3].copy())]
         frames = [f"{name}_1", f"{name}_2"]
         for frame, end, pose in zip(frames, ends, poses, strict=True):
@@ -449,7 +449,7 @@ class _Reader:
 
 
 def _any(m: Any, field: str, i: int | slice = slice(None)) -> bool:
-    """Whether a field, which not all versions have, holds anything."""
+    """True if a field, which not all versions have, has a nonzero entry."""
     return bool(np.any(getattr(m, field, np.zeros(0 if isinstance(i, slice) else i + 1))[i]))
 
 
@@ -462,7 +462,7 @@ def _joint(kind: int, axis: np.ndarray) -> Joint:
 
 
 def _pose(pos: np.ndarray, quat: np.ndarray) -> Pose:
-    """From MuJoCo's position and quaternion (w first)."""
+    """Pose from MuJoCo's position and quaternion (w first)."""
     return Rotation.from_quat(quat, scalar_first=True).as_matrix(), np.array(pos)
 
 

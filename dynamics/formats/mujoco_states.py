@@ -1,14 +1,14 @@
-"""States of a robot as MuJoCo has them, and back.
+"""Conversion of a robot's states to MuJoCo's and back.
 
-Both have one row of positions and one of velocities.  They differ in this: quaternions have w first in MuJoCo and last
-here; the velocity of a free body is, with R its rotation,
+Both have one row of positions and one of velocities.  They differ in two points: quaternions have w first in MuJoCo and
+last here; the velocity of a free body is, with R its rotation,
 
-    here     [v, w]      of its origin and of its turning, both in the body's axes
-    MuJoCo   [R v, w]    of its origin in the axes of the world
+    here     [v, w]      linear velocity of its origin and angular velocity, both in the body's axes
+    MuJoCo   [R v, w]    linear velocity in the axes of the world
 
-Velocities of ball joints are in the axes of the body in both.  Forces on the degrees of freedom go with velocities:
+Velocities of ball joints are in the axes of the body in both.  Generalized forces have the axes of the velocities:
 `qfrc_applied` has the force on a free body's origin in world axes, then its moment in the body's, then the forces of
-joints; those of joints alone are what `dynamics` calls tau.
+joints; those of joints alone are called tau in `dynamics`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     import mujoco  # pyright: ignore[reportMissingImports]
 
 NAMES = {FREE_FLYER: "free", SPHERICAL: "ball", PRISMATIC: "slide", REVOLUTE: "hinge"}
-"""MuJoCo's joints by the codes of ours."""
+"""Names of MuJoCo's joint types by the codes of ours."""
 
 
 class _JointSlots(NamedTuple):
-    """Where a joint's numbers are in q and v here and in qpos and qvel there; sizes of both; its code."""
+    """Offsets of a joint's coordinates in q and v and in MuJoCo's qpos and qvel, their sizes, and the joint's code."""
 
     q: int
     v: int
@@ -51,11 +51,11 @@ def to_mujoco_state(
     Parameters
     ----------
     model : RigidBodyModel
-        Of free, ball, slide and hinge joints, free ones at the world's origin, as MuJoCo has them.
+        Its joints are free, ball, slide and hinge joints, the free ones at the world's origin, as in MuJoCo.
     x : (nq + nv,) or (K, nq + nv) array
         One state, or several.
     joints : mujoco.MjModel, or names of joints, optional
-        MuJoCo's joints in their order, all of the model's by the same names.  By default they are in the model's order.
+        MuJoCo's joints in their order, with the same names as the model's.  By default the model's order.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def to_mujoco_state(
     ------
     TypeError, ValueError
         Naming the argument: a state of a wrong shape, with numbers that are not finite or quaternions that are not of
-        length one; joints that MuJoCo does not have; names that are missing, unknown or given twice.
+        length one; joints of a type that MuJoCo lacks; names that are missing, unknown or given twice.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def from_mujoco_state(
 ) -> np.ndarray:
     """The state x = (q, v), (nq + nv,) or (K, nq + nv), of MuJoCo's qpos (nq,) or (K, nq) and qvel (nv,) or (K, nv).
 
-    The inverse of `to_mujoco_state`; quaternions are brought to length one, for MuJoCo lets them drift.
+    The inverse of `to_mujoco_state`; quaternions are normalised, since MuJoCo lets their length drift.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def from_mujoco_state(
 
 
 def _places(model: RigidBodyModel, joints: Any) -> Iterator[_JointSlots]:
-    """Of all joints, in MuJoCo's order."""
+    """Offsets, sizes and codes of all joints, in MuJoCo's order."""
     check_model(model)
     qpos = qvel = 0
     for name in _names(model, joints):
@@ -165,7 +165,7 @@ def _at_origin(model: RigidBodyModel, i: int) -> bool:
 
 
 def _columns(place: _JointSlots) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """Of q and v here, and of qpos and qvel there."""
+    """Slices of q and v, and of MuJoCo's qpos and qvel."""
     starts = (place.q, place.v), (place.qpos, place.qvel)
     here, there = ((slice(q, q + place.nq), slice(v, v + place.nv)) for q, v in starts)
     return here, there
@@ -173,6 +173,6 @@ def _columns(place: _JointSlots) -> tuple[tuple[slice, slice], tuple[slice, slic
 
 def _rotations(quaternions: np.ndarray) -> np.ndarray:
     """Rotation matrices (K, 3, 3) of unit quaternions x y z w (K, 4)."""
-    from scipy.spatial.transform import Rotation  # which is slow to import
+    from scipy.spatial.transform import Rotation  # slow to import
 
     return Rotation.from_quat(quaternions).as_matrix()

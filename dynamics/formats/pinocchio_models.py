@@ -1,4 +1,4 @@
-"""The shapes of a geometry model of Pinocchio, as wrappers of robots carry them."""
+"""Robots and their shapes from Pinocchio's models and robot wrappers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_geometry_objects(wrapper: Any, builder: ModelBuilder, held: Mapping[int, str]) -> None:
-    """Add what a wrapper has in `collision_model` and `visual_model` to the bodies held by joints of these numbers."""
+    """Add the shapes of a wrapper's `collision_model` and `visual_model` to bodies, named by joint number in `held`."""
     taken, lost = set(), []
     for purpose in ("collision", "visual"):
         model = getattr(wrapper, f"{purpose}_model", None)
@@ -41,7 +41,7 @@ def add_geometry_objects(wrapper: Any, builder: ModelBuilder, held: Mapping[int,
 
 
 def _shape(item: Any) -> tuple[Shape, Pose] | None:
-    """A shape and where it lies in the object's axes."""
+    """A shape and its pose in the object's axes."""
     shape, R, p = item.geometry, np.eye(3), np.zeros(3)
     kind = type(shape).__name__
     if item.meshPath and (kind.startswith("BVHModel") or kind in ("Convex", "ConvexBase", "CollisionGeometry")):
@@ -64,7 +64,7 @@ def _shape(item: Any) -> tuple[Shape, Pose] | None:
 # Robots from models of Pinocchio.
 #
 # Configurations, velocities and their order are the same, except that a continuous joint, and the angle of a planar
-# one, is one number here and cosine and sine there.
+# one, is one number here and cosine and sine in Pinocchio.
 
 _SEVERAL: dict[str, Callable[[], Joint]] = {
     "FreeFlyer": FreeFlyer, "Spherical": Spherical, "Planar": Planar, "Translation": Translation
@@ -88,8 +88,8 @@ def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
 
     Parameters
     ----------
-    model : pinocchio.Model, or what has one as its attribute `model`, as wrappers do, and may have geometry
-        models as collision_model and visual_model for shapes
+    model : pinocchio.Model, or an object with one as its attribute `model`, such as a robot wrapper, whose optional
+        geometry models collision_model and visual_model give the shapes
 
     Returns
     -------
@@ -100,7 +100,7 @@ def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
 
     Raises
     ------
-    TypeError : for anything else.
+    TypeError : for a model of another type.
     ValueError : for a joint of another type, or where a body cannot be moved by its joint.
 
     Warns
@@ -161,14 +161,14 @@ def _source(m: Any, i: int) -> str | None:
 
 
 def _above(m: Any, joint: int, below: int) -> bool:
-    """Whether a joint lies on the path from another one to the root, or is it."""
+    """True if a joint is on the path from joint `below`, itself included, to the root."""
     while below > joint:
         below = m.parents[below]
     return below == joint
 
 
 def _body_names(m: Any) -> dict[int, str]:
-    """Of each joint the first body's frame that lies on it, or "<joint>_body"."""
+    """Name of the first body frame on each joint, or "<joint>_body"."""
     names = {}
     for frame in m.frames:
         own = frame.placement.isIdentity(1e-12) and frame.parentJoint not in names
@@ -178,7 +178,7 @@ def _body_names(m: Any) -> dict[int, str]:
 
 
 def _joints(model: Any, name: str) -> list[_Part]:
-    """A joint as joints of ours."""
+    """Conversion of a joint to joints of ours."""
     kind = model.shortname().removeprefix("JointModel")
     exact = model.extract() if hasattr(model, "extract") else model
     if kind == "Composite":
@@ -200,7 +200,7 @@ def _joints(model: Any, name: str) -> list[_Part]:
 
 
 def _axis(model: Any) -> np.ndarray:
-    """Of a joint of one degree of freedom: the one that it turns about, or else the one that it moves along."""
+    """Axis (3,) of rotation of a joint of one degree of freedom, or else of translation."""
     data, q = model.createData(), np.zeros(model.idx_q + model.nq)
     q[model.idx_q] = 1.0
     model.calc(data, q)
@@ -209,7 +209,7 @@ def _axis(model: Any) -> np.ndarray:
 
 
 def _mimicking(m: Any, i: int) -> Joint:
-    """A joint that mimics another, from where it is when it has moved by one."""
+    """Equivalent of a joint that mimics another, from its pose after a motion by one."""
     pinocchio = import_module("pinocchio")
     exact, data, q = m.joints[i].extract(), m.createData(), pinocchio.neutral(m)
     q[m.joints[i].idx_q] = (1.0 - exact.offset) / exact.scaling
@@ -225,7 +225,7 @@ def _mimicking(m: Any, i: int) -> Joint:
 
 
 def _extra(joint: Joint) -> int:
-    """How many more numbers of a configuration Pinocchio has."""
+    """Number of additional configuration entries of a joint in Pinocchio."""
     return int(isinstance(joint, (Continuous, Planar)))
 
 
@@ -246,7 +246,7 @@ def _joint_parameters(m: Any, joint: Joint, q: int, v: int) -> dict[str, Any]:
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Pinocchio's largest numbers stand for no limit."""
+    """Limits with Pinocchio's largest floats, which stand for no limit, replaced by infinity."""
     return np.where(np.abs(values) >= np.finfo(float).max, np.copysign(np.inf, values), values)
 
 

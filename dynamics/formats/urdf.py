@@ -1,4 +1,4 @@
-"""Robots from URDF: links, joints and shapes, and what is in a file without being read."""
+"""Robots from URDF: links, joints and shapes, and warnings about unread parts of a file."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class GeometryReader:
         self._paths, self._remarks = paths, remarks
         self._names: set[str] = set()
         self._colors: dict[str, Color] = {}
-        for material in robot.iter("material"):  # one that a link gives in full may serve others by its name
+        for material in robot.iter("material"):  # a material defined in a link may be referred to by others
             name, color = material.get("name"), _color(material)
             if name and color is not None:
                 self._colors.setdefault(name, color)
 
     def add_all(self, builder: ModelBuilder, link: Element, name: str) -> None:
-        """Add the shapes of a link, which the builder has."""
+        """Add the shapes of a link that is in the builder."""
         for purpose in PURPOSES:
             for number, element in enumerate(link.findall(purpose)):
                 where = f"<link name={name!r}> <{purpose}>"
@@ -56,7 +56,7 @@ class GeometryReader:
                 builder.add_geometry(name, shape, read_origin(element, where), purpose, label, color)
 
     def _shape(self, element: Element, where: str) -> Shape | None:
-        """The shape of a <collision> or <visual>; None, which is noted, for none or one of an unknown kind."""
+        """The shape of a <collision> or <visual>; None, with a remark, for a missing or unknown one."""
         geometry = element.find("geometry")
         kinds = [] if geometry is None else list(geometry)
         if not kinds or kinds[0].tag not in _SHAPES:
@@ -117,15 +117,15 @@ _SHAPES: dict[str, Callable[[Element, str], Shape]] = {
     "ellipsoid": lambda element, where: Ellipsoid(numbers_of(element, "radii", 3, where)),
     "mesh": lambda element, where: Mesh(attribute_of(element, "filename", where)),
 }
-"""By the tag inside <geometry>; capsule and ellipsoid are extensions that other readers have too."""
+"""Readers of shapes by the tag inside <geometry>; capsule and ellipsoid are common extensions."""
 
 
 # --------------------------------------------------------------------------------------------
-# What a URDF says and nobody here reads: all but what is known, by a list of that.
+# Unread parts of a URDF: everything except the known parts, which are listed.
 #
-# Known is what the reader takes, and what cannot change how the robot moves: pictures, sensors, programs, figures of
-# contacts with a ground, which a robot's file does not hold.  Whatever else there is, a spring of a simulator or a
-# misspelt attribute, might, and is named.
+# Known are the parts that are read, and those that cannot change how the robot moves: pictures, sensors, programs,
+# parameters of contacts with a ground, which a robot's file does not contain.  Any other part, a spring of a
+# simulator or a misspelt attribute, might change it, and is named.
 
 ORIGIN = "xyz rpy quat_xyzw"
 _SHAPE = {
@@ -140,7 +140,7 @@ READ = {
     **{f"/link/collision{path}": attributes for path, attributes in _SHAPE.items()},
     "/joint": "name type dont_collapse", "/joint/parent": "link", "/joint/child": "link", "/joint/origin": ORIGIN,
     "/joint/axis": "xyz", "/joint/dynamics": "damping friction", "/joint/mimic": "joint multiplier offset",
-    # the last three are of drives, beside the limits that are read
+    # the last three are for drives, in addition to the limits that are read
     "/joint/limit": "lower upper velocity effort current command_effort gear_velocity",
     "/transmission": "name type", "/transmission/joint": "name", "/transmission/actuator": "name",
     "/transmission/actuator/drake:rotor_inertia": "value", "/transmission/actuator/drake:gear_ratio": "value",
@@ -148,12 +148,12 @@ READ = {
     "/mujoco": "", "/mujoco/compiler": "meshdir texturedir assetdir strippath discardvisual fusestatic convexhull",
     "/mujoco/option": "timestep integrator solver iterations tolerance cone jacobian impratio ls_iterations",
 }  # fmt: skip
-"""Elements by their path inside <robot>, and their attributes."""
+"""Elements that are read, by their path inside <robot>, with their attributes."""
 REPEATED = {
     "/link", "/link/collision", "/joint", "/transmission", "/transmission/joint", "/transmission/actuator", "/gazebo",
     "/transmission/actuator/drake:rotor_inertia", "/transmission/actuator/drake:gear_ratio",
 }  # fmt: skip
-"""Those of which there may be several; of others the first is read."""
+"""Elements that may occur several times; of others the first is read."""
 HARMLESS = {
     "": "material sensor ros2_control frame drake:collision_filter_group",
     "/link": "visual sensor material surface self_filter collision_checking",
@@ -170,15 +170,15 @@ HARMLESS = {
         self_collide mu mu1 mu2 fdir1 kp kd maxVel minDepth maxContacts stopCfm stopErp stopKp stopKd cfmDamping""",
     "/mujoco": "size visual statistic asset",
 }
-"""Elements by the path around them, with all that is in them."""
+"""Elements that are ignored with their content, by the path around them."""
 DEFAULTS = {
     "gravity": ("1", "true"), "turnGravityOff": ("0", "false"), "kinematic": ("0", "false"), "static": ("0", "false"),
     "enable_wind": ("0", "false"), "dampingFactor": ("0", "0.0"), "springStiffness": ("0", "0.0"),
     "springReference": ("0", "0.0"),
 }  # fmt: skip
-"""Settings of simulators, and texts by which they change nothing."""
+"""Settings of simulators, with the texts with which they have no effect."""
 PROGRAMS = ("sensor", "controller", "interface")
-"""Prefixes of what older simulators were told."""
+"""Prefixes of elements for older simulators."""
 
 UNREAD = "not read, though it may change how the robot moves"
 
@@ -187,7 +187,7 @@ _HARMLESS = {f"{path}/{tag}" for path, tags in HARMLESS.items() for tag in tags.
 
 
 def note_unread(robot: Element, remarks: Remarks) -> None:
-    """Note what of a <robot> is not known: of each kind the first, and how many there are."""
+    """Record the unknown parts of a <robot>: the first of each kind, and their number."""
     found: dict[str, list[str]] = {}
     pending = [(robot, "", "")]
     while pending:
@@ -203,7 +203,7 @@ def note_unread(robot: Element, remarks: Remarks) -> None:
             if below in _READ and (below not in seen or below in REPEATED):
                 seen.add(below)
                 inner.append((child, below, label))
-            elif not path.endswith("/geometry"):  # of shapes, their reader says what it leaves out
+            elif not path.endswith("/geometry"):  # the reader of shapes records what it leaves out
                 found.setdefault(below, []).append(label)
         pending += reversed(inner)
     for places in found.values():
@@ -212,7 +212,7 @@ def note_unread(robot: Element, remarks: Remarks) -> None:
 
 
 def _label(element: Element) -> str:
-    """As it stands in the file, with its name."""
+    """The element as written in the file, with its name."""
     named = (f" {key}={element.get(key)!r}" for key in ("name", "reference") if element.get(key))
     return f"<{element.tag}{''.join(named)}>"
 
@@ -225,13 +225,13 @@ def _is_default(element: Element) -> bool:
 # --------------------------------------------------------------------------------------------
 # Reading URDF files.
 #
-# The file is parsed (entities refused), its links and joints are read into plain records, the records are checked to
+# The file is parsed (entities rejected), its links and joints are read into plain records, the records are checked to
 # form one tree, and the tree is handed to `ModelBuilder`, children in alphabetical order of joint name.
 
 ROOT_JOINT = "root_joint"
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 NO_LIMIT = -1.0
-"""What some files have where a limit of velocity or effort is meant to be none."""
+"""Value that some files use for a velocity or effort without limit."""
 AT_ZERO = {"velocity": "read as no motion", "effort": "read as no torque"}
 
 
@@ -242,8 +242,8 @@ class _Joint:
     child: str
     joint: Joint
     placement: tuple[np.ndarray, np.ndarray]
-    mimic: dict[str, Any] | None  # by the names of ModelBuilder.add_mimic
-    parameters: dict[str, float]  # limits, damping and friction, by their names in ModelBuilder.add_body
+    mimic: dict[str, Any] | None  # by the argument names of ModelBuilder.add_mimic
+    parameters: dict[str, float]  # limits, damping and friction, by the argument names of ModelBuilder.add_body
 
 
 @dataclass
@@ -266,7 +266,7 @@ def load_urdf(
     floating_base : if True the root link is carried by a free flyer, else it is fixed to the world; the free flyer is
         called "root_joint", with underscores behind where the file has a joint of that name
     gravity : (3,) acceleration in the world frame, m/s^2
-    package_dirs : folders in which the packages of meshes ("package://name/...") are looked for first; then those of
+    package_dirs : folders in which the packages of meshes ("package://name/...") are searched first; then those of
         ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, then those above the file
 
     Returns
@@ -274,8 +274,8 @@ def load_urdf(
     RigidBodyModel
         Fixed links lumped into their moving ancestor, a frame for every link and joint. Velocity and effort limits are
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
-        upper default to 0, as the format says. Of mimic joints, q has the coordinates of their sources alone (see
-        `ModelBuilder.add_mimic`); one of a joint that there is not is independent, with a warning. <limit> and
+        upper default to 0, as in the format. q has the coordinates of independent joints alone, not of mimic joints
+        (see `ModelBuilder.add_mimic`); a mimic joint of an unknown joint is independent, with a warning. <limit> and
         <dynamics> of a floating or planar joint are not read, with a warning, nor <limit lower, upper> of a continuous
         one. A planar
         joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.  Rotor inertia and
@@ -283,24 +283,24 @@ def load_urdf(
         <origin> are rpy, or quat_xyzw as of version 1.1.
 
         Every <collision> and <visual> becomes one of `geometries`, with its material's colour.  No mesh is read: one
-        that is nowhere to be found keeps its name, which is an error or a warning only where it is needed.  A shape of
-        a kind that is not known is left out, with a warning.
+        that is not found keeps its name, which is an error or a warning only where the mesh is needed.  A shape of an
+        unknown kind is left out, with a warning.
 
     Raises
     ------
     ValueError
         If the text is not XML, declares entities, or is no URDF of one tree of links; the message names the element
-        and the attribute. Also if a moving body, with all that is fixed to it, has an inertia that no body can have;
-        a single link among several fixed to each other may, with a warning (placeholders are common).
+        and the attribute. Also if a moving body, with all links fixed to it, has an inertia that no body can have;
+        for a single link among several fixed to each other this is a warning (placeholders are common).
     FileNotFoundError
         If there is no such file.
 
     Warns
     -----
     UserWarning
-        By name, elements and attributes that are not known and so not read, of which some may change how the robot
-        moves, and what is read otherwise than it stands there: limits of velocity or effort of -1 as none, an
-        <inertial> without <inertia> as a point mass.
+        Names elements and attributes that are unknown and so not read, some of which may change how the robot moves,
+        and those that are read differently from the file: limits of velocity or effort of -1 as none, an <inertial>
+        without <inertia> as a point mass.
 
     Examples
     --------
@@ -320,7 +320,7 @@ def urdf_builder(
     gravity: ArrayLike = (0.0, 0.0, -9.81),
     file: str | Path | None = None,
 ) -> ModelBuilder:
-    """A builder of the robot; see `load_urdf`.  `file` is where a text comes from."""
+    """A builder of the robot; see `load_urdf`.  `file` is the path that a text was read from."""
     robot = parse(path_or_text)
     name = robot.get("name") or "robot"
     remarks = Remarks(f"URDF {name!r}")
@@ -389,7 +389,7 @@ def _rotor_inertias(robot: Element, joints: dict[str, Element], remarks: Remarks
 
 
 def _read_inertial(link: Element, remarks: Remarks) -> dict[str, Any]:
-    """mass, com and inertia, in link axes, as `ModelBuilder.add_body` wants them; nothing without <inertial>."""
+    """mass, com and inertia, in link axes, as arguments of `ModelBuilder.add_body`; empty without <inertial>."""
     inertial = link.find("inertial")
     if inertial is None:
         return {}
@@ -401,7 +401,7 @@ def _read_inertial(link: Element, remarks: Remarks) -> dict[str, Any]:
     matrix = child_of(inertial, "inertia", where)
     xx, xy, xz, yy, yz, zz = (number_of(matrix, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
     R, com = read_origin(inertial, where)
-    with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses what is not finite
+    with np.errstate(over="ignore", invalid="ignore"):  # the builder rejects non-finite values
         inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
     return {"mass": number_of(child_of(inertial, "mass", where), "value", where), "com": com, "inertia": inertia}
 
@@ -452,7 +452,7 @@ def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
 
 
 def _read_parameters(element: Element, kind: str, where: str, remarks: Remarks) -> dict[str, float]:
-    """Limits, damping and friction of a joint with one degree of freedom; what is absent is left to the builder."""
+    """Limits, damping and friction of a joint with one degree of freedom; missing ones are left to the builder."""
     parameters = {}
     limit = element.find("limit")
     if limit is not None:
@@ -477,7 +477,7 @@ def _read_parameters(element: Element, kind: str, where: str, remarks: Remarks) 
 
 
 def _tree(links: dict[str, Element], joints: list[_Joint]) -> _Tree:
-    """The tree that the joints make of the links, which must be one, with one root."""
+    """The tree of links and joints, with one root; ValueError if they do not form one."""
     if not links:
         raise ValueError("<robot>: there is no <link>")
     carried_by: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Reading XML: files or text that may be hostile, and numbers that may be none; errors name element and attribute."""
+"""Reading XML from untrusted files or text, and numbers in it; errors name element and attribute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dynamics.model.joints import Spherical
 
 
 class _Elements(ContentHandler):
-    """Builds elements whose names keep their prefixes."""
+    """Builder of elements whose names keep their namespace prefixes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,12 +38,12 @@ class _Elements(ContentHandler):
 
 
 def root_of(source: str | bytes) -> Element:
-    """The root element of XML, with everything in it.
+    """The root element of XML, with all its content.
 
-    Prefixes stay parts of names, as `drake:gear_ratio`: files of robots use them without declaring them.  What stands
-    before the first "<" is left out, as a byte order mark or an empty line.
+    Prefixes are kept in names, as `drake:gear_ratio`: files of robots use them without declaring them.  Text before the
+    first "<", as a byte order mark or an empty line, is skipped.
 
-    Raises DefusedXmlException for entities; SAXException, ValueError or LookupError for what is not well-formed.
+    Raises DefusedXmlException for entities; SAXException, ValueError or LookupError for XML that is not well-formed.
     """
     source = _stripped(source)
     elements, parser, given = _Elements(), defusedxml.sax.make_parser(), InputSource()
@@ -61,7 +61,7 @@ def _stripped(source: str | bytes) -> str | bytes:
 
 
 def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or_text") -> Element:
-    """The <robot> element of a file, or of text, which begins with "<"; `kind` and `argument` are for errors."""
+    """The <robot> element of a file, or of text, which begins with "<"; `kind` and `argument` are named in errors."""
     source: str | bytes
     if isinstance(path_or_text, str) and path_or_text.lstrip("\ufeff \t\r\n").startswith("<"):
         origin, source = f"{kind} text", path_or_text
@@ -92,7 +92,7 @@ def _read_file(path: str | Path, kind: str, argument: str) -> bytes:
 
 
 def by_name(robot: Element, tag: str) -> dict[str, Element]:
-    """Elements of a tag by their names, which may not be given twice."""
+    """Elements of a tag by their names, which must be unique."""
     elements: dict[str, Element] = {}
     for element in robot.findall(tag):
         name = attribute_of(element, "name", f"<{tag}>")
@@ -103,7 +103,7 @@ def by_name(robot: Element, tag: str) -> dict[str, Element]:
 
 
 def attribute_of(element: Element, attribute: str, where: str) -> str:
-    """An attribute that there must be."""
+    """The text of a required attribute."""
     value = element.get(attribute)
     if not value:
         raise ValueError(f"{where}: attribute {attribute!r} is missing or empty")
@@ -111,7 +111,7 @@ def attribute_of(element: Element, attribute: str, where: str) -> str:
 
 
 def child_of(element: Element, tag: str, where: str) -> Element:
-    """The first child of a tag, which there must be."""
+    """The first child of a tag, which is required."""
     child = element.find(tag)
     if child is None:
         raise ValueError(f"{where}: element <{tag}> is missing")
@@ -135,7 +135,7 @@ def numbers_of(element: Element, attribute: str, count: int, where: str, default
 
 
 def number_of(element: Element, attribute: str, where: str, default: str | None = None) -> float:
-    """As `numbers_of`, of one number."""
+    """`numbers_of` for one number."""
     return float(numbers_of(element, attribute, 1, where, default)[0])
 
 

@@ -1,1 +1,1 @@
-"""Shapes of bodies, for pictures and for collisions: plain numbers, in metres, in the axes of the shape itself."""
+"""Shapes of bodies, for pictures and for collisions, in metres, in the axes of the shape itself."""

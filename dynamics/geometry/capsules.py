@@ -1,12 +1,12 @@
-"""Capsules around shapes, as small as they get.
+"""Smallest capsules around shapes.
 
-Of a capsule with the axis z through the origin that is to hold points (z_i, rho_i), rho_i their distance from the axis,
-the radius R >= max rho_i leaves to its segment
+A capsule with the axis z through the origin and radius R >= max rho_i, which is to contain points (z_i, rho_i), rho_i
+their distance from the axis, needs the segment
 
     from  min_i z_i + sqrt(R^2 - rho_i^2)   to   max_i z_i - sqrt(R^2 - rho_i^2),   a point between them if these cross,
 
-so that its volume V(R) = pi R^2 length + 4/3 pi R^3 is a function of one number.  Around boxes and cylinders, the axis
-of which is known, that is all; around a mesh the method of Nelder and Mead finds it from the principal axes.
+so that its volume V(R) = pi R^2 length + 4/3 pi R^3 is a function of R alone.  For boxes and cylinders the axis is
+known; for a mesh the method of Nelder and Mead finds it, starting from the principal axes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from dynamics.geometry.triangles import axes_along
 from dynamics.validation import as_array
 
 FITTED = 400
-"""Corners of a hull that a fit looks at; the last radius is that of all."""
+"""Most corners of a hull used in a fit; the final radius is that of all corners."""
 RADII = 12
-"""Values of R that are tried at once."""
+"""Number of values of R that are evaluated at once."""
 AGAIN = (0.05, 0.02, 0.005, 0.001)
-"""Sizes of simplices from which the search goes on where the last one shrank, on edges where two points touch."""
+"""Sizes of the simplices with which the search restarts at its last point, since a simplex may shrink on an edge of
+the volume, where two points touch the capsule."""
 SAFETY = 1.0 + 1e-12
 
 
 def capsule_around(shape: Box | Cylinder | Ellipsoid) -> Capsule:
-    """The smallest capsule along the longest axis that holds a box, a cylinder or an ellipsoid.
+    """The smallest capsule along the longest axis that contains a box, a cylinder or an ellipsoid.
 
     A cylinder of radius r and length L, or a box whose corners are at r from an axis of length L, needs a segment of
     half length s = L/2 - sqrt(R^2 - r^2), R >= r;  an ellipsoid with semi-axes a >= b >= c has R = b and s = a - b.
@@ -58,12 +59,12 @@ def capsule_around(shape: Box | Cylinder | Ellipsoid) -> Capsule:
 
 
 def volume(radius: float, length: float) -> float:
-    """m^3, of a capsule whose segment has this length."""
+    """Volume of a capsule, m^3, with a segment of this length, m."""
     return float(np.pi * radius**2 * (length + 4.0 / 3.0 * radius))
 
 
 def minimal_capsule(vertices: ArrayLike) -> Capsule:
-    """A capsule of nearly the least volume that holds all points, and so every triangle between them.
+    """A capsule of nearly the least volume that contains all points, and so every triangle between them.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def minimal_capsule(vertices: ArrayLike) -> Capsule:
 
 
 def hull(points: np.ndarray) -> np.ndarray:
-    """Corners of the convex hull of points (V, 3); all different points where they lie in a plane."""
+    """Corners of the convex hull of points (V, 3); all distinct points if they lie in a plane."""
     try:
         return points[ConvexHull(points).vertices]
     except (QhullError, ValueError):
@@ -109,7 +110,7 @@ def hull(points: np.ndarray) -> np.ndarray:
 
 
 def outermost(points: np.ndarray, count: int = FITTED) -> np.ndarray:
-    """The outermost of the points along so many directions, spread evenly over the sphere; all if they are no more."""
+    """The outermost points along `count` directions, spread evenly over the sphere; all points if there are no more."""
     if len(points) <= count:
         return points
     i = np.arange(count) + 0.5
@@ -121,7 +122,7 @@ def outermost(points: np.ndarray, count: int = FITTED) -> np.ndarray:
 def _axis_near(
     points: np.ndarray, axes: np.ndarray, step: float, through: np.ndarray | float = 0.0
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume of the best capsule whose axis is found from the last of three, and that axis: its direction, a point."""
+    """Volume of the best capsule found from the last of three axes, and its axis: a direction and a point."""
 
     def line(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         direction = axes[2] + tilt[0] * axes[0] + tilt[1] * axes[1]
@@ -136,7 +137,7 @@ def _axis_near(
 
 
 def _fit(points: np.ndarray, direction: np.ndarray, offset: np.ndarray) -> tuple[float, float, float]:
-    """Least volume of a capsule about an axis, and where its segment begins and ends on it."""
+    """Least volume of a capsule about an axis, and the start and end of its segment on it."""
     away = points - offset
     z = away @ direction
     rho = np.maximum(np.einsum("ij,ij->i", away, away) - z * z, 0.0)
@@ -156,7 +157,7 @@ def _fit(points: np.ndarray, direction: np.ndarray, offset: np.ndarray) -> tuple
 
 
 def _squared_distances(points: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """From points (P, 3) to a segment."""
+    """Squared distances of points (P, 3) from a segment."""
     along = end - start
     share = np.clip((points - start) @ along / max(float(along @ along), 1e-300), 0.0, 1.0)
     return ((points - start - share[:, None] * along) ** 2).sum(axis=1)

@@ -1,4 +1,4 @@
-"""A shape in its place on a body."""
+"""A shape placed on a body."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dynamics.validation import as_array, as_kind, as_name, as_placement, check_
 PURPOSES = ("collision", "visual")
 
 ROUNDING = 1e-14
-"""By less than this no rotation is made better."""
+"""Change by orthonormalization below which a rotation is kept as given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry(ByContent):
-    """A shape that a moving body carries, or the world; immutable, compared by content.
+    """A shape fixed to a moving body or to the world; immutable, compared by content.
 
     Parameters
     ----------
-    name : str, which no other geometry of a model has
-    link : the link of the file or of the builder that it belongs to: a moving body, what is fixed to one, or "world"
+    name : str, unique among the geometries of a model
+    link : the link of the file or of the builder that it belongs to: a moving body, a link fixed to one, or "world"
     body : index of the moving body, -1 for the world, as in `Frame`
     shape : Sphere, Capsule, Box, Cylinder, Ellipsoid, HalfSpace or Mesh
     placement : (R, p), the shape's axes in the frame of the moving body, x_body = R x + p; by default the identity
@@ -36,7 +36,7 @@ class Geometry(ByContent):
     Raises
     ------
     ValueError, TypeError
-        For what is none of this; the message names the argument.
+        For other values; the message names the argument.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Geometry(ByContent):
 def shape_in_place(label: str, item: Any) -> tuple[Shape, Any]:
     """A shape and its placement (R, p) from (shape, position (3,)) or (shape, (R, p)).
 
-    Raises TypeError for what is no such pair, ValueError for a position that is none; a rotation is not looked at.
+    Raises TypeError for values that are no such pair, ValueError for an invalid position; a rotation is not checked.
     """
     if not isinstance(item, tuple) or len(item) != 2:
         wanted = "a tuple (shape, position) or (shape, (R, p))"
@@ -94,7 +94,7 @@ def shape_in_place(label: str, item: Any) -> tuple[Shape, Any]:
 
 
 def as_color(name: str, value: ArrayLike) -> tuple[float, float, float, float]:
-    """Red, green, blue and opacity, each between 0 and 1; ValueError otherwise.  Opaque where only three are given."""
+    """Red, green, blue and opacity, each between 0 and 1, opaque if only three are given; ValueError otherwise."""
     rgba = as_array(name, value, (None,))
     if len(rgba) not in (3, 4) or rgba.min() < 0.0 or rgba.max() > 1.0:
         raise ValueError(f"{name}: got {rgba.tolist()}, expected red, green, blue and opacity between 0 and 1")

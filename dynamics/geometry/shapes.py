@@ -1,6 +1,6 @@
-"""Shapes: what a body looks like, or where it can be hit.
+"""Shapes of bodies, for pictures or for collisions.
 
-Each lies in axes of its own, which a `Geometry` places on a body.  They are immutable and compared by their numbers.
+Each has axes of its own, which a `Geometry` places on a body.  They are immutable and compared by their numbers.
 A name that other packages use too, `Sphere` or `Cylinder`, means the shape of a body here and scenery in `trajopt`.
 """
 
@@ -27,7 +27,7 @@ class Shape(ByContent):
         return type(self), tuple(self._parts().values())
 
     def _put(self, **values: Any) -> None:
-        """Set fields of what is frozen; arrays become copies that nobody can write to."""
+        """Set fields of a frozen instance; arrays become read-only copies."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 value = value.copy()
@@ -52,7 +52,7 @@ class Sphere(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Capsule(Shape):
-    """All points that are no farther than a radius from a segment.
+    """All points within a radius of a segment.
 
     Parameters
     ----------
@@ -117,24 +117,24 @@ class Ellipsoid(Shape):
 
 @dataclass(frozen=True, eq=False)
 class HalfSpace(Shape):
-    """All points with z <= 0; what is outside has z > 0."""
+    """All points with z <= 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Shape):
-    """Triangles, of a file that is not read before they are needed, or given as arrays.
+    """Triangles, from a file that is read when they are needed, or given as arrays.
 
     Parameters
     ----------
-    path : name of a file; None for a mesh that is given as arrays.  That there is such a file is not asked here
-    scale : (3,) or one number, by which coordinates are multiplied, so as to be metres; not zero, negative in a mirror
-    vertices : (V, 3) corners, m before scaling
-    faces : (F, 3) of the corners of each triangle, indices in the order that faces outwards
+    path : name of a file, whose existence is not checked here; None for a mesh that is given as arrays
+    scale : (3,) or one number, factors from coordinates to metres; not zero, negative for a mirrored mesh
+    vertices : (V, 3) corners, in units of `scale`
+    faces : (F, 3) indices of the corners of each triangle, counterclockwise seen from outside
 
     Raises
     ------
     ValueError
-        For neither or both of a path and arrays, and for indices of no vertex.
+        For neither or both of a path and arrays, and for indices out of range.
     """
 
     path: str | None = None

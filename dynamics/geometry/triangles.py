@@ -1,4 +1,4 @@
-"""Triangles of shapes, for pictures and for what is fitted around meshes; mesh files are read by trimesh."""
+"""Triangles of shapes, for pictures and for capsules fitted around meshes; mesh files are read by trimesh."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dynamics.distribution import how_to_install
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
 
 MESH_FORMATS = (".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf")
-"""Endings of files that are read as meshes; archives, which may unpack to any size, are not."""
+"""File name extensions that are read as meshes; archives, which may unpack to any size, are not."""
 LARGEST_FILE = 2**28
-"""Bytes, 256 MiB; the largest mesh of example-robot-data 5.0 has 27 MiB."""
+"""Largest size of a mesh file in bytes, 256 MiB; the largest mesh of example-robot-data 5.0 has 27 MiB."""
 TURN, ROWS = 32, 16
-"""Corners of a circle, and rows of a ball from pole to pole."""
+"""Number of corners of a circle, and of rows of a sphere from pole to pole."""
 
 
 class Triangles(NamedTuple):
@@ -30,15 +30,15 @@ class Triangles(NamedTuple):
 
 
 class MeshError(Exception):
-    """A mesh that cannot be read: the message says which, and why."""
+    """A mesh that cannot be read; the message names the file and the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
 
 
 def surface(shape: Shape, turn: int = TURN, rows: int = ROWS) -> Triangles | None:
-    """The surface of a shape; None for a half-space, which has no end.  What is round gets corners as a circle and a
-    ball have in `turn` and `rows`, an even number.
+    """The surface of a shape; None for a half-space, which is unbounded.  Round shapes have `turn` corners per circle
+    and `rows` rows per sphere, an even number.
 
     Raises `MeshError` for a mesh whose file is missing or cannot be read.
     """
@@ -47,7 +47,7 @@ def surface(shape: Shape, turn: int = TURN, rows: int = ROWS) -> Triangles | Non
     if isinstance(shape, Box):
         signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
         faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-        corners = (signs * shape.half_extents)[np.array(faces)].reshape(-1, 3)  # each of its own: edges stay sharp
+        corners = (signs * shape.half_extents)[np.array(faces)].reshape(-1, 3)  # not shared: edges stay sharp
         first = 4 * np.arange(6)[:, None]
         return Triangles(corners, np.concatenate([first + [0, 1, 2], first + [0, 2, 3]]), None)
     angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rows + 1)
@@ -70,7 +70,7 @@ def surface(shape: Shape, turn: int = TURN, rows: int = ROWS) -> Triangles | Non
 
 
 def axes_along(z: np.ndarray) -> np.ndarray:
-    """Orthonormal axes (3, 3), rows, the last along z (3,); any if that has no length."""
+    """Orthonormal axes (3, 3), as rows, the last along z (3,); arbitrary if z is zero."""
     length = np.linalg.norm(z)
     z = z / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
     x = np.cross(np.eye(3)[np.abs(z).argmin()], z)
@@ -79,7 +79,7 @@ def axes_along(z: np.ndarray) -> np.ndarray:
 
 
 def _revolved(radii: np.ndarray, heights: np.ndarray, turn: int) -> Triangles:
-    """Circles about z, from below, joined from one to the next."""
+    """Surface of circles about z with these radii and heights, in rising order, each joined to the next."""
     angles = np.linspace(0.0, 2.0 * np.pi, turn, endpoint=False)
     circles = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], axis=1)
     circles[..., 2] += heights[:, None]
@@ -90,7 +90,7 @@ def _revolved(radii: np.ndarray, heights: np.ndarray, turn: int) -> Triangles:
 
 
 def mesh_triangles(mesh: Mesh) -> Triangles:
-    """The triangles of a mesh, scaled; those of a file are kept while it does not change.
+    """The triangles of a mesh, scaled; those of a file are cached as long as it does not change.
 
     Raises `MeshError` if the file is missing, larger than 256 MiB, of no known format or cannot be read, or without
     trimesh.
@@ -106,7 +106,7 @@ def mesh_triangles(mesh: Mesh) -> Triangles:
 
 
 def mesh_file(path: str) -> os.stat_result:
-    """What the system knows of a mesh's file; MeshError if it is missing, too large, or of no format that is read."""
+    """File status of a mesh's file; MeshError if it is missing, too large, or of an unsupported format."""
     try:
         state = os.stat(path)
     except (OSError, ValueError):
@@ -127,9 +127,9 @@ def _read(path: str, *_: int) -> Triangles:
         raise MeshError(f"mesh {path!r}: reading it needs trimesh: {how_to_install('robots')}") from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a file that is read all the same
+            warnings.simplefilter("ignore")  # the file is read despite the warnings
             parts = trimesh.load_scene(path, process=False).dump()
-    except Exception as error:  # whatever a reader makes of a damaged file
+    except Exception as error:  # readers of damaged files raise anything
         raise MeshError(f"mesh {path!r}: cannot be read, {type(error).__name__}: {error}"[:500]) from error
     parts = [part for part in parts if hasattr(part, "faces") and len(part.faces)]
     vertices = [np.asarray(part.vertices, dtype=float) for part in parts]
@@ -146,7 +146,7 @@ def _read(path: str, *_: int) -> Triangles:
 
 
 def _colors(part: Any) -> np.ndarray | None:
-    """Colours (F, 4) of a part of a scene: its material, its picture where it has one, its own numbers, or none."""
+    """Colours (F, 4) of a part of a scene: from its material, its texture, its own colours, or None."""
     material = getattr(part.visual, "material", None)
     if material is None:
         return np.asarray(part.visual.face_colors) if part.visual.defined else None

@@ -1,4 +1,4 @@
-"""What stands around a robot, as pictures of `trajopt` take it: lines and surfaces of shapes, and targets."""
+"""Surroundings of a robot for pictures of `trajopt`: lines and surfaces of shapes, and targets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dynamics.geometry.shapes import Box, Cylinder, HalfSpace, Mesh, Shape
 from dynamics.geometry.triangles import Triangles, surface
 
 TURN, ROWS, MERIDIANS = 24, 6, 8
-"""Corners of a circle, rows of a ball and lines from pole to pole, of what is drawn in lines."""
+"""Number of corners of a circle, of rows of a sphere and of its meridians, in line drawings."""
 CELLS = 8
-"""Of the grid that stands for a plane, on each side."""
+"""Number of cells, per side, of the grid that represents a plane."""
 REACH = 1.2
-"""How much larger than the robot that is."""
+"""Size of this grid relative to the robot's."""
 EDGES, BENT = 1000, 0.02
-"""Most edges that are drawn of a mesh, those that are bent most, and the least angle of such, rad."""
+"""Most edges drawn of a mesh, those with the largest dihedral angles, and the least such angle, rad."""
 
 
 class WorldShape(NamedTuple):
@@ -27,17 +27,17 @@ class WorldShape(NamedTuple):
     target: bool = False
 
     def lines(self) -> np.ndarray:
-        """The segments."""
+        """The segments (S, 2, 3), m."""
         return self.segments
 
     def surface(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The triangles."""
+        """The triangles: corners (V, 3), m, and faces (F, 3)."""
         return self.triangles
 
 
 def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, hollow: bool = False) -> WorldShape:
-    """A shape whose axes are at (R, p) in the world; a half-space as a square as large as, and next to, points around
-    which it is (P, 3).  What is hollow, with the robot inside, has lines alone.
+    """A shape whose axes are at (R, p) in the world; a half-space becomes a square near the points `around` (P, 3), of
+    about their extent.  A hollow shape, with the robot inside, has lines alone.
 
     Raises `MeshError` for a mesh that cannot be read.
     """
@@ -71,8 +71,8 @@ def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, 
 
 
 def _edges(corners: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Edges (E, 2) of triangles that show what a mesh looks like: at its border, and where faces meet at an angle."""
-    _, merged = np.unique(corners, axis=0, return_inverse=True)  # files may have corners once for each of their faces
+    """Feature edges (E, 2) of a mesh: those at its border, and those where faces meet at an angle."""
+    _, merged = np.unique(corners, axis=0, return_inverse=True)  # files may repeat corners for each of their faces
     a, b, c = (corners[faces[:, k]] for k in range(3))
     normals = np.cross(b - a, c - a)
     normals /= np.maximum(np.linalg.norm(normals, axis=1), np.finfo(float).tiny)[:, None]
@@ -97,5 +97,5 @@ def _surface(shape: Shape, *corners: int) -> Triangles:
 
 
 def target_cross(R: np.ndarray, p: np.ndarray, size: float) -> WorldShape:
-    """A target at p: a cross of arms of this length, m, along the columns of R."""
+    """A cross at p with arms of this length, m, along the columns of R, which marks a target."""
     return WorldShape(p + size * np.stack([-R.T, R.T], axis=1), None, True)

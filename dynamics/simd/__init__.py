@@ -1,4 +1,4 @@
-"""SIMD numbers for numba: one knot per lane, one source for floats, vectors and complex vectors.  Knows no robot."""
+"""SIMD numbers for numba: one knot per lane, one source for floats, vectors and complex vectors, without robotics."""
 
 from dynamics.simd.arithmetic import fma, fms, fnma
 from dynamics.simd.chunks import chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks

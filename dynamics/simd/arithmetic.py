@@ -1,7 +1,7 @@
 """Operators and fused products of lane numbers, in any mixture of complex vectors, vectors and floats.
 
-Everything works on pairs (real, imaginary part), where None stands for an imaginary part that is known to be zero: a
-product with a real factor costs half of a complex one, and real numbers cost what they cost without complex ones.
+All functions work on pairs (real, imaginary part), where None stands for an imaginary part that is known to be zero: a
+product with a real factor costs half of a complex one, and real arithmetic has no overhead.
 
 Where imaginary parts are so small that their products vanish beside the real parts, the real part of every result is
 that of real arithmetic to the last bit.
@@ -23,7 +23,7 @@ _REAL_ZERO = (None, None)
 
 
 def call(builder, name, *args):
-    """LLVM's function of doubles or vectors, such as fma or sqrt."""
+    """Call of LLVM's function of doubles or vectors, such as fma or sqrt."""
     t = args[0].type
     suffix = f"v{LANES}f64" if isinstance(t, ir.VectorType) else "f64"
     function_type = ir.FunctionType(t, [t] * len(args))
@@ -73,7 +73,7 @@ def _multiply(builder, a, b):
 
 
 def _divide(builder, a, b):
-    """a / b; both are turned by -i first where b's imaginary part is the larger one (Smith 1962)."""
+    """a / b; both are multiplied by -i first where b's imaginary part is the larger one (Smith 1962)."""
     (x, y), (u, v) = a, b
     if v is None:
         return tuple(None if part is None else builder.fdiv(part, u, flags=_MATH) for part in a)
@@ -89,7 +89,7 @@ def _divide(builder, a, b):
 
 # ------------------------------------------------------------------------------------------------ operators
 def _lowered(emit):
-    """From a function of pairs to numba's function of values."""
+    """Numba's function of values from a function of pairs."""
 
     def lower(context, builder, sig, args):
         return join_parts(builder, sig.return_type, emit(builder, *parts(builder, sig.args, args)))

@@ -1,9 +1,9 @@
-"""Functions that are chosen by the type of an argument, when callers are compiled.
+"""Functions selected by the type of an argument when their callers are compiled.
 
     carve_dynamics = by_type("contacts", {None: _free, ContactArrays: _held})
 
-calls `_free` where the argument of this name is None, and `_held` where it is one of those blocks; the other is not
-compiled at all, and may return another type.  All take the same parameters.
+calls `_free` where the argument of this name is None, and `_held` where it is a ContactArrays; the other function is
+not compiled at all, and may return another type.  All take the same parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dynamics.simd.lane_blocks import parameters_of
 
 
 class ByType:
-    """One function of several, made by `by_type`."""
+    """A function that selects one of several, made by `by_type`."""
 
     def __init__(self, place: int, cases: Mapping[type | None, Any]) -> None:
         self.place, self.cases = place, cases
@@ -30,7 +30,7 @@ class ByType:
 
 
 class _ByTypeType(types.Callable, types.Opaque):
-    """Numba's view of it: each call is one of the case that the arguments' types choose."""
+    """Numba type of `ByType`: each call is typed as the case that the arguments' types select."""
 
     def __init__(self, function: ByType):
         self._function = function
@@ -65,11 +65,11 @@ def _constant(context, builder, ty, value):
 
 
 def by_type(argument: str, cases: Mapping[type | None, Any]) -> ByType:
-    """One function of them all, for compiled callers and for Python; called without names of arguments.
+    """Function that calls the case of an argument's type, in compiled code and in Python; takes no keyword arguments.
 
     Parameters
     ----------
     argument : name of the parameter whose type decides
-    cases : compiled functions, by the NamedTuple that this argument is, or None
+    cases : compiled functions by the type of this argument, a NamedTuple class or None
     """
     return ByType(parameters_of(next(iter(cases.values()))).index(argument), cases)

@@ -1,5 +1,5 @@
-"""Where compiled kernels are kept: in a folder of the user's that nobody else can write to or put something else in
-place of.  Kernels are loaded as pickles and machine code, so whoever can do that runs code as the user.
+"""Folder of compiled kernels: it belongs to the user, and nobody else can write to it or replace it.  Kernels are
+loaded as pickles and machine code, so anyone able to do so could run code as the user.
 """
 
 import atexit
@@ -16,15 +16,15 @@ from dynamics.simd.caller import warn
 
 
 class UnsafeFolderError(PermissionError):
-    """Others than the user could put files into a folder."""
+    """Users other than the owner could put files into a folder."""
 
 
 @cache
 def cache_root() -> Path | None:
-    """The folder for this process: TRAJOPT_CACHE_DIR; else `trajopt` in the user's cache folder; else, if that cannot
+    """Cache folder of this process: TRAJOPT_CACHE_DIR; else `trajopt` in the user's cache folder; else, if that cannot
     be written, `trajopt-<uid>` in the folder of temporary files.
 
-    With a warning: a new folder, removed at exit, if none of them can be used; None if there can be none either."""
+    If none of them can be used, warns and returns a new folder, removed at exit, or None if there can be none."""
     root, problems = None, []
     for folder in _candidates():
         try:
@@ -53,7 +53,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def private_folder(folder: Path) -> Path:
-    """This folder, made if it is not there, with links on the way to it resolved.
+    """Path of this folder with symbolic links above it resolved; the folder is made if it does not exist.
 
     Raises UnsafeFolderError if it is a link itself, is not the user's, can be written by others, or lies in a folder
     where others can replace it; other OSErrors if it cannot be made or written."""
@@ -80,7 +80,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those that lead to it, whatever the user's umask, for the user alone."""
+    """Make a folder and its parents, accessible to the user alone regardless of the umask."""
     for place in (*reversed(folder.parents), folder):
         if not place.is_dir():
             place.mkdir(mode=0o700, exist_ok=True)  # another process may have been faster

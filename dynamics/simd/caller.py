@@ -1,6 +1,6 @@
-"""Warnings that point at the line outside of the project whose call they are about, however deep they arise.
+"""Warnings attributed to the line outside of the project that made the call, at any depth of the stack.
 
-Serves both packages and imports nothing of the project, so that the cache of kernels can warn, too.
+It serves both packages and imports nothing of the project, so that the cache of kernels can warn, too.
 """
 
 import sys
@@ -11,17 +11,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynamics", "trajopt", "problems"))
 BETWEEN = ("contextlib", "importlib", "numba")
-"""Who calls the project's code on its own behalf: it is compiled or imported."""
+"""Packages that call the project's code themselves, to compile or import it."""
 
 
 def first_few(items: Sequence[str], most: int = 3) -> str:
-    """The first of what a message is about, and how many more there are."""
+    """Text of the first `most` items of a message, with the number of the remaining ones."""
     more = f", and {len(items) - most} more" if len(items) > most else ""
     return f"{'; '.join(items[:most])}{more}"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """As `warnings.warn`, from the innermost frame outside of these packages."""
+    """`warnings.warn` attributed to the innermost frame outside of these packages."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _inside(frame.f_globals):
         frame = frame.f_back
@@ -31,7 +31,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _inside(names: dict) -> bool:
-    """By the module's file, not the code's: a dataclass has its `__init__` from a string."""
+    """True for a frame of the project, by the module's file, since a dataclass has its `__init__` from a string."""
     if str(names.get("__name__")).partition(".")[0] in BETWEEN:
         return True
     return str(names.get("__file__")).startswith(PACKAGES)

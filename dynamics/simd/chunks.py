@@ -1,9 +1,9 @@
-"""Knots to lanes and back, inside compiled drivers.
+"""Transfer between arrays of knots and lanes, inside compiled drivers.
 
 Arrays are knot-major outside, (K, n); a workspace holds LANES knots, (n, LANES).  The last chunk repeats the last knot,
 so that idle lanes compute something finite and harmless.
 
-A driver over complex lanes asks `launch` for twice the numbers it needs and sees its workspace as complex by
+A driver over complex lanes asks `launch` for twice its workspace size and views the workspace as complex by
 `work.reshape(work.shape[0] // 2, 2, LANES)`.
 """
 
@@ -37,7 +37,7 @@ def gather(source, first, ws):
 
 @kernel
 def gather_complex(source, first, ws):
-    """The same into complex lanes, with imaginary parts zero; ws (n, 2, LANES)."""
+    """`gather` into complex lanes, with imaginary parts zero; ws (n, 2, LANES)."""
     knots, n = source.shape
     for k in range(LANES):
         t = min(first + k, knots - 1)
@@ -48,7 +48,7 @@ def gather_complex(source, first, ws):
 
 @shared_kernel
 def scatter_rows(ws, offset, count, target, start, first, knots, size):
-    """Numbers offset ... offset + count of each lane to target[t size + start ...] for knots t = first + lane."""
+    """target.flat[t size + start + i] = ws[offset + i, l], i < count, for the knots t = first + l that exist."""
     if first + LANES <= knots and count >= LANES:
         i = 0
         while i < count:
@@ -80,7 +80,7 @@ def scatter_blocks(ws, first, rows, stride, column, target):
 
 @helper
 def gather_state(q, v, x, first, ws):
-    """Configuration, velocity and a third array of LANES knots at the front of the workspace, and the rest of it."""
+    """Configuration, velocity and a third array of LANES knots in slices of the workspace, and the rest of it."""
     q_, w = carve(ws, q.shape[1])
     v_, w = carve(w, v.shape[1])
     x_, w = carve(w, x.shape[1])

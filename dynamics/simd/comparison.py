@@ -1,4 +1,4 @@
-"""Questions about all lanes of a number at once, for loops that end when every lane is done."""
+"""Comparisons over all lanes of a number at once, for loops that end when every lane is done."""
 
 from llvmlite import ir
 from numba import types
@@ -9,7 +9,7 @@ from dynamics.simd.vector import LANES, kind, parts
 
 @intrinsic
 def all_less(typing, a, b):
-    """Whether a < b in every lane; of complex a and b the real parts count, and no NaN is less than anything."""
+    """True if a < b in every lane, by the real parts of complex numbers; False if any lane is NaN."""
 
     def generate(context, builder, sig, args):
         (a, _), (b, _) = parts(builder, sig.args, args)

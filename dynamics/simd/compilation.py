@@ -90,8 +90,8 @@ def source_key(path: Path) -> str:
 
 @cache
 def place_of(path: Path) -> str:
-    """Where the kernels of a file are kept, in the folder of its source key: with those of a file of the same name only
-    if that is the same one, in another copy of the project."""
+    """Subfolder of a file's kernels in the folder of its source key; two files share one only if they are the same
+    file in copies of the project."""
     root = cache_root()
     for base in (ROOT, *([root / "written"] if root is not None else [])):
         if path.is_relative_to(base):
@@ -100,9 +100,8 @@ def place_of(path: Path) -> str:
 
 
 def _name_apart(function):
-    """Name a closure after the values that it closes over.  numba tells functions of one name and signature apart by a
-    number that starts anew in each process: of two in the cache, compiled by different ones, a caller could get the
-    other."""
+    """Name a closure after the values that it closes over.  numba distinguishes functions of one name and signature by
+    a counter that restarts in each process, so that a caller could load the wrong one of two from the cache."""
     values = "".join(f"_{cell.cell_contents}" for cell in function.__closure__ or () if type(cell.cell_contents) is int)
     if not function.__qualname__.endswith(values):
         function.__qualname__ += values
@@ -117,7 +116,7 @@ def _compiled(function, kind, folder="", **options):
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
-    if issubclass(kind, UnwrappedDispatcher):  # for Python, in a place of its own: numba knows functions by name only
+    if issubclass(kind, UnwrappedDispatcher):  # cached apart: numba identifies functions by name only
         for_python = {**options, "no_cpython_wrapper": False}
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
@@ -128,11 +127,11 @@ def _compiled(function, kind, folder="", **options):
 
 
 INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}
-"""How a helper is compiled, for overloaded functions, which numba compiles by itself."""
+"""Compilation options of a helper, for overloaded functions, which numba compiles by itself."""
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
+    """A small function inlined into its callers.  Like kernels and drivers it may not allocate arrays, which avoids the
     reference counting of every array it touches (half the time of a small kernel)."""
     return _compiled(function, InnerDispatcher, forceinline=True, _nrt=False, no_cpython_wrapper=True)
 
@@ -143,13 +142,13 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def shared_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel compiled once for all its callers: for large ones that are called a few times per knot, which a call
-    with its arguments in memory (about 50 ns) and the lack of inlining do not slow down."""
+    """A kernel compiled once for all its callers: for large kernels called a few times per knot, where a call with
+    arguments in memory (about 50 ns) and the lack of inlining cost little."""
     return _compiled(function, SharedDispatcher, _nrt=False, no_cpython_wrapper=True)
 
 
 def driver(function: Callable[..., Any]) -> Any:
-    """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
+    """A loop over a range of chunks, drive(first, last, work, ...), for `launch`, run without the interpreter lock."""
     return _compiled(function, DriverDispatcher, nogil=True, _nrt=False)
 
 
@@ -159,26 +158,26 @@ def routine(function: Callable[..., Any]) -> Any:
 
 
 _COLLECTION = 100_000, 50, 100
-"""Thresholds of the garbage collector while numba compiles.  What it makes lives until it is done: looking through that
-as often as usual takes a tenth of the time."""
+"""Thresholds of the garbage collector while numba compiles.  Its objects live until compilation ends, so that
+collecting as often as usual would take a tenth of the time."""
 
 
 _LOCK_EVENTS: tuple[Any, ...] = tuple(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
-"""What numba does before and after every call of LLVM."""
+"""Callbacks of numba before and after every call of LLVM."""
 
 
 def _announce_llvm_calls(wanted: bool) -> None:
-    """Whether numba makes an event of every call of LLVM; that takes 6 % of the time of compilation."""
+    """Switch numba's events for calls of LLVM on or off; they take 6 % of the compilation time."""
     change = ffi.register_lock_callback if wanted else ffi.unregister_lock_callback
     for enter, leave in _LOCK_EVENTS:
-        with suppress(ValueError):  # somebody else has taken them away
+        with suppress(ValueError):  # another listener has removed them
             change(enter, leave)
 
 
 class _Progress(event.Listener):
     """One line on stderr while kernels compile, kept up to date on a terminal; silent when all come from the cache.
 
-    Elsewhere than on a terminal the line is printed once, and only if `announce` is set, as it is in notebooks."""
+    When stderr is no terminal the line is printed once, and only if `announce` is set, as it is in notebooks."""
 
     def __init__(self):
         self.announce, self.compiled = "ipykernel" in sys.modules, 0

@@ -1,5 +1,5 @@
-"""`range` in kernels, without what it costs to compile: numba divides to know the number of turns, asks whether the
-step is zero, and raises if so.  Here a step that is written as a number is part of the type.
+"""`range` in kernels, cheaper to compile: numba divides to get the number of iterations, tests if the step is zero,
+and raises if so.  Here a step that is written as a number is part of the type.
 
 `CountPlainly` puts `count` in the place of `range` before types are inferred; kernels are written with `range`.
 """
@@ -15,7 +15,7 @@ _I64 = llvm.IntType(64)
 
 
 class CountIterator(types.SimpleIteratorType):
-    """Numba's view of a loop under way."""
+    """Numba type of the iterator of a running loop."""
 
     def __init__(self, step: int | None) -> None:
         self.step = step
@@ -23,7 +23,7 @@ class CountIterator(types.SimpleIteratorType):
 
 
 class Count(types.SimpleIterableType):
-    """Numba's view of a range of integers; the step is None where it is not written as a number."""
+    """Numba type of a range of integers; the step is None where it is not written as a number."""
 
     def __init__(self, step: int | None) -> None:
         self.step = step
@@ -46,7 +46,7 @@ class _CountIteratorModel(models.StructModel):
 
 
 def count(*bounds):
-    """As `range`, for a step that is not zero; known to compiled code."""
+    """`range` for a nonzero step, for compiled code."""
     return range(*bounds)
 
 
@@ -102,7 +102,7 @@ def _next(context, builder, sig, args, result):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class CountPlainly(FunctionPass):
-    """The pass of numba's compiler that does it."""
+    """Pass of numba's compiler that replaces `range` by `count`."""
 
     _name = "count_plainly"
 
@@ -110,7 +110,7 @@ class CountPlainly(FunctionPass):
         super().__init__()
 
     def run_pass(self, state):
-        """Called by numba."""
+        """Replace `range` in a function; called by numba."""
         found = False
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):

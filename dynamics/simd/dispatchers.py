@@ -1,14 +1,13 @@
-"""Compiled functions that know who calls them, which saves most of the time of compilation.
+"""Dispatchers of compiled functions specialised by their callers, which saves most of the compilation time.
 
-numba makes a wrapper for callers in Python for every function, which is dear where arguments are tuples of arrays,
-compiles it anew for every offset given as a literal, and links a copy into each of its callers, direct and indirect,
-where it is optimised and translated once more.  Here the functions inside compiled code have no wrapper and take
-literals for plain numbers (`UnwrappedDispatcher`), are optimised and translated only as parts of their callers
-(`InnerDispatcher`), and large ones among them exist once in a process (`SharedDispatcher`): callers hold a symbol that
-stands for the address.
+numba makes a Python wrapper for every function, which is costly where arguments are tuples of arrays, compiles it anew
+for every offset given as a literal, and links a copy into each of its callers, direct and indirect, where it is
+optimised and translated once more.  Here the functions inside compiled code have no wrapper and take literals as plain
+numbers (`UnwrappedDispatcher`), are optimised and translated only as parts of their callers (`InnerDispatcher`), and
+large ones among them exist once in a process (`SharedDispatcher`): callers refer to the address by a symbol.
 
-A caller that comes from the disk finds the symbol because numba runs the functions that it saved along with it, the
-library's `_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
+A caller loaded from the disk finds the symbol because numba runs the functions saved with it, the library's
+`_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
 """
 
 import copy
@@ -41,7 +40,7 @@ def _plain(x):
 
 
 class KeepingDispatcher(CPUDispatcher):
-    """A compiled function whose callers inherit its bindings, also where it comes from the disk."""
+    """A compiled function whose callers inherit its bindings, also where it is loaded from the disk."""
 
     _kind_of_cache, _compiler = KernelCache, Compiler
 
@@ -49,24 +48,23 @@ class KeepingDispatcher(CPUDispatcher):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=self._compiler)
 
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
-        """Keep it on the disk, in this folder and no other; look for it first in one that is never written to."""
+        """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""
         self._cache = self._kind_of_cache(self.py_func, folder, shipped)
 
     def add_overload(self, cres):
-        """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""
+        """Add a compiled function; only the library of one not loaded from the disk has bindings; called by numba."""
         cres.library._reload_init.update(cres.reload_init or ())
         super().add_overload(cres)
 
 
 class DriverDispatcher(KeepingDispatcher):
-    """A driver: what it counts, it counts as kernels do."""
+    """A driver, whose `range` loops are compiled like those of kernels."""
 
     _compiler = LeanCompiler
 
 
 class UnwrappedDispatcher(KeepingDispatcher):
-    """A function for compiled callers.  A call from Python, as in tests, compiles it once more: `wrapped` gives that
-    function."""
+    """A function for compiled callers.  A call from Python, as in tests, compiles it once more, as `wrapped`."""
 
     _compiler = LeanCompiler
     wrapped: Callable[[], CPUDispatcher]
@@ -79,12 +77,12 @@ class UnwrappedDispatcher(KeepingDispatcher):
         return self._for_python(*args)
 
     def get_call_template(self, args, kws):
-        """Called by numba with the types of a call: offsets given as literals do not ask for a compilation each."""
+        """Type a call with literals as plain numbers, so that offsets need no compilation each; called by numba."""
         return super().get_call_template(*_without_literals(args, kws))
 
 
 class Binding(NamedTuple):
-    """What a caller on the disk needs: this symbol for the kernel of this name, compiled for these argument types."""
+    """Symbol that a cached caller needs, with the kernel's name and the argument types it is compiled for."""
 
     symbol: str
     module: str
@@ -92,15 +90,15 @@ class Binding(NamedTuple):
     args: tuple
 
     def __call__(self):
-        """Load the kernel, or compile it if it is no longer on the disk, and let the symbol stand for its address."""
+        """Load the kernel, or compile it if it is no longer on the disk, and bind the symbol to its address."""
         kernel = getattr(importlib.import_module(self.module), self.name)
         kernel.compile(self.args)
         kernel.bind(self)
 
 
 def _unchecked_call(descriptor, libraries):
-    """How numba generates a call of an inner function.  numba would ask after each whether it raised something, which
-    is a third of the code of a kernel; these functions raise nothing (`dynamics.simd.compilation` sees to it)."""
+    """Code generator for calls of an inner function.  numba would test after each call if it raised, which is a third
+    of the code of a kernel; these functions raise nothing (`dynamics.simd.compilation` ensures it)."""
     if isinstance(descriptor.restype, types.Optional):
         raise TypingError(f"{descriptor.qualname} returns {descriptor.restype}; expected None always, or never")
 
@@ -123,7 +121,7 @@ class InnerDispatcher(UnwrappedDispatcher):
     _kind_of_cache, _compiler = InnerCache, InnerCompiler
 
     def get_overload(self, sig):
-        """Called by numba for the key under which it knows how to call the function compiled for these types."""
+        """Key of the code generator for calls of the function compiled for these types; called by numba."""
         compiled = self.overloads[tuple(sigutils.normalize_signature(sig)[0])]
         key = compiled.entry_point, "unchecked"
         if key not in self._known:
@@ -138,20 +136,20 @@ class InnerDispatcher(UnwrappedDispatcher):
 
 
 class SharedDispatcher(UnwrappedDispatcher):
-    """An inner function that is called by address, not linked into its callers, if it can be found by its name."""
+    """An inner function called by address instead of linked into its callers, if it can be imported by its name."""
 
     @cached_property
     def _symbols(self):
         return {}  # by argument types
 
     def bind(self, binding):
-        """Let the symbol stand for the address of the function compiled for these types."""
+        """Bind the symbol to the address of the function compiled for the binding's types."""
         compiled = self.overloads[binding.args]
         address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
         llvm.add_symbol(binding.symbol, address)
 
     def get_overload(self, sig):
-        """Called by numba for the key under which it knows how to call the function compiled for these types."""
+        """Key of the code generator for calls of the function compiled for these types; called by numba."""
         linked = super().get_overload(sig)
         module, name = self.py_func.__module__, self.py_func.__qualname__
         if getattr(sys.modules.get(module), name, None) is not self:
@@ -165,7 +163,7 @@ class SharedDispatcher(UnwrappedDispatcher):
         return self._symbols[args]
 
     def _call_of(self, binding):
-        """How numba generates a call of the symbol."""
+        """Code generator for calls of the symbol."""
         descriptor = copy.copy(self.overloads[binding.args].fndesc)
         descriptor.mangled_name = binding.symbol
         call = _unchecked_call(descriptor, ())

@@ -1,7 +1,7 @@
-"""Dense linear equations in plain numbers: elimination with row pivoting, vectors along the rows.
+"""Dense linear equations in float64: elimination with row pivoting, vectorised along the rows.
 
-Matrices are C-contiguous.  Columns are eliminated in panels of LANES; what a panel does to the columns at its right is
-a product, which is added up in registers, four rows by two vectors at a time.
+Matrices are C-contiguous.  Columns are eliminated in panels of LANES; the update of the columns right of a panel is a
+product, which is summed in registers, four rows by two vectors at a time.
 """
 
 from dynamics.simd.arithmetic import fma, fnma
@@ -14,7 +14,7 @@ from dynamics.simd.vector import LANES, lane
 # ------------------------------------------------------------------------------------------------ scaling
 @helper
 def _largest(x):
-    """Of the lanes of a vector."""
+    """Largest lane of a vector."""
     result = lane(x, 0)
     for k in range(1, LANES):
         result = max(result, lane(x, k))
@@ -23,7 +23,7 @@ def _largest(x):
 
 @kernel
 def equilibrate(A, d):
-    """Scale a matrix with a symmetric pattern, A_ij <- d_i A_ij d_j, until its rows are alike; d (n,) is found.
+    """Equilibrate a matrix with a symmetric pattern in place, A_ij <- d_i A_ij d_j; stores d (n,).
 
     Three sweeps of d_i <- d_i / sqrt(max_j |A_ij|).                                                     [Ruiz 2001]
     """
@@ -48,7 +48,7 @@ def equilibrate(A, d):
 # ------------------------------------------------------------------------------------------------ rows and products
 @helper
 def _exchange(X, i, k, columns):
-    """Rows i and k."""
+    """Exchange rows i and k of X."""
     for j in range(0, columns, LANES):
         x, y = load_part(X, i, j, columns - j), load_part(X, k, j, columns - j)
         store_part(X, i, j, columns - j, y)
@@ -105,7 +105,7 @@ def _subtract_product(A, top, bottom, begin, end, X, first, last):
 # ------------------------------------------------------------------------------------------------ elimination
 @kernel
 def _factorize_panel(A, n, first, last, pivots):
-    """Eliminate columns first ... last - 1, rows exchanged as a whole; whether they have pivots."""
+    """Eliminate columns first ... last - 1, exchanging whole rows; False if a pivot is zero or NaN."""
     for k in range(first, last):
         pivot, largest = k, abs(entry(A, k, k))
         for i in range(k + 1, n):
@@ -130,7 +130,7 @@ def factorize_dense(A, pivots):
     n = pivots.size
     m = matrix(A, 0, n)
     for k in range(n):
-        pivots[k] = k  # so that nothing goes astray after a False
+        pivots[k] = k  # pivots stay valid indices after a False
     for first in range(0, n, LANES):
         last = min(first + LANES, n)
         if not _factorize_panel(m, n, first, last, pivots):
@@ -155,7 +155,7 @@ def _row_product(A, i, first, last, x):
 
 @kernel
 def _solve_vector(A, n, x):
-    """`solve_dense` of one right-hand side, after the exchanges."""
+    """`solve_dense` for one right-hand side, after the exchanges."""
     for i in range(n):
         set_entry(x, 0, i, entry(x, 0, i) - _row_product(A, i, 0, i, x))
     for i in range(n - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Functions of lane numbers."""
+"""Elementary functions of lane numbers."""
 
 import math
 from typing import Any
@@ -47,7 +47,7 @@ nearest = _unary("rint")
 
 @intrinsic
 def select_less(typing, a, b, x, y):
-    """x where a < b, else y, lane by lane; of complex a and b the real parts count."""
+    """x where a < b, else y, lane by lane; complex a and b are compared by their real parts."""
     result = common_kind((a, b, x, y))
 
     def generate(context, builder, sig, args):
@@ -65,8 +65,8 @@ def select_less(typing, a, b, x, y):
 
 @overload(sqrt, jit_options=INLINED)
 def _complex_sqrt(x):
-    """`sqrt` also of complex lanes: the root in the right half plane, if the squares of x's parts neither overflow nor
-    both underflow."""
+    """`sqrt` of complex lanes: the root in the right half plane, if the squares of x's parts neither overflow nor both
+    underflow."""
     if x != COMPLEX_VEC:
         return None
 
@@ -84,7 +84,7 @@ def _complex_sqrt(x):
 
 @helper
 def absolute(x):
-    """|x|, lane by lane; of complex numbers x or -x, whichever has a real part of at least zero."""
+    """|x|, lane by lane; for complex numbers x or -x, whichever has a real part of at least zero."""
     return select_less(x, 0.0, -x, x)
 
 
@@ -116,7 +116,7 @@ def _quadrant(typing, n, s, c):
 def sincos(x: Any) -> tuple[Any, Any]:
     """Sine and cosine, accurate to an ulp or two for |x| < 1e6; larger arguments lose digits but stay finite.
 
-    Of complex lanes, if the imaginary part is at most 0.1: what a derivative by complex steps needs, and more."""
+    Complex lanes need imaginary parts of at most 0.1, more than derivatives by complex steps use."""
     raise TypeError("sincos is for compiled kernels")
 
 

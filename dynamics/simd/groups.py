@@ -1,9 +1,9 @@
-"""Vectors along a workspace of plain numbers, for loops whose turns are independent, such as those over coordinates.
+"""Vectors along a workspace of floats, for loops with independent iterations, such as those over coordinates.
 
-A kernel goes through such a loop in groups of `group_size(ws)` turns.  In a workspace of floats that are LANES numbers
-side by side, which `load_group` reads as one vector; in one of lanes, whose every number is a vector already, a group
-is a single number.  So the same source keeps vector registers full with one knot as with many.  Bit k of `members` says
-whether the group's number k takes part: the others read as zero and are not written.
+A kernel runs such a loop in groups of `group_size(ws)` iterations.  In a workspace of floats a group is LANES adjacent
+numbers, which `load_group` reads as one vector; in one of lanes, whose every number is a vector already, a group is a
+single number.  So the same source fills vector registers with one knot as with many.  Bit k of `members` is set if
+the group's number k takes part: the others read as zero and are not written.
 """
 
 from llvmlite import ir
@@ -59,7 +59,7 @@ def load_group(typing, ws, i, members):
 
 @intrinsic
 def store_group(typing, ws, i, members, x):
-    """Write the group of numbers from number i of the workspace on."""
+    """Store the group of numbers from number i of the workspace on."""
     t = COMPLEX_VEC if ws.ndim == 3 else VEC
 
     def generate(context, builder, sig, args):

@@ -1,8 +1,8 @@
-"""What numba keeps of a function that only compiled code calls: intermediate code, neither optimised nor translated.
+"""Libraries of functions that only compiled code calls: intermediate code, neither optimised nor translated.
 
-numba optimises every function together with all that it calls and translates it for the processor, before it links the
-result into the callers, where all of that happens again, once for each level of calls.  An inner function leaves both
-to the functions at the top, which see the same code.
+numba optimises every function together with its callees and translates it for the processor, before it links the result
+into the callers, where the same is repeated for each level of calls.  Inner functions leave both to the top-level
+functions, which have the same code.
 """
 
 import llvmlite.binding as llvm
@@ -15,7 +15,7 @@ from dynamics.simd.kernel_cache import KernelCache, KernelCacheImpl
 
 
 class _Forwarding:
-    """An object with some attributes of its own, in place of those of another one."""
+    """A proxy of another object with some attributes of its own."""
 
     def __init__(self, other):
         self._other = other
@@ -25,13 +25,13 @@ class _Forwarding:
 
 
 class _NoAddresses(_Forwarding):
-    """A code generator without places in memory: nothing of an inner function lies there."""
+    """A code generator without addresses in memory, where inner functions have none."""
 
     def set_env(self, env_name, env):
-        """Called by numba with what a function that raises or calls Python needs; inner functions do neither."""
+        """Do nothing: environments are for functions that raise or call Python; called by numba."""
 
     def unserialize_library(self, serialized):
-        """A library from the disk."""
+        """Library loaded from the disk."""
         name, _, bitcode = serialized
         library = InnerLibrary(self._other, name)
         library._final_module = llvm.parse_bitcode(bitcode)
@@ -49,7 +49,7 @@ class InnerLibrary(JITCodeLibrary):
 
     @property
     def codegen(self):
-        """What numba asks for addresses."""
+        """Code generator that numba asks for addresses."""
         return _NoAddresses(self._codegen)
 
     def _optimize_final_module(self):
@@ -60,20 +60,20 @@ class InnerLibrary(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name):
-        """No function has an address: 0."""
+        """Address 0, as no inner function has one."""
         self._ensure_finalized()
         return 0
 
     def serialize_using_object_code(self):
-        """There is no object code."""
+        """Serialize intermediate code, as there is no object code."""
         return self.serialize_using_bitcode()
 
 
 class LeanCompiler(Compiler):
-    """numba's, but for `range`."""
+    """numba's compiler with `count` in place of `range`."""
 
     def define_pipelines(self):
-        """Called by numba before it compiles."""
+        """Passes of the compiler; called by numba before it compiles."""
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.add_pass_after(CountPlainly, IRProcessing)
@@ -85,7 +85,7 @@ class InnerCompiler(LeanCompiler):
     """Compiles into an `InnerLibrary`."""
 
     def define_pipelines(self):
-        """Called by numba before it compiles."""
+        """Passes of the compiler; called by numba before it compiles."""
         state = self.state
         state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         return super().define_pipelines()

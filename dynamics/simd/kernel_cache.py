@@ -1,10 +1,10 @@
-"""numba's disk cache in the folder that it is told.
+"""numba's disk cache in a given folder.
 
-Left to itself numba looks for a folder, and where the first cannot be used takes another, beside the sources, where
+By default numba searches for a folder, and where the first cannot be used takes another one beside the sources, where
 kernels survive edits of the files that they depend on.
 
-Machine code with a wrong bit can end the process where LLVM reads it, which nothing in Python catches.  So every file
-begins with the SHA-256 digest of the rest, and is neither unpickled nor linked unless that agrees.
+Corrupt machine code can end the process where LLVM reads it, which Python cannot catch.  So every file begins with the
+SHA-256 digest of the rest, and is neither unpickled nor linked unless the digest agrees.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class _CacheFolder(_CacheLocator):
 
 
 class KernelCacheImpl(CompileResultCacheImpl):
-    """Saves and loads what numba compiled, in one folder."""
+    """Saves and loads compilation results in one folder."""
 
     def __init__(self, function, folder: Path):
         self._lineno = function.__code__.co_firstlineno
@@ -55,7 +55,7 @@ class KernelCacheImpl(CompileResultCacheImpl):
 
 
 class DamagedFileError(ValueError):
-    """The content of a file is not what was written."""
+    """The content of a file differs from what was written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: the content does not have the digest that was written with it")
@@ -71,7 +71,7 @@ class VerifiedFiles(IndexDataCacheFile):
             stream.write(content)
 
     def _read(self, path: str) -> Any:
-        """Raises DamagedFileError, or OSError if there is none."""
+        """Verified content of a file; raises DamagedFileError, or OSError if there is no file."""
         stored = memoryview(Path(path).read_bytes())
         size = hashlib.sha256().digest_size
         if hashlib.sha256(stored[size:]).digest() != stored[:size]:
@@ -81,7 +81,7 @@ class VerifiedFiles(IndexDataCacheFile):
     def _load_index(self):
         try:
             return self._read(self._index_path)
-        except FileNotFoundError:  # nothing is kept yet
+        except FileNotFoundError:  # the cache is empty
             return {}
 
     def _save_index(self, overloads):
@@ -95,8 +95,8 @@ class VerifiedFiles(IndexDataCacheFile):
 
 
 class KernelCache(FunctionCache):
-    """The files of one function.  Damaged ones are removed; if none can be written the function is compiled again in
-    each process, which one warning says."""
+    """Cache files of one function.  Damaged ones are removed; if none can be written, the function is compiled again in
+    each process, with one warning."""
 
     _impl_class = KernelCacheImpl
     warned = False
@@ -115,15 +115,15 @@ class KernelCache(FunctionCache):
         self._cache_file._data_name = lambda number: f"{base}.{uuid4().hex}.nbc"
 
     def load_overload(self, sig, target_context):
-        """Called by numba: the function for these types, or None."""
+        """The function compiled for these types, or None; called by numba."""
         if self._shipped is not None:
             found = self._shipped.load_overload(sig, target_context)
             if found is not None:
                 return found
         try:
             return super().load_overload(sig, target_context)
-        except Exception as error:  # whatever damaged files and pickles raise
-            if self._level is not None:  # not the user's to mend
+        except Exception as error:  # damaged files and pickles raise anything
+            if self._level is not None:  # shipped files, which the user cannot repair
                 return None
             if isinstance(error, DamagedFileError):
                 with suppress(OSError):
@@ -134,12 +134,12 @@ class KernelCache(FunctionCache):
                 self._do_without(error)
 
     def _index_key(self, sig, codegen):
-        """By types, processor and code; files for a level are found by any processor of that level."""
+        """Key of types, processor and code; files for a level are found by any processor of that level."""
         key = super()._index_key(sig, codegen)
         return key if self._level is None else (sig, (codegen.magic_tuple()[0], self._level, ""), *key[2:])
 
     def save_overload(self, sig, data):
-        """Called by numba with a new function."""
+        """Save a new function; called by numba."""
         try:
             super().save_overload(sig, data)
         except Exception as error:

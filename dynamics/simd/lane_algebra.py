@@ -1,4 +1,4 @@
-"""Vectors and small matrices in the lanes, matrices row-major.  Products take four sums at a time."""
+"""Vectors and small row-major matrices in the lanes.  Products compute four sums at a time."""
 
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, splat, store
 

@@ -1,4 +1,4 @@
-"""Blocks of scratch that kernels share: NamedTuples of lanes, each with its size beside its name.
+"""Workspaces that kernels share: NamedTuples of lanes, each field declared with its size.
 
     class Workspace(NamedTuple):
         body: np.ndarray = lanes(nb * BODY)
@@ -6,9 +6,9 @@
 
     carve_workspace, workspace_numbers = carving(Workspace)
 
-In compiled code `carve_workspace(m, work)` gives a block at the front of the scratch, and the rest of it; in Python
-`workspace_numbers(m)` says how many numbers it takes.  Both are written from the sizes (`dynamics.simd.sizes`); where a
-symbol comes from another argument than m, that is an argument of theirs too.
+In compiled code `carve_workspace(m, work)` returns the block as slices of the scratch, and the rest of it; in Python
+`workspace_numbers(m)` is the workspace size.  Both are generated from the sizes (`dynamics.simd.sizes`); where a symbol
+depends on another argument than m, both take that argument too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dynamics.simd.written import written_module
 
 
 class Lanes(NamedTuple):
-    """Numbers per lane, zero when they are carved or else undefined."""
+    """Size of a field per lane, and True for `zero` if it is zeroed when the block is sliced, else undefined."""
 
     size: Size | int
     zero: bool
@@ -34,17 +34,17 @@ class Lanes(NamedTuple):
 
 
 def lanes(size: Size | int, zero: bool = False) -> Any:
-    """In place of the default of a field."""
+    """Declaration of a field, in place of its default value."""
     return Lanes(size, zero)
 
 
 def lanes_of(block: type) -> dict[str, Lanes]:
-    """Of every field of a block."""
+    """Declaration of every field of a block, by name."""
     return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def carving(block: type) -> tuple[Any, Callable[..., int]]:
-    """`carve(m, ..., work)` for compiled code, and `numbers(m, ...)` for Python."""
+    """Functions of a block: slices `carve(m, ..., work)` for compiled code, size `numbers(m, ...)` for Python."""
     fields = lanes_of(block)
     sizes = [x.size for x in fields.values()]
     arguments = ", ".join(["m", *(name for name in free_names(sizes) if name != "m")])
@@ -59,7 +59,7 @@ def carving(block: type) -> tuple[Any, Callable[..., int]]:
 
 
 def free_names(sizes: Iterable[Size | int]) -> list[str]:
-    """The arguments that the symbols in the sizes come from."""
+    """Names of the arguments that the symbols in the sizes depend on."""
     names = [re.match(r"\w+", origin) for size in sizes for origin in getattr(size, "origins", {}).values()]
     return list(dict.fromkeys(found[0] for found in names if found))
 
@@ -76,14 +76,14 @@ def parameters_of(function: Any) -> list[str]:
 
 
 def import_lines(functions: Iterable[Any], simd: Iterable[str]) -> list[str]:
-    """Import statements of these functions, and of names from `dynamics.simd`."""
+    """Import statements for these functions, and for names from `dynamics.simd`."""
     found = {("dynamics.simd", name) for name in simd} | {import_of(x) for x in functions}
     modules = sorted({module for module, _ in found})
     return [f"from {x} import {', '.join(sorted(name for module, name in found if module == x))}" for x in modules]
 
 
 def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
-    """Assignments of the symbols in the sizes."""
+    """Assignments of the symbols in the sizes, as source lines."""
     origins: dict[str, str] = {}
     for size in sizes:
         origins |= getattr(size, "origins", {})
@@ -91,5 +91,5 @@ def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
 
 
 def sum_lines(terms: Sequence[str]) -> list[str]:
-    """A return statement of a sum."""
+    """Return statement of a sum, as source lines."""
     return ["    return (", *wrap(" + ".join(terms), 110, initial_indent=8 * " ", subsequent_indent=8 * " "), "    )"]

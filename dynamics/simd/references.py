@@ -1,10 +1,10 @@
-"""Blocks of arrays by reference: one pointer in place of ten numbers for each of their arrays, at every call.
+"""Blocks of arrays by reference: at every call one pointer in place of ten numbers for each array.
 
     e = by_reference(e)
 
 at the top of a driver puts a NamedTuple in its stack frame.  Kernels read its fields as before: arrays of one and two
-dimensions as spans, blocks inside it by reference.  What lies there does not change, so that LLVM reads it once where
-it sees fit; no reference outlives the call of the driver.
+dimensions as spans, blocks inside it by reference.  The NamedTuple is constant, so that LLVM may read a field once; no
+reference outlives the call of the driver.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _I32 = ir.IntType(32)
 
 
 class Reference(types.Type):
-    """Numba's view of it: an opaque pointer to a NamedTuple of this type."""
+    """Numba type of a reference: an opaque pointer to a NamedTuple of this type."""
 
     def __init__(self, block: Any) -> None:
         self.block = block
@@ -40,7 +40,7 @@ class _ReferenceModel(models.PrimitiveModel):
 
 @intrinsic
 def by_reference(typing, block):
-    """A reference to a NamedTuple; anything else as it is."""
+    """A reference to a NamedTuple; other values unchanged."""
     if not isinstance(block, types.BaseNamedTuple):
         return block(block), lambda context, builder, sig, args: args[0]
 

@@ -1,10 +1,10 @@
 """Small dense matrices for kernels that run one knot at a time, with SIMD registers along the rows.
 
 A `Matrix` names row-major float64 numbers in memory by address and row length.  Rows are read and written LANES numbers
-at a time.  The last vector of a row stops where the row ends: what lies beyond reads as zero and is never touched, so
-plain unpadded arrays serve without copies.  `update_tile` is the one building block of matrix products.
+at a time.  The last vector of a row stops where the row ends: entries beyond read as zero and are never touched, so
+that unpadded arrays need no copies.  `update_tile` is the one building block of matrix products.
 
-A matrix does not keep its array alive; whoever calls the kernel must.
+A matrix does not keep its array alive; the caller of the kernel must.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ _VECTOR, _INTEGERS, _MASK = (ir.VectorType(t, LANES) for t in (_DOUBLE, _I64, ir
 
 
 class Matrix(NamedTuple):
-    """Row-major float64 numbers: address of the first one, and how many lie from one row to the next."""
+    """Row-major float64 matrix: address of the first entry, and the stride from one row to the next."""
 
     address: int
     stride: int
@@ -45,7 +45,7 @@ def _pointer(builder, matrix, i, j, kind):
 
 
 def _broadcast(builder, x):
-    """All lanes equal to x."""
+    """Vector with all lanes equal to x."""
     undefined = ir.Constant(ir.VectorType(x.type, LANES), ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(_I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
@@ -85,7 +85,7 @@ def matrix(typing, array, offset, stride):
 
 @helper
 def submatrix(m, i, j):
-    """m[i:, j:].  Each row seems to end j numbers later than in m: the caller limits the width."""
+    """m[i:, j:] with the row length of m, so that rows end j numbers later: the caller limits the width."""
     return Matrix(m.address + 8 * (i * m.stride + j), m.stride)
 
 
@@ -112,7 +112,7 @@ def set_entry(typing, m, i, j, x):
 
 @intrinsic
 def load_part(typing, m, i, j, count):
-    """m[i, j : j + LANES], of which only the first `count` numbers are read; the others are zero."""
+    """m[i, j : j + LANES], only the first `count` numbers read and the others zero."""
 
     def generate(context, builder, sig, args):
         return _masked_load(builder, _pointer(builder, *args[:3], _VECTOR), _first_lanes(builder, args[3]))
@@ -122,7 +122,7 @@ def load_part(typing, m, i, j, count):
 
 @intrinsic
 def store_part(typing, m, i, j, count, x):
-    """m[i, j : j + LANES] = x, of which only the first `count` numbers are written."""
+    """m[i, j : j + LANES] = x, only the first `count` numbers written."""
 
     def generate(context, builder, sig, args):
         _masked_store(builder, _pointer(builder, *args[:3], _VECTOR), _first_lanes(builder, args[3]), args[4])
@@ -149,10 +149,10 @@ def _add_term(builder, term, sums, rows, columns, masks):
 
 @intrinsic(prefer_literal=True)
 def update_tile(typing, rows, vectors, i, j, target, source, terms):
-    """A block of target = source + sum of the terms (a tuple of `Term`), summed in registers.
+    """Compute a block of target = source + sum of the terms (a tuple of `Term`), summed in registers.
 
     The block has `rows` rows from row i on and `vectors` vectors from column j on (both literal integers).  Target may
-    be the source.  The loop over k is the only one left to the processor.
+    be the source.  The loop over k is the only one that is not unrolled.
     """
     if not (isinstance(rows, types.IntegerLiteral) and isinstance(vectors, types.IntegerLiteral)):
         return None

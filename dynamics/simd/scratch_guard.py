@@ -1,8 +1,8 @@
-"""For tests: a pattern in and behind the scratch of every thread that `launch` starts, so that a driver that writes
-more numbers than it asked for is found and named, and one that reads what it never wrote computes NaN; and a look at
-the layout of the drivers' arguments.
+"""Checks for tests: a pattern in and behind the scratch of every thread that `launch` starts, so that a driver that
+writes beyond its workspace size is found and named, and one that reads numbers it never wrote computes NaN; and a
+check of the layout of the drivers' arguments.
 
-On in processes with TRAJOPT_GUARD_SCRATCH in their environment.
+They are on in processes with TRAJOPT_GUARD_SCRATCH in their environment.
 """
 
 import os
@@ -11,12 +11,12 @@ import numpy as np
 
 ON = bool(os.environ.get("TRAJOPT_GUARD_SCRATCH"))
 ROWS = 8
-"""Numbers per lane behind the scratch."""
+"""Number of rows of guard behind the scratch."""
 PATTERN = np.uint64(0x7FF4_5C4A_7C4A_11ED)
-"""A signalling NaN: arithmetic makes it a quiet one, so only copies have these bits."""
+"""Bits of a signalling NaN, which arithmetic turns into a quiet one, so that only copies have these bits."""
 
 unused: dict[str, int] = {}
-"""Of each driver that was called: the fewest numbers at the end of its scratch that a call left alone."""
+"""Fewest numbers at the end of its scratch that a call left untouched, by driver."""
 
 
 def name_of(drive) -> str:
@@ -25,8 +25,8 @@ def name_of(drive) -> str:
 
 
 def check_layout(drive, args) -> None:
-    """Raise RuntimeError for an array among the arguments whose numbers do not lie one after the other: numba compiles
-    a driver once more for every layout, a minute for the large ones, and gives no sign of it."""
+    """Raise RuntimeError for an array among the arguments that is not contiguous: numba compiles a driver once more for
+    every layout, a minute for the large ones, without notice."""
     for x in args:
         if isinstance(x, tuple):
             check_layout(drive, x)
@@ -40,7 +40,7 @@ def lay(rows: np.ndarray) -> None:
 
 
 def check(drive, rows: np.ndarray, numbers: int) -> None:
-    """Raise RuntimeError if the driver wrote behind its scratch; else note in `unused` how much of it was left."""
+    """Raise RuntimeError if the driver wrote behind its scratch; else record in `unused` the size left untouched."""
     bits, name = rows.view(np.uint64), name_of(drive)
     over = np.flatnonzero((bits[:, numbers:] != PATTERN).any(axis=(0, 2)))
     if over.size:

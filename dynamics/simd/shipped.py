@@ -1,8 +1,8 @@
-"""Kernels that come with the package: a wheel may hold those of examples and problems, already compiled.
+"""Kernels shipped with the package: a wheel may hold those of examples and problems, already compiled.
 
 They are compiled for a level of x86-64 instead of for one processor, and run on every processor of that level.  Files
-of kernels are told apart as the user's own are, by a hash of sources and versions and by numba's keys: what does not
-fit is not found, and compiled as without them.
+of kernels are identified as the user's own are, by a hash of sources and versions and by numba's keys: kernels that do
+not fit are not found, and are compiled as usual.
 """
 
 import json
@@ -18,34 +18,34 @@ import numpy
 from dynamics.simd.vector import LANES
 
 FOLDER = Path(__file__).parent / "shipped"
-"""Where they lie; a checkout has none."""
+"""Folder of shipped kernels; a checkout has none."""
 _AVX2 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2"}
 LEVELS = {
     "x86-64-v4": _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": _AVX2,
 }
-"""What a processor has at each level, the better one first [System V ABI, AMD64 supplement, table 3.1]."""
+"""Processor features of each level, the best level first [System V ABI, AMD64 supplement, table 3.1]."""
 
 
 def environment_of(level: str) -> dict[str, str]:
-    """The variables that have numba compile for this level."""
+    """Environment variables that make numba compile for this level."""
     return {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
 
 
 def host_levels() -> list[str]:
-    """The levels that this processor reaches, the best one first."""
+    """Levels that this processor supports, the best one first."""
     try:
         features = llvm.get_host_cpu_features()
-    except RuntimeError:  # the processor cannot be asked
+    except RuntimeError:  # the processor's features are unknown
         features = {}
     return [level for level, needed in LEVELS.items() if all(features.get(name) for name in needed)]
 
 
 @cache
 def level() -> str | None:
-    """The level whose kernels this process takes: that numba was told to compile for, else the processor's best one.
+    """Level whose kernels this process loads: the one numba is set to compile for, else the processor's best one.
 
-    None if its kernels have not as many lanes as this process: their arguments would look the same."""
+    None if its kernels have another number of lanes than this process, which their argument types would not show."""
     chosen: Any = numba.config
     if chosen.CPU_NAME is None and chosen.CPU_FEATURES is None:
         found = next(iter(host_levels()), None)
@@ -56,13 +56,13 @@ def level() -> str | None:
 
 @cache
 def folder(place: Path) -> Path | None:
-    """The folder that may hold the kernels of a place, if one came with the package."""
+    """Shipped folder that may hold the kernels of a cache folder, or None."""
     found = FOLDER / str(level()) / place
     return found if found.is_dir() else None
 
 
 def versions() -> dict[str, str]:
-    """What compiled kernels depend on besides sources: the versions of numba, and of numpy and Python up to patches."""
+    """Versions that compiled kernels depend on: that of numba, and those of numpy and Python up to patches."""
     return {"numba": numba.__version__, "numpy": _minor(numpy.__version__), "Python": _minor(platform.python_version())}
 
 
@@ -71,7 +71,7 @@ def _minor(version: str) -> str:
 
 
 def misfit() -> str:
-    """Why the kernels that came with the package are of no use here; empty if they are, or if there are none."""
+    """Reason why the shipped kernels cannot be used here; empty if they can, or if there are none."""
     try:
         about = json.loads((FOLDER / "about.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,23 +1,23 @@
-"""Sizes of scratch, declared once for Python and for compiled code.
+"""Workspace sizes, declared once for Python and for compiled code.
 
-A size is an expression of symbols, each of which says where its number comes from; `nv * nv + 3`, with
+A size is an expression of symbols, each with the origin of its value; `nv * nv + 3`, with
 
     nv = Size("nv", "m.dof_body.size")
 
-has the text "nv * nv + 3", which source that is written for a driver (`dynamics.model.knot_driver`) has twice: where
-Python counts the scratch that it hands over, and where compiled code carves it.
+has the text "nv * nv + 3", which the source generated for a driver (`dynamics.model.knot_driver`) contains twice: where
+Python computes the workspace size, and where compiled code slices it.
 """
 
 from __future__ import annotations
 
 
 class Size:
-    """An integer expression.
+    """An integer expression of symbols.
 
     Parameters
     ----------
-    name : what the number is called
-    origin : an expression of a driver's arguments, m among them, that gives it
+    name : name of the symbol
+    origin : expression of its value in a driver's arguments, m among them
     """
 
     def __init__(self, name: str, origin: str) -> None:
@@ -27,7 +27,7 @@ class Size:
         return self.text
 
     def _joined(self, *terms: Size | int, by: str) -> Size:
-        """A sum, product or list of these, of which this is one."""
+        """Expression of this and the other terms, joined by an operator or a comma."""
         origins: dict[str, str] = {}
         for term in terms:
             for name, origin in getattr(term, "origins", {}).items():
@@ -43,7 +43,7 @@ class Size:
         return result
 
     def at_least(self, other: Size) -> Size:
-        """The larger one."""
+        """The larger of the two sizes."""
         pair = self._joined(self, other, by=", ")
         pair.text = pair.factor = f"max({pair.text})"
         return pair

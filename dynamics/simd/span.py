@@ -1,16 +1,16 @@
-"""A pointer and a count: how compiled code sees scratch, and the arrays of a model.
+"""Spans, a pointer and a count: the form of workspaces and of the arrays of a model in compiled code.
 
-For numba an array is a structure of seven to eleven numbers, which every call passes one by one, and every subscript
-asks whether it is negative.  A third of what LLVM was given was that.  A span is rows of one constant shape that lie
-one after the other; subscripts and slices are at least zero and are not looked at.  It owns nothing: whoever calls the
-kernel keeps the array.
+For numba an array is a structure of seven to eleven numbers, which every call passes one by one, and every subscript is
+tested for its sign.  That was a third of the code given to LLVM.  A span is contiguous rows of one constant shape;
+subscripts and slices must be at least zero and are not checked.  It owns nothing: the caller of the kernel keeps the
+array.
 
     row shape ()             (n,) numbers
     row shape (LANES,)       (n, LANES) numbers of a workspace
     row shape (2, LANES)     (n, 2, LANES) complex numbers of a workspace
     row shape (None,)        (n, m) numbers, where m is part of the value
 
-Kernels read the same with arrays: x[i], x[i, k], x[a:b], x[a:b] = 0.0, x.shape, x.size, len(x).
+Kernels have the same source for arrays: x[i], x[i, k], x[a:b], x[a:b] = 0.0, x.shape, x.size, len(x).
 """
 
 import operator
@@ -27,14 +27,14 @@ _I64 = ir.IntType(64)
 
 
 class Span(types.Type):
-    """Numba's view of rows of `dtype`, each of the shape `row`."""
+    """Numba type of rows of `dtype`, each of the shape `row`."""
 
     def __init__(self, dtype: types.Type, row: tuple[int | None, ...] = ()) -> None:
         self.dtype, self.row, self.ndim = dtype, row, 1 + len(row)
         super().__init__(name=f"Span{'x'.join(('', *map(str, row)))}({dtype})")
 
     def item(self, indices: int) -> types.Type:
-        """The type of what that many subscripts leave."""
+        """Type of an item selected by this number of subscripts."""
         return self.dtype if indices == self.ndim else Span(self.dtype, self.row[indices:])
 
 
@@ -47,7 +47,7 @@ class _SpanModel(models.StructModel):
 
 # ------------------------------------------------------------------------------------------------ LLVM pieces
 def constant(number: int) -> ir.Constant:
-    """An int64."""
+    """LLVM constant of type int64."""
     return ir.Constant(_I64, number)
 
 
@@ -65,21 +65,21 @@ def _row(builder, t, value):
 
 
 def _times(builder, number, sizes):
-    """The product of them all."""
+    """The product of a number and all sizes."""
     for size in sizes:
         number = builder.mul(number, size, flags=("nsw",))
     return number
 
 
 def data_pointer(context, builder, t, value):
-    """Where the numbers of a span or an array lie."""
+    """Pointer to the numbers of a span or an array."""
     if isinstance(t, Span):
         return builder.extract_value(value, 0)
     return builder.extract_value(value, context.data_model_manager[t].get_field_position("data"))
 
 
 def pointer_and_rows(context, builder, t, value):
-    """Where the numbers of a span or an array lie, and how many rows they are."""
+    """Pointer to the numbers of a span or an array, and the number of rows."""
     if isinstance(t, Span):
         return builder.extract_value(value, 0), builder.extract_value(value, 1)
     shape = context.data_model_manager[t].get_field_position("shape")
@@ -105,7 +105,7 @@ def _moved(builder, t, value, rows):
 
 
 def _element(context, builder, t, value, kinds, indices):
-    """The address of what one or more subscripts name."""
+    """The address of the item selected by one or more subscripts."""
     sizes = _row(builder, t, value)
     place, *further = [context.cast(builder, x, kind, types.intp) for x, kind in zip(indices, kinds, strict=True)]
     for index in further:
@@ -114,7 +114,7 @@ def _element(context, builder, t, value, kinds, indices):
 
 
 def _part(context, builder, t, value, kind, bounds):
-    """The address of the first row of a slice, and how many there are."""
+    """The address of the first row of a slice, and the number of rows."""
     part, count = context.make_helper(builder, kind, bounds), builder.extract_value(value, 1)
     stop = builder.select(builder.icmp_signed("<", part.stop, count), part.stop, count)
     return _moved(builder, t, value, part.start), builder.sub(stop, part.start)
@@ -157,7 +157,7 @@ def _lower_len(context, builder, sig, args):
 
 # ------------------------------------------------------------------------------------------------ subscripts
 def _indices(t):
-    """The types of the subscripts in a tuple of them, or alone; None if they are others."""
+    """Types of the subscripts, from a tuple or a single one; None if they are not supported."""
     kinds = tuple(t) if isinstance(t, types.BaseTuple) else (t,)
     return kinds if all(isinstance(kind, types.Integer) for kind in kinds) else None
 
@@ -215,7 +215,7 @@ def _lower_part(context, builder, sig, args):
 
 
 def _pairs(sig, args):
-    """Types and values in turn."""
+    """Pairs of argument types and values."""
     return [x for pair in zip(sig.args[:2], args[:2], strict=True) for x in pair]
 
 

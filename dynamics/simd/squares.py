@@ -1,4 +1,4 @@
-"""Weights of a residual in a sum over knots, and that sum for differences from a row of numbers."""
+"""Weights of residuals in sums over knots, and the sum of squares of differences from a reference."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ import numpy as np
 from dynamics.simd.compilation import routine
 
 SQUARES, CLIPPED, MULTIPLIERS = 0, 1, 2
-"""What the numbers of `ResidualWeights` are."""
+"""Layouts of the rows of `ResidualWeights`."""
 COLUMNS = 1, 4, 2
-"""Numbers of each layout for every number of a residual."""
+"""Number of columns per entry of a residual in each layout."""
 
 
 class ResidualWeights(NamedTuple):
-    """The function of a residual r of n numbers that a sum over K knots is made of.
+    """Function of a residual r (n,) whose sum over K knots is evaluated and expanded.
 
         layout        rows                          sum                s           mu     a
         SQUARES       w                             1/2 sum_i w s^2    r           w s    w
@@ -21,7 +21,7 @@ class ResidualWeights(NamedTuple):
         MULTIPLIERS   mu, a                         0                              mu     a
 
     with z = r + shift and y the nearest number to z between its limits; s counts unless it is zero between limits that
-    differ.  The gradient of the sum is J'mu, its Gauss-Newton Hessian J' diag(a) J, and what that leaves out
+    differ.  The gradient of the sum is J'mu, its Gauss-Newton Hessian J' diag(a) J, and the rest of its Hessian
     sum_i mu_i d2 r_i.  So the last layout is for any other function of r with a diagonal Hessian, and for constraints.
 
     Attributes
@@ -41,7 +41,7 @@ def multipliers(mu: np.ndarray) -> ResidualWeights:
 
 
 def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> None:
-    """Raise ValueError unless weights are those of n numbers at the knots start <= t < stop."""
+    """Raise ValueError unless the weights fit a residual (n,) at the knots start <= t < stop."""
     if weights.layout not in (SQUARES, CLIPPED, MULTIPLIERS):
         raise ValueError(f"weights: got layout {weights.layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
     columns, count = COLUMNS[weights.layout] * n, span[1] - span[0]
@@ -51,8 +51,8 @@ def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> No
 
 @routine
 def add_squares(layout, weights, start, stop, z, reference, gradient, hessian):
-    """The sum of r = z - reference, z (K, n), over the knots start <= t < stop, weights being `ResidualWeights`; mu and
-    a are added to gradient (K, n) and to the diagonals of hessian (K, n, n) if these have rows."""
+    """Weighted sum for r = z - reference, z (K, n), over the knots start <= t < stop, as of `ResidualWeights`; mu and a
+    are added to gradient (K, n) and to the diagonals of hessian (K, n, n) if these have rows."""
     total, expanded, n = 0.0, gradient.shape[0] > 0, z.shape[1]
     next_row = min(weights.shape[0] - 1, 1)
     for t in range(start, stop):

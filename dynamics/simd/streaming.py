@@ -1,4 +1,4 @@
-"""Lanes to large arrays, past the caches: a plain store first reads the line that it overwrites, and evicts another."""
+"""Stores from lanes to large arrays past the caches, since a plain store reads its cache line and evicts another."""
 
 from llvmlite import ir
 from numba import types
@@ -31,7 +31,7 @@ def _stream_tile(typing, ws, i, target, offset, stride):
 
 @helper
 def stream(ws, first, target):
-    """`scatter`, past the caches if target is large; target (K, n) from `aligned_empty`."""
+    """`scatter` past the caches if target is large; target (K, n) from `aligned_empty`."""
     knots, n = target.shape
     if target.size < LARGE or n % LANES != 0 or first + LANES > knots:
         scatter(ws, first, target)

@@ -15,7 +15,7 @@ from dynamics.simd import scratch_guard
 from dynamics.simd.vector import LANES, aligned_zeros
 
 MINIMUM_WORK = 30_000
-"""Scratch numbers times chunks per thread, a measure of its work (2 to 4 ns each), below which handing part of a call
+"""Workspace size times chunks per thread, a measure of its work (2 to 4 ns each), below which handing part of a call
 to another thread, about 50 us, costs more than it saves."""
 
 _state = threading.local()
@@ -26,7 +26,7 @@ def _processors() -> int:
 
 
 class _Team:
-    """The worker threads and how many may be used."""
+    """The worker threads and the number that may be used."""
 
     def __init__(self):
         self.size = max(1, int(os.environ.get("TRAJOPT_NUM_THREADS") or _processors()))
@@ -47,12 +47,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def num_threads() -> int:
-    """Threads that a batch is spread over; at first TRAJOPT_NUM_THREADS, else the processors available."""
+    """Number of threads that a batch is spread over; initially TRAJOPT_NUM_THREADS, else the processors available."""
     return _team.size
 
 
 def set_num_threads(count: int) -> None:
-    """Use this many threads from now on.  Raises ValueError unless count is an integer of at least 1."""
+    """Set the number of threads used from now on.  Raises ValueError unless count is an integer of at least 1."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"count: got {count!r}, expected an integer of at least 1")
     _team.size = count
@@ -79,8 +79,8 @@ def launch(
 ) -> Any:
     """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread.
 
-    `effort` measures the work of a chunk in place of `numbers`, for drivers of little scratch.  Returns what drive
-    returns for the first range, which is all there is with `most_threads=1`."""
+    `effort` measures the work of a chunk in place of `numbers`, for drivers with small workspaces.  Returns the result
+    of drive for the first range, which is the only one with `most_threads=1`."""
     chunks = -(-knots // LANES)
     threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or numbers) // MINIMUM_WORK))
     if not scratch_guard.ON:

@@ -1,4 +1,4 @@
-"""Lanes added to knot-major arrays, a tile at a time, transposed in registers as in `dynamics.simd.tiles`."""
+"""Addition of lanes to knot-major arrays, a tile at a time, transposed in registers as in `dynamics.simd.tiles`."""
 
 from llvmlite import ir
 from numba import types

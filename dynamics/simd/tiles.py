@@ -1,4 +1,4 @@
-"""Square tiles between knot-major arrays and workspaces of real lanes, transposed in registers.
+"""Transfer of square tiles between knot-major arrays and workspaces of real lanes, transposed in registers.
 
 A tile is LANES consecutive numbers of LANES consecutive knots.
 """

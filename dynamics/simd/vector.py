@@ -1,7 +1,7 @@
-"""SIMD numbers: numba types whose values LLVM keeps in vector registers, and how they get to memory and back.
+"""SIMD numbers: numba types whose values LLVM keeps in vector registers, with their loads and stores.
 
 A kernel is written as if for one knot.  It reads numbers with `load(ws, i)` and writes them with `store(ws, i, x)`, and
-the shape of the workspace says what they are:
+the shape of the workspace determines their type:
 
     (n,)              float64
     (n, LANES)        a vector, one knot per lane
@@ -9,7 +9,7 @@ the shape of the workspace says what they are:
 
 The same source therefore compiles three times.  The float64 build is the oracle of the vector build, and the complex
 build differentiates any kernel to rounding: with imaginary parts h dx, h = 1e-30 or so, the imaginary parts of the
-results are h times the derivative along dx, and the real parts are what they were (Squire and Trapp 1998).
+results are h times the derivative along dx, and the real parts are unchanged (Squire and Trapp 1998).
 
 Arithmetic is in `arithmetic`, functions are in `functions`.
 """
@@ -36,8 +36,8 @@ _SUM_OF_EIGHT = """define <8 x double> @twice(<8 x double> %x) {
 
 
 def _native_lanes() -> int:
-    """Eight doubles where the processor that numba compiles for has 512-bit registers, else four: its name and features
-    are the host's or those of NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, and LLVM knows what they mean."""
+    """Eight lanes where the processor that numba compiles for has 512-bit registers, else four.  LLVM finds this by its
+    name and features, the host's or those of NUMBA_CPU_NAME and NUMBA_CPU_FEATURES."""
     chosen: Any = numba.config
     name = llvm.get_host_cpu_name() if chosen.CPU_NAME is None else chosen.CPU_NAME
     features = get_host_cpu_features() if chosen.CPU_FEATURES is None else chosen.CPU_FEATURES
@@ -59,18 +59,18 @@ _I32 = ir.IntType(32)
 
 
 class LaneNumber(types.Type):
-    """A number per lane."""
+    """Numba type of one number per lane."""
 
 
 class VecType(LaneNumber):
-    """Numba's view of LLVM's <LANES x double>."""
+    """Numba type of LLVM's <LANES x double>."""
 
     def __init__(self):
         super().__init__(name=f"Vec{LANES}")
 
 
 class ComplexVecType(LaneNumber):
-    """Two of them, real and imaginary parts."""
+    """Numba type of two vectors, real and imaginary parts."""
 
     def __init__(self):
         super().__init__(name=f"ComplexVec{LANES}")
@@ -94,7 +94,7 @@ class _ComplexVecModel(models.StructModel):
 
 # ------------------------------------------------------------------------------------------------ kinds of numbers
 def kind(t):
-    """The type that an argument of type t is taken as: its own if it has lanes, else float64."""
+    """Type to which an argument of type t is converted: its own if it has lanes, else float64."""
     return t if isinstance(t, LaneNumber) else types.float64
 
 
@@ -104,15 +104,15 @@ def common_kind(arg_types):
 
 
 def _spread(builder, x):
-    """All lanes equal to the double x."""
+    """Vector with all lanes equal to the double x."""
     v = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), x, ir.Constant(_I32, 0))
     zeros = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
     return builder.shuffle_vector(v, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
 def parts(builder, arg_types, args):
-    """(real, imaginary part) of each number.  The imaginary part of a real number is None, so that nothing is computed
-    with it; floats are spread over the lanes if another number has lanes."""
+    """(real, imaginary part) of each number.  The imaginary part of a real number is None, so that no code is generated
+    for it; floats are spread over the lanes if another number has lanes."""
     lanes = any(isinstance(t, LaneNumber) for t in arg_types)
 
     def of(t, x):
@@ -177,7 +177,7 @@ def store(typing, ws, i, x):
 
 @intrinsic
 def splat(typing, ws, x):
-    """The float x as a number of the workspace's kind; one that is of this kind as it is."""
+    """The float x converted to the workspace's kind of number; a number of this kind is unchanged."""
     t = _element(ws)
     if x == t:
         return t(ws, t), lambda context, builder, sig, args: args[1]
@@ -198,7 +198,7 @@ def _span_of(ws):
 
 @intrinsic
 def span(typing, ws):
-    """A workspace, which may be an array, as a span."""
+    """The span of a workspace, which may be an array."""
 
     def generate(context, builder, sig, args):
         return make_span(context, builder, sig.return_type, *pointer_and_rows(context, builder, ws, args[0]))
@@ -208,7 +208,7 @@ def span(typing, ws):
 
 @intrinsic
 def carve(typing, ws, count):
-    """The first `count` numbers of a workspace, and the rest, as spans."""
+    """Slices of a workspace as spans: the first `count` numbers, and the rest."""
     t = _span_of(ws)
 
     def generate(context, builder, sig, args):
@@ -277,7 +277,8 @@ def complex_number(typing, real, imag):
 def align_stack(typing, ws):
     """Align the caller's stack frame to the vector size, so that spilled registers do not straddle cache lines.
 
-    A dummy slot with that alignment, kept alive by an empty assembly statement, does it; large kernels gain a quarter.
+    This is done by a dummy slot with that alignment, kept alive by an empty assembly statement; large kernels gain a
+    quarter.
     """
 
     def generate(context, builder, sig, args):
@@ -301,14 +302,14 @@ def aligned_empty(*shape: int) -> np.ndarray:
 
 
 def aligned_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Several such arrays in one piece of memory; the last dimension of each is LANES."""
+    """Several arrays as of `aligned_empty` in one piece of memory; the last dimension of each is LANES."""
     ends = list(accumulate(map(math.prod, shapes)))
     memory = aligned_empty(ends[-1])
     return [memory[b - math.prod(shape) : b].reshape(shape) for b, shape in zip(ends, shapes, strict=True)]
 
 
 def aligned_zeros(*shape: int) -> np.ndarray:
-    """The same, zeroed."""
+    """`aligned_empty` filled with zeros."""
     array = aligned_empty(*shape)
     array[...] = 0.0
     return array

@@ -1,5 +1,5 @@
-"""Source that the library writes: kept as files beside the kernels compiled from it, so that it can be read and appears
-in tracebacks, and compiled by the decorators of `dynamics.simd.compilation` like any other."""
+"""Generated source: kept as files beside the kernels compiled from it, so that it can be read and appears in
+tracebacks, and compiled by the decorators of `dynamics.simd.compilation` like any other source."""
 
 import hashlib
 import linecache
@@ -16,7 +16,7 @@ from dynamics.simd.cache_folder import cache_root, make_folder
 def written_module(name: str, text: str) -> ModuleType:
     """The module of this name and source.
 
-    numba keeps what it compiles by the name of the module, and looks for the module under it.  Raises ValueError if
+    numba caches compiled functions by the name of the module, and imports the module by it.  Raises ValueError if
     another source has the name."""
     known = sys.modules.get(name)
     if known is not None:
@@ -37,7 +37,7 @@ def written_module(name: str, text: str) -> ModuleType:
 
 
 def _file(name: str, text: str) -> str:
-    """Where the source can be read: a file, if there is a folder for it, else what tracebacks look up."""
+    """Path of the source: a file, if there is a cache folder, else a name under which tracebacks find it."""
     root = cache_root()
     if root is not None:
         folder = root / "written" / hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -52,7 +52,7 @@ def _file(name: str, text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """At once, for processes that read at the same time."""
+    """Write the file atomically, for processes that read it at the same time."""
     make_folder(path.parent)
     new = path.with_name(f"{path.name}.{uuid4().hex}")
     new.write_bytes(text.encode())

@@ -1,8 +1,8 @@
-"""Products of R^n, SO(3), SE(3) and SE(2): one point a call, for callers in Python that have no time.
+"""Products of R^n, SO(3), SE(3) and SE(2): one point per call, with little overhead for callers in Python.
 
-A product is rows (P, 4) of integers, one for each factor: its group, where it begins in a point and in a tangent, and
-how many numbers it has, which is read of R^n alone.  Points are those of the groups' files: quaternions (x y z w),
-positions and quaternions, positions and an angle.
+A product is rows (P, 4) of integers, one for each factor: its group, its offsets in a point and in a tangent, and its
+dimension, which is read for R^n alone.  Points are those of the groups' files: quaternions (x y z w), positions and
+quaternions, positions and an angle.
 """
 
 from dynamics.simd import helper, kernel, load, routine, store
@@ -11,7 +11,7 @@ from dynamics.spatial.spatial import load3, load6, store3, store6
 
 EUCLIDEAN, SO3, SE3, SE2 = range(4)
 UNIT = 1e-6
-"""By how much the length of a quaternion may differ from 1."""
+"""Tolerance on the norm of a unit quaternion."""
 
 
 @helper
@@ -45,7 +45,7 @@ def _integrate(factors, x, dx, out):
 
 @kernel
 def _difference(factors, x0, x1, dx):
-    """dx = log(x0^-1 x1); rotations at most pi long, angles of SE(2) not wrapped."""
+    """dx = log(x0^-1 x1), with rotations at most pi long and angles of SE(2) not wrapped."""
     for i in range(factors.shape[0]):
         group, a, b = factors[i, 0], factors[i, 1], factors[i, 2]
         if group == SE3:
@@ -74,8 +74,8 @@ def difference(factors, x0, x1, dx):
 
 @routine
 def first_no_point(factors, x):
-    """The first factor in which x is no point, having a number that is not finite or a quaternion that is not of unit
-    length; -1 where it is one."""
+    """Index of the first factor in which x is no point, for a number that is not finite or a quaternion that is not of
+    unit length; -1 if x is a point of the product."""
     for i in range(factors.shape[0]):
         group, a = factors[i, 0], factors[i, 1]
         count = factors[i, 3] if group == EUCLIDEAN else 7 if group == SE3 else 4 if group == SO3 else 3

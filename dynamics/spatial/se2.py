@@ -1,7 +1,7 @@
 """SE(2): q = (x, y, theta), tangents xi = (p, theta), covectors k = (f, n); J = [[0, -1], [1, 0]].
 
-theta is a number, not a direction: it is never wrapped.  The group is the universal cover of SE(2), where exp is one
-to one for angles below a full turn, so `difference` undoes `integrate` exactly.
+theta is a real number, never wrapped.  The group is the universal cover of SE(2), where exp is one to one for angles
+below a full turn, so `difference` inverts `integrate` exactly.
 
 Every map is [[a 1 + b J, y], [0, 1]], stored as four numbers (a, b, y0, y1).  `c` is `stumpff(theta^2)`.
 """

@@ -164,7 +164,7 @@ def transpose(M):
 
 @helper
 def full(G):
-    """Nine numbers of a symmetric matrix given by six."""
+    """Symmetric matrix from its six numbers to nine."""
     return (G[0], G[1], G[2], G[1], G[3], G[4], G[2], G[4], G[5])
 
 

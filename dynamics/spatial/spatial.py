@@ -7,7 +7,7 @@ Inside kernels a motion vector is (w, v), a force (n, f), angular part first, al
     inertia            [[I, h~], [-h~, m 1]]
     inertia rate       [[J, k~], [-k~, 0]]: a massless inertia (k, J), the form of  s x* I - I s x  for any motion s
 
-Names: `cross_motion(a, b)` = a x b, `cross_force(a, f)` = a x* f; a leading `add_` accumulates, x + ..., with fused
+Names: `cross_motion(a, b)` = a x b, `cross_force(a, f)` = a x* f; the prefix `add_` accumulates, x + ..., with fused
 multiply-adds.
 """
 

@@ -1,12 +1,13 @@
-"""Stumpff coefficients: the only transcendental functions behind the maps between a Lie algebra and its group.
+"""Stumpff coefficients: the only transcendental functions in the maps between a Lie algebra and its group.
 
     c_k(s) = sum_i (-s)^i / (2i + k)!,    s = theta^2                        [Stumpff 1959, Himmelsmechanik I]
 
 so c0 = cos theta, c1 = sin(theta)/theta, c2 = (1 - cos theta)/theta^2, c3 = (theta - sin theta)/theta^3, ...
 
 They are entire functions of s.  c6 and c7 come from eleven terms of the series at s/16, then twice from s to 4s by the
-addition theorem, and the others by c_k = 1/k! - s c_{k+2}.  No branch, no threshold.  k! |error| is at most 2e-15 up to
-theta = 4 pi (c0 and c1, differences of large terms: 3e-15 at 2 pi, 2e-13 at 4 pi); beyond it grows, but stays finite.
+addition theorem, and the others by c_k = 1/k! - s c_{k+2}, without branches or thresholds.  k! |error| is at most 2e-15
+up to theta = 4 pi (c0 and c1, differences of large terms: 3e-15 at 2 pi, 2e-13 at 4 pi); beyond it grows, but stays
+finite.
 """
 
 from math import factorial

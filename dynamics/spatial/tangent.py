@@ -1,4 +1,4 @@
-"""The groups of all joints together: tangents of a configuration, curvature of their maps, brackets."""
+"""The product group of all joints: tangents of a configuration, curvature of their maps, brackets."""
 
 from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
@@ -19,7 +19,7 @@ from dynamics.spatial.spatial import (
 from dynamics.spatial.stumpff import stumpff
 
 # --------------------------------------------------------------------------------------------
-# The tangent of a robot's configuration: groups applied joint by joint, to vectors and to rows of matrices.
+# The tangent of a robot's configuration: maps of the groups applied joint by joint to vectors and rows of matrices.
 #
 # A configuration lives on a product of groups: SO(3), SE(3) and SE(2) where the joint is spherical, free-flying or
 # planar, R elsewhere.  The maps A(xi) = Ad_exp(-xi), Jr(xi), Jr(xi)^-1 of `dynamics.spatial` are therefore block
@@ -32,7 +32,7 @@ from dynamics.spatial.stumpff import stumpff
 ADJOINT, JACOBIAN, JACOBIAN_INVERSE = 0, 1, 2
 SLOT = 18
 TANGENT_SLOTS = 3 * SLOT
-"""Numbers per body in a `maps` workspace.  A map is [X Y] (SE(3), 18 numbers), X (SO(3), 9) or (a b y) (SE(2), 4)."""
+"""Size per body of a `maps` workspace.  A map is [X Y] (SE(3), 18 numbers), X (SO(3), 9) or (a b y) (SE(2), 4)."""
 
 
 # ------------------------------------------------------------------------------------------------ memory
@@ -74,7 +74,7 @@ def store_column6(w, i, stride, x):
 
 @helper
 def map_at(i, which):
-    """Where a map of body i starts in `maps`."""
+    """Offset of a map of body i in `maps`."""
     return i * TANGENT_SLOTS + which * SLOT
 
 
@@ -124,7 +124,7 @@ def _store_pair(w, i, pair):
 
 @shared_kernel
 def tangent_maps(m, xi, maps):
-    """A(xi) and Jr(xi) of every joint that has them; xi (nv)."""
+    """Store A(xi) and Jr(xi) of every joint with maps other than the identity; xi (nv)."""
     align_stack(xi)
     for i in range(len(m.joint_type)):
         kind, iv = m.joint_type[i], m.v_index[i]
@@ -148,7 +148,7 @@ def tangent_maps(m, xi, maps):
 
 @shared_kernel
 def tangent_maps_inverse(m, xi, maps):
-    """Jr(xi)^-1, the Jacobian of log, of every joint that has one; singular only at a full turn."""
+    """Store Jr(xi)^-1, the Jacobian of log, of the same joints; singular only at a full turn."""
     align_stack(xi)
     for i in range(len(m.joint_type)):
         kind, iv, at = m.joint_type[i], m.v_index[i], map_at(i, JACOBIAN_INVERSE)
@@ -276,11 +276,11 @@ def apply_map_transposed(m, maps, which, y, out):
 
 
 # --------------------------------------------------------------------------------------------
-# Lie brackets of velocities, joint by joint: the commutators that give Runge-Kutta methods their order on groups.
+# Lie brackets of velocities, joint by joint: the commutators with which Runge-Kutta methods keep their order on groups.
 #
 #     [a, b] = ad_a b,    k'[a, b] = a'C(k) b,    so  ad_a'k = C(k)'a = -C(k) a
 #
-# Zero on ordinary joints.  Layouts as above.
+# Brackets are zero on ordinary joints.  Layouts are as above.
 
 
 @helper
@@ -389,17 +389,17 @@ def add_bracket_hessian(m, k, scale, column, X, x_offset, x_stride, columns, H, 
 
 
 # --------------------------------------------------------------------------------------------
-# Second-order geometry of configurations: what the groups add to the Hessians of integrators and residuals.
+# Second-order geometry of configurations: terms of the groups in the Hessians of integrators and residuals.
 #
-# Along q+ = q (+) xi(z), with xi -> xi + eta for the step z = (delta, nu, w), a covector k sees      [BCH, second
-# order]
+# Along q+ = q (+) xi(z), with xi -> xi + eta for the step z = (delta, nu, w), a covector k gives, to second order
+# (Baker-Campbell-Hausdorff),
 #
 #     k'dq+ = k'(A delta + Jr eta) + 1/2 { (Jr'k)'d2xi + eta'Gam(xi, k) eta + (A delta)'C(k) Jr eta }
 #
 # The kernels below add the last two terms, `geo(xi, k, eta)`, for eta = scale N z (any rows N) or eta = scale nu
 # (columns of z).  As a matrix in z:  N'Gam N + T + T',  T = 1/2 (A P_q)'C(k) Jr N,  where P_q selects delta, the first
-# columns. Ordinary joints add nothing and cost nothing.  Layouts as above; Hessians are symmetric, both
-# triangles stored, and are added to.  `maps` must hold A(xi) and Jr(xi) (`tangent_maps`).
+# columns. Ordinary joints add nothing at no cost.  Layouts are as above; terms are added to both triangles of symmetric
+# Hessians.  `maps` must hold A(xi) and Jr(xi) (`tangent_maps`).
 
 ZERO3 = (0.0, 0.0, 0.0)
 
@@ -424,7 +424,7 @@ def _forms_se2(maps, i, xi, k, inputs):
 
 @helper
 def _forms_se3(maps, i, xi, k, inputs):
-    """The same on SE(3): Gam = [[0, G0], [G0, G1]], F = [[0, F0], [F0, F1]]."""
+    """The forms on SE(3): Gam = [[0, G0], [G0, G1]], F = [[0, F0], [F0, F1]]."""
     at, jr = map_at(i, ADJOINT), map_at(i, JACOBIAN)
     F0, F1 = se3.bracket_matrix(k, load9(maps, jr), load9(maps, jr + 9))
     F0, F1 = so3.scale9(F0, 0.5), so3.scale9(F1, 0.5)
@@ -471,7 +471,7 @@ def _add_quadratic3(N, n_at, n_stride, G, F, scale, columns, H, offset, stride, 
 
 @helper
 def _add_quadratic6(N, n_at, n_stride, G0, G1, F0, F1, scale, columns, H, offset, stride, row):
-    """The same for six rows N and the forms of SE(3)."""
+    """`_add_quadratic3` for six rows N and the forms of SE(3)."""
     for b in range(columns):
         x = load_column6(N, n_at + b, n_stride)
         u = (scale * x[0], scale * x[1], scale * x[2])
@@ -504,7 +504,7 @@ def _add_block3(H, offset, stride, row, column, G, F, scale):
 
 @helper
 def _add_block6(H, offset, stride, row, column, G0, G1, F0, F1, scale):
-    """The same with [[0, G0], [G0, G1]] and [[0, F0], [F0, F1]]."""
+    """`_add_block3` with [[0, G0], [G0, G1]] and [[0, F0], [F0, F1]]."""
     none = so3.diagonal(0.0 * G0[0])
     _add_block3(H, offset, stride, row + 3, column + 3, G1, F1, scale)
     _add_block3(H, offset, stride, row + 3, column, none, F0, scale)

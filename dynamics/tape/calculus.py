@@ -1,16 +1,16 @@
 """Derivatives of expressions, as expressions of the same graph.
 
-Jacobians by the chain rule forwards, where every node carries its derivatives by those arguments that it depends on,
-or backwards, one output at a time, where there are few.  The Hessian of a scalar is the Jacobian, forwards, of its
-gradient, backwards [Griewank & Walther 2008, chapter 5]; zeros vanish on the way.
+Jacobians are taken in forward mode, where every node carries its derivatives by the arguments that it depends on, or in
+reverse mode, one output at a time, where there are few.  The Hessian of a scalar is the forward-mode Jacobian of its
+reverse-mode gradient [Griewank & Walther 2008, chapter 5]; zeros are dropped.
 
-Where a variable equals the number that it is clipped to, the derivative of the larger or the smaller of them is that
-of the variable: a control that a box holds at its limit is not held by a clip to the same limit, too, and can move
-inwards.  Of two variables that are equal each counts one half.  What is selected by a condition is differentiated on
-the side that the condition selects, and forwards: what the other side is there, perhaps not a number, does not matter.
+Where a variable equals the number that it is clipped to, the derivative of the maximum or minimum is that of the
+variable: a control at a limit of its box is not also blocked by a clip to the same limit, and can move inwards.  Of two
+equal variables each counts one half.  A selection by a condition is differentiated on the side that the condition
+selects, in forward mode: the other side, perhaps not a number there, does not enter.
 
-The root of a sum of squares, and its other powers, have a tip where the sum is zero, as the speed of what is at rest:
-there their derivatives are taken as zero, which leaves drag |v| v, smooth at rest, the derivatives that it has.
+The root of a sum of squares, and its other powers, are not differentiable where the sum is zero, as the speed of a body
+at rest: there their derivatives are taken as zero, with which drag |v| v, smooth at rest, has its true derivatives.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ PARTIALS = {
 
 
 def _inverse(x: Symbol, of: Symbol | None = None) -> Symbol:
-    """1/x, or zero where x is, if what it is of can have a tip."""
+    """1/x, or zero where x is zero, if `of`, or else x, is a sum of squares, whose powers have a tip there."""
     return x.apply("inverse_or_zero" if _has_tip(x if of is None else of) else "inverse")
 
 
 def _has_tip(x: Symbol) -> bool:
-    """Whether it is a sum of squares."""
+    """True if x is a sum of squares, whose root has a tip at zero."""
     graph, todo = x.graph, [x.index]
     while todo:
         i = todo.pop()
@@ -87,7 +87,7 @@ def _has_tip(x: Symbol) -> bool:
 
 
 def _is_square(graph: Graph, i: int) -> bool:
-    """Whether a node is a product of factors that come in pairs, and of positive numbers."""
+    """True if a node is a product of factors that come in pairs, and of positive numbers."""
     single, todo = set(), [i]
     while todo:
         j = todo.pop()
@@ -99,7 +99,7 @@ def _is_square(graph: Graph, i: int) -> bool:
 
 
 def _partials(graph: Graph, i: int) -> list[tuple[int, Symbol | float]]:
-    """(argument, partial derivative) of a node; those by constants are left out."""
+    """Pairs (argument, partial derivative) of a node; those by constants are left out."""
     rule = PARTIALS.get(graph.operations[i])
     if rule is None:
         return []
@@ -113,7 +113,7 @@ def _times(d: Symbol | float, x: Symbol) -> Symbol:
 
 
 def forward(graph: Graph, outputs: list[int], leaves: list[int]) -> np.ndarray:
-    """Derivatives (m, n) of the outputs by the leaves."""
+    """Derivatives (m, n) of the outputs by the leaves, in forward mode."""
     one = Symbol(graph, graph.constant(1.0))
     slopes: dict[int, dict[int, Symbol]] = {leaf: {k: one} for k, leaf in enumerate(leaves)}
     for i in graph.needed(outputs):
@@ -143,7 +143,7 @@ def _selected(graph: Graph, i: int, slopes: dict[int, dict[int, Symbol]]) -> dic
 
 
 def backward(graph: Graph, seeds: list[tuple[int, Symbol]], leaves: list[int]) -> np.ndarray:
-    """Gradient (n,) of sum_i w_i y_i by the leaves, for pairs (y_i, w_i)."""
+    """Gradient (n,) of sum_i w_i y_i by the leaves, for pairs (y_i, w_i), in reverse mode."""
     slopes: dict[int, Symbol] = {}
     for i, w in seeds:
         slopes[i] = slopes[i] + w if i in slopes else w
@@ -186,7 +186,7 @@ def jacobian(y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def hessian(y: np.ndarray, mu: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Hessian (n, n) of sum_i mu_i y_i by z, the upper triangle mirrored."""
+    """Hessian (n, n) of sum_i mu_i y_i by z, its upper triangle mirrored."""
     graph = z[0].graph
     leaves = indices_of(graph, z)
     weights = wrapped(graph, indices_of(graph, mu))

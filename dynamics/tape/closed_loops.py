@@ -1,4 +1,4 @@
-"""Closed loops through the program of a step: the step lengths of a line search are lanes."""
+"""Closed-loop rollouts by the program of a step, with the step lengths of a line search in the lanes."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from dynamics.tape.program import Program
 
 @helper
 def _write(ws, start, count, first, t, target):
-    """Registers to target[first + l, t, :] for the lanes that exist; target (A, N, count)."""
+    """Store registers in target[first + l, t, :] for the lanes that exist; target (A, N, count)."""
     numbers, knots = flat(target), target.shape[1]
     for l in range(min(LANES, target.shape[0] - first)):
         place = ((first + l) * knots + t) * count
@@ -20,8 +20,8 @@ def _write(ws, start, count, first, t, target):
 
 @helper
 def _control(ws, dx, off, lengths, i, t, us, k, K, lower, upper, pull, before):
-    """clip(us + alpha k + shift pull + K dx + before off, lower, upper); open loop if K has no rows, without limits,
-    pull and before if these have none; lengths: alpha and shift; off: what the knot before was off."""
+    """Control clip(us + alpha k + shift pull + K dx + before off, lower, upper); open loop if K has no rows, without
+    limits, pull and before if these have none; `lengths` holds alpha and shift, `off` the deviation at knot t - 1."""
     value = splat(ws, us[t, i])
     if K.shape[0] > 0:
         value = value + k[t, i] * load(lengths, 0)
@@ -43,8 +43,8 @@ def run(
     first, last, work, code, constants, outputs, registers,
     x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before, X, U,
 ):  # fmt: skip
-    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift, pull and
-    before have no rows if there are none."""
+    """Store X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift, pull
+    and before have no rows if there are none."""
     n, m, x = x0.shape[1], us.shape[1], constants.shape[0]
     ws, rest = carve(work, registers)
     dx, rest = carve(rest, n)
@@ -88,7 +88,7 @@ def run(
 
 
 def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Trajectories (A, N+1, nx), (A, N, nu) of x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull,
+    """Trajectories (A, N+1, nx), (A, N, nu) for x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull,
     before, all C-ordered float64."""
     n, us, alphas = loop[0].shape[1], loop[2], loop[5]
     A, (N, nu) = len(alphas), us.shape

@@ -1,4 +1,4 @@
-"""A function y(x, u) and its derivatives as expressions, and as programs for numbers."""
+"""A function y(x, u) and its derivatives as expressions, and as programs that evaluate them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dynamics.tape.program import LONGEST, Program, assemble
 from dynamics.tape.symbol import indices_of, numbered, symbols
 
 _lock = threading.RLock()
-"""Programs are written when they are first needed, by one thread at a time."""
+"""Lock of program generation: programs are generated when first needed, by one thread at a time."""
 
 KEPT = 64
-"""Functions whose programs are remembered, of all that were traced in this process."""
+"""Most functions whose programs are cached in this process."""
 
 NODES = 3 * LONGEST
-"""Of the graph, which an expression may take: the program of one that takes more is too long, as experience says."""
+"""Most nodes that an expression may add to the graph: with more, its program has always been longer than `LONGEST`."""
 
 
 @lru_cache(KEPT)
 def programs_of(key: Hashable) -> dict[int, tuple[Program, tuple[int, ...]] | Untraceable]:
-    """The programs that were written for a key so far, and why others were not; `Tapes` adds to them."""
+    """Programs generated for a key so far, or the exception of those that failed; `Tapes` adds to them."""
     return {}
 
 
 class Expressions:
     """y (m,) of the leaves x (n,) and u (nu,), with multipliers mu (m,); z = [x; u].
 
-    It is a source of derivatives to integrators as others are, but for one point of symbols, (1, n) and (1, nu), of
+    It is a source of derivatives for integrators like others, but for one point of symbols, (1, n) and (1, nu), of
     this graph or of another.
     """
 
@@ -54,11 +54,11 @@ class Expressions:
     @cached_property
     def H(self) -> np.ndarray:
         """Hessian (nz, nz) of mu'y."""
-        _ = self.J  # always made before: how nodes are numbered shows in the last bits
+        _ = self.J  # always made before: the numbering of nodes affects the last bits
         return hessian(self.y, self.mu, np.concatenate([self.x, self.u]))
 
     def _at(self, expression, *arguments):
-        """The expression with other symbols in place of the leaves; first axis of one."""
+        """The expression with other symbols in place of the leaves, with a leading axis of length one."""
         into = arguments[0][0, 0].graph
         values = indices_of(into, np.concatenate([a[0] for a in arguments]))
         roots = indices_of(self.graph, expression)
@@ -78,21 +78,21 @@ class Expressions:
         return self._at(self.H, X, U, mu)
 
     def program(self, expression: np.ndarray, fuse: bool = True) -> Program:
-        """What computes it from x, u and mu."""
+        """Program that computes an expression from x, u and mu."""
         return assemble(self.graph, indices_of(self.graph, expression), self._leaves, fuse)
 
 
 class Tapes:
-    """Numbers for expressions: y, its Jacobian and the Hessian of mu'y at K points, in compiled loops.
+    """Numerical values of expressions: y, its Jacobian and the Hessian of mu'y at K points, in compiled loops.
 
     Parameters
     ----------
-    expressions : what the others are made of
+    expressions : source of the expressions
     y, J, H : () -> expressions of shape (1, m), (1, m, nz), (1, nz, nz), called when first needed
-    key : what decides all of that, as the content of what was traced: programs of one key are written once in a
-        process; None: those of these tapes alone
-    fuse : whether products may be fused with sums
-    nodes : which each of the expressions may add to the graph; those that take more have no program
+    key : value that determines all of these, as the content of the traced function: programs of one key are generated
+        once in a process; None for programs of these tapes alone
+    fuse : True to fuse products with sums
+    nodes : most nodes that each of the expressions may add to the graph; expressions with more have no program
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Tapes:
         self._programs = {} if key is None else programs_of(key)
 
     def program(self, which: int) -> tuple[Program, tuple[int, ...]]:
-        """That of y, J or H, and the shape of what it computes; `Untraceable` if it is too long."""
+        """Program of y, J or H, and the shape of its result; `Untraceable` if it is too long."""
         self._write(which)
         program = self._programs[which]
         if isinstance(program, Untraceable):
@@ -118,8 +118,8 @@ class Tapes:
         return program
 
     def _write(self, last):
-        """Programs up to that one.  Expressions are made in the same order, also those whose programs are remembered:
-        how nodes are numbered shows in the last bits."""
+        """Generate the programs up to `last`.  Expressions are always made in the same order, also those with cached
+        programs, because the numbering of nodes affects the last bits."""
         if last in self._programs:
             return
         with _lock:
@@ -164,6 +164,6 @@ class Tapes:
         return self._run(2, X, U, mu)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Programs alone: all of them are made, for what makes them may not be copied."""
+        """State of the programs alone, all of them generated, because their sources may not be copyable."""
         self._write(2)
         return {"_programs": self._programs}

@@ -1,7 +1,7 @@
-"""Expressions in a graph that holds each of them once: constants are folded, zeros and ones vanish.
+"""Graph that stores each expression once, with constants folded and zeros and ones simplified.
 
-A node is an operation and the numbers of the nodes that it is applied to, which are smaller than its own: the order of
-numbers is one in which everything can be computed.
+A node is an operation and the numbers of its arguments' nodes, which are smaller than its own: the order of numbers is
+an order of evaluation.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ FOLDED = {
     "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0, "mod": np.mod,
     "select": lambda a, b, c: b if a > 0.0 else c,
 }  # fmt: skip
-"""All operations, and what they make of constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
+"""All operations, with their values for constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
 is zero; `mod` has the sign of its second argument; `select` is its second argument where the first is one, else the
-third, whatever the other is."""
+third, independent of the other."""
 
 COMMUTING = {"add", "mul"}
 LARGEST = 1_000_000
-"""Nodes of a graph: those of more would take a minute to write."""
+"""Most nodes of a graph: with more, generating programs would take a minute."""
 
 
 class Untraceable(Exception):
-    """A function asks of a symbol what only a number has, does what is not known here, or takes too many operations."""
+    """A function needs the value of a symbol, uses an unsupported operation, or takes too many operations."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -47,11 +47,11 @@ class Graph:
         self._known: dict[tuple, int] = {}
         self._most = LARGEST
         self.decide: Callable[[int], bool] | None = None
-        """Whether a condition holds on the path that is traced (`dynamics.tape.trace`)."""
+        """Function that is True if a condition holds on the traced path (`dynamics.tape.trace`)."""
 
     @contextmanager
     def growing_by(self, count: int) -> Iterator[None]:
-        """At most so many nodes more inside of the block; `Untraceable` where it takes others besides."""
+        """Limit of `count` new nodes inside the block; `Untraceable` if it is exceeded."""
         self._most = min(len(self.operations) + count, LARGEST)
         try:
             yield
@@ -66,7 +66,7 @@ class Graph:
         return len(self.operations) - 1
 
     def leaf(self) -> int:
-        """A new argument."""
+        """Node of a new argument."""
         return self._new("leaf", ())
 
     def constant(self, value: float) -> int:
@@ -78,7 +78,7 @@ class Graph:
         return self._known[key]
 
     def node(self, operation: str, *arguments: int) -> int:
-        """The node of an operation, which may turn out to be simpler."""
+        """The node of an operation, simplified where possible."""
         numbers = [self.values.get(i) for i in arguments]
         if None not in numbers:
             with np.errstate(all="ignore"):
@@ -95,16 +95,16 @@ class Graph:
         return self._known[key]
 
     def negated(self, i: int) -> int | None:
-        """What i is minus of, if that is what it is."""
+        """Argument of node i if it is a negation, else None."""
         return self.arguments[i][0] if self.operations[i] == "neg" else None
 
     def opposite(self, i: int) -> int | None:
-        """The condition that i is one minus of, if that is what it is."""
+        """The condition c if node i is 1 - c, else None."""
         one, *other = self.arguments[i] or (i,)
         return other[0] if self.operations[i] == "sub" and self.values.get(one) == 1.0 else None
 
     def needed(self, roots: Iterable[int]) -> list[int]:
-        """The nodes that the roots depend on, themselves included, in the order of their numbers."""
+        """The nodes that the roots depend on, roots included, in the order of their numbers."""
         found, todo = set(), list(roots)
         while todo:
             i = todo.pop()
@@ -114,7 +114,7 @@ class Graph:
         return sorted(found)
 
     def substitute(self, roots: Sequence[int], leaves: dict[int, int], into: Graph) -> list[int]:
-        """The roots in a graph, this one or another, whose nodes take the place of all leaves that they depend on."""
+        """Copies of the roots in a graph, this one or another, with the leaves they depend on replaced by its nodes."""
         new = dict(leaves)
         for i in self.needed(roots):
             if i in self.values:
@@ -124,7 +124,7 @@ class Graph:
         return [new[i] for i in roots]
 
     def content(self, roots: Sequence[int]) -> bytes:
-        """A digest of the graph and its roots, which are the same where this is."""
+        """A digest of the graph and its roots: equal digests mean equal graphs and roots."""
         text = repr((self.operations, self.arguments, list(self.values.items()), list(roots)))
         return hashlib.sha256(text.encode()).digest()
 
@@ -185,7 +185,7 @@ def _select(graph, a, b, c, x, *_):
 
 
 def _is_within(graph, i, x, y):
-    """Whether a node is x, or x within a limit that y, a number, keeps."""
+    """True if a node is x, or x within a limit that the number y satisfies."""
     if i == x:
         return True
     number, operation, arguments = graph.values.get(y), graph.operations[i], graph.arguments[i]

@@ -1,4 +1,4 @@
-"""Programs run at many points: one driver for all of them, a point per lane, several vectors per instruction."""
+"""Evaluation of programs at many points: one driver for all programs, a point per lane, several vectors at a time."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from dynamics.tape.operations import execute
 from dynamics.tape.program import Program
 
 BANKS = 4
-"""Vectors that an instruction is applied to before the next one is decoded, at most."""
+"""Most vectors that an instruction is applied to before the next one is decoded."""
 NEAR = 2048
-"""Vectors that the registers of all banks may be, at most: the second cache holds them."""
+"""Most vectors in the registers of all banks, which fit in the second-level cache."""
 
 
 @helper
 def place_constants(ws, constants, registers, banks):
-    """The first registers of all banks."""
+    """Store the constants in the first registers of all banks."""
     for w in range(0, banks * registers, registers):
         for i in range(constants.shape[0]):
             store(ws, w + i, splat(ws, constants[i]))
@@ -22,7 +22,7 @@ def place_constants(ws, constants, registers, banks):
 
 @helper
 def blemish(ws, start, stop):
-    """Zero, but NaN in lanes in which one of these registers is not finite."""
+    """Zero, or NaN in lanes in which one of these registers is not finite."""
     total = splat(ws, 0.0)
     for i in range(start, stop):
         total = total + 0.0 * load(ws, i)
@@ -31,7 +31,7 @@ def blemish(ws, start, stop):
 
 @driver
 def run(first, last, work, code, constants, outputs, registers, banks, X, U, L, Y):
-    """Y[t] = outputs of the program for arguments [X[t]; U[t]; L[t]]; NaN for those that are not finite."""
+    """Y[t] = outputs of the program for arguments [X[t]; U[t]; L[t]]; NaN where an argument is not finite."""
     n, m, l = X.shape[1], U.shape[1], L.shape[1]
     ws, rest = carve(work, banks * registers)
     block, rest = carve(rest, outputs.shape[0])

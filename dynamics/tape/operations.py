@@ -1,4 +1,4 @@
-"""The operations of a program, one instruction for all its lanes."""
+"""The operations of a program: each instruction runs on all lanes."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ from dynamics.simd.compilation import INLINED
 from dynamics.simd.vector import COMPLEX_VEC, VEC, complex_number, imag, real
 
 WIDTH = 5
-"""Numbers of an instruction."""
+"""Integers per instruction."""
 
 NAMES = (
     "add", "sub", "mul", "fma", "fms", "fnma", "neg", "inverse", "sqrt", "sincos", "exp", "log", "power", "arcsin",
@@ -41,12 +41,12 @@ CODES = {name: k for k, name in enumerate(NAMES)}
     INVERSE_OR_ZERO, MOD, SELECT,
 ) = range(len(NAMES))  # fmt: skip
 LARGE_ANGLE = 1e5
-"""Beyond which the C library's sine, slower and always exact, takes over."""
+"""Angle, rad, beyond which the C library's sine is used, which is slower and always accurate."""
 
 
 @kernel
 def _of_numbers(operation, x, y):
-    """The functions that the C library has, of one lane."""
+    """A function of the C library for one lane."""
     if operation == EXP:
         return math.exp(x)
     if operation == LOG:
@@ -93,7 +93,7 @@ def _of_numbers(operation, x, y):
 
 
 def _by_lane(operation: Any, x: Any, y: Any) -> Any:
-    """Such a function of every lane; of complex lanes to first order of their imaginary parts, or NaN."""
+    """A function of the C library for every lane; for complex lanes to first order in the imaginary parts, or NaN."""
     raise TypeError("this is for compiled kernels")
 
 
@@ -121,7 +121,7 @@ def _overload_by_lane(operation, x, y):
 
 
 def _sines(angles: Any) -> Any:
-    """Sine and cosine of all lanes, however large."""
+    """Sine and cosine of all lanes, for angles of any size."""
     raise TypeError("this is for compiled kernels")
 
 
@@ -130,7 +130,7 @@ def _of_large_angles(angles):
     s, c = sincos(angles)
     for k in range(LANES):
         x = lane(angles, k)
-        if abs(x) > LARGE_ANGLE:  # one of them alone: the others may not depend on it
+        if abs(x) > LARGE_ANGLE:  # each lane alone: a lane must not affect the others
             s, c = with_lane(s, k, math.sin(x)), with_lane(c, k, math.cos(x))
     return s, c
 
@@ -141,7 +141,7 @@ def _overload_sines(angles):
 
 
 def _angle(y: Any, x: Any) -> Any:
-    """`arctan2`, of complex lanes to first order of their imaginary parts."""
+    """`arctan2`, for complex lanes to first order in their imaginary parts."""
     raise TypeError("this is for compiled kernels")
 
 
@@ -159,7 +159,7 @@ def _overload_angle(y, x):
 
 @kernel
 def execute(ws, code, count, registers, banks):
-    """Run `count` instructions on so many banks of registers, one after the other, each LANES points or one."""
+    """Run `count` instructions, one after the other, on all banks of registers, each for LANES points or one."""
     end = banks * registers
     for i in range(count):
         place = i * WIDTH

@@ -1,7 +1,7 @@
-"""Instructions that compute expressions, in as few registers as their order allows.
+"""Programs: instructions that compute expressions, in as few registers as their order allows.
 
-Registers hold first the constants, then the arguments, then what instructions compute; one that is not read any more
-is used again.  A product that a single sum reads is fused with it, and sines go with cosines of the same angle.
+Registers hold first the constants, then the arguments, then results of instructions; a register that is not read any
+more is reused.  A product read by a single sum is fused with it, and sines are paired with cosines of the same angle.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.operations import CODES, WIDTH
 
 LONGEST = 100_000
-"""Instructions of a program; longer ones take seconds to write."""
+"""Most instructions of a program; longer ones take seconds to generate."""
 
 
 class Program(NamedTuple):
-    """Rows (operation, target, three operands), constants, the registers of the outputs, and how many there are.
+    """Code of rows (operation, target, three operands), constants, registers of the outputs, and number of registers.
 
     The second operand of a sine with cosine is its second target.
     """
@@ -32,11 +32,11 @@ class Program(NamedTuple):
 
 
 Instruction = tuple[str, list, list]
-"""Operation, nodes it computes, nodes it reads."""
+"""Operation, nodes that it computes, nodes that it reads."""
 
 
 def assemble(graph: Graph, outputs: Sequence[int], inputs: Sequence[int], fuse: bool = True) -> Program:
-    """The program for output nodes, from leaves; `Untraceable` if it is too long."""
+    """The program that computes output nodes from leaves; `Untraceable` if it is too long."""
     order = _order(graph, outputs)
     if len(order) > LONGEST:
         raise Untraceable(f"it takes {len(order)} instructions")
@@ -44,7 +44,7 @@ def assemble(graph: Graph, outputs: Sequence[int], inputs: Sequence[int], fuse: 
 
 
 def _order(graph, outputs):
-    """The nodes to be computed, each as late as the first that reads it allows."""
+    """The nodes to be computed, each as late as its first reader allows."""
     done, order = set(), []
     for root in outputs:
         todo = [root]
@@ -91,7 +91,7 @@ def _instructions(graph, order, outputs, fuse) -> list[Instruction]:
 
 
 def _fused(graph, i, single):
-    """A sum with the product in it, and the product."""
+    """Instruction of a sum fused with a product in it, and the product's node."""
     a, b = graph.arguments[i]
     plus = graph.operations[i] == "add"
     if b in single:

@@ -1,4 +1,4 @@
-"""Symbols: scalars that write down what is done with them, for a user's function to be called with."""
+"""Symbols: scalars that record the operations on them, passed to a user's function."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from dynamics.tape.graph import Graph, Untraceable
 
 LARGEST_POWER = 32
-"""Of exponents that are written as products."""
+"""Largest exponent of powers that are expanded as products."""
 
 
 COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
-"""Functions of numpy whose values are conditions."""
+"""NumPy functions whose results are conditions."""
 
 
 class Symbol:
-    """A node of a graph, with the operators and methods of a number."""
+    """A node of a graph with the operators and methods of a number."""
 
     __slots__ = ("graph", "index")
 
@@ -97,7 +97,7 @@ class Symbol:
 
     @property
     def real(self) -> Symbol:
-        """Itself."""
+        """The symbol itself."""
         return self
 
     @property
@@ -106,7 +106,7 @@ class Symbol:
         return self.like(0.0)
 
     def hypot(self, other: Any) -> Symbol:
-        """The root of the sum of squares."""
+        """sqrt(self^2 + other^2)."""
         return (self * self + self.like(other) * other).sqrt()
 
     # ------------------------------------------------------------------------------------------ whole numbers
@@ -120,7 +120,7 @@ class Symbol:
         if isinstance(other, np.ndarray) and other.ndim:
             return NotImplemented
         other = self.like(other)
-        return ((self - self % other) / other + 0.5).__floor__()  # whole numbers but for rounding
+        return ((self - self % other) / other + 0.5).__floor__()  # an integer up to rounding
 
     def __rfloordiv__(self, other):
         return self.like(other) // self
@@ -150,7 +150,7 @@ class Symbol:
         return self.__round__(decimals)
 
     def rint(self) -> Symbol:
-        """The nearest whole number, of two the even one."""
+        """The nearest whole number, ties to even."""
         below, part = self.__floor__(), self % 1.0
         return below + (part > 0.5).select(1.0, (part == 0.5).select(below % 2.0, 0.0))
 
@@ -188,16 +188,16 @@ class Symbol:
         return self.graph.decide(condition.index)
 
     def clip(self, lower: Any, upper: Any, out: None = None) -> Symbol:
-        """Itself within limits, for `numpy.clip`."""
+        """The symbol clipped to limits, for `numpy.clip`."""
         x = self if lower is None else self.maximum(lower)
         return x if upper is None else x.minimum(upper)
 
     def select(self, one: Any, other: Any) -> Symbol:
-        """One value where this condition holds, else the other, which need not be defined there."""
+        """The first value where this condition holds, else the second; the unselected one need not be defined."""
         return condition_of(self).apply("select", one, other)
 
     def heaviside(self, at_zero: Any) -> Symbol:
-        """Zero, one or what is given, by the sign."""
+        """Zero for negative values, `at_zero` at zero, one for positive values."""
         return (self < 0.0).select(0.0, (self > 0.0).select(1.0, at_zero))
 
     def _ask(self, *_):
@@ -213,7 +213,7 @@ class Symbol:
 
 
 class SymbolArray(np.ndarray):
-    """An array of symbols, whose comparisons with others are arrays of conditions; as an index these are branches."""
+    """An array of symbols, whose comparisons give arrays of conditions; conditions used as an index are branches."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         return arrays_of_symbols(ufunc, method, inputs, options)
@@ -226,9 +226,9 @@ class SymbolArray(np.ndarray):
 
 
 def arrays_of_symbols(ufunc: np.ufunc, method: str, inputs: Iterable[Any], options: dict[str, Any]) -> Any:
-    """What a function of numpy makes of arrays of objects."""
+    """Result of a NumPy function for arrays of objects."""
     if ufunc.__name__ in COMPARISONS and method == "__call__":
-        options["dtype"] = object  # else numpy asks at once what holds
+        options["dtype"] = object  # else numpy converts to booleans at once
     if "out" in options:
         options["out"] = tuple(map(_plain, options["out"]))
     value = getattr(ufunc, method)(*map(_plain, inputs), **options)
@@ -240,14 +240,14 @@ def _plain(x):
 
 
 def _index(index):
-    """An index, in which arrays of conditions are arrays of truth values."""
+    """The index with arrays of conditions converted to arrays of booleans."""
     if isinstance(index, tuple):
         return tuple(map(_index, index))
     return index.astype(bool) if isinstance(index, SymbolArray) else index
 
 
 class Condition(Symbol):
-    """A symbol that is one where something holds, else zero; in a branch of Python's each value is traced in turn."""
+    """A symbol that is one where a condition holds, else zero; in a Python branch each value is traced in turn."""
 
     __slots__ = ()
 
@@ -267,7 +267,7 @@ class Condition(Symbol):
 
 
 def condition_of(x: Symbol) -> Condition:
-    """Itself, or that it is not zero."""
+    """The condition itself, or for another symbol the condition that it is not zero."""
     return x if isinstance(x, Condition) else _compared(x, 0.0, lambda a, b: a.less(b) + b.less(a))
 
 
@@ -285,7 +285,7 @@ def _joined(a, b, join):
 
 
 def _boxed(x):
-    """An array of objects; numpy's scalars become Python's, which leave the operation to the symbol."""
+    """An array of objects; NumPy scalars become Python numbers, which leave the operation to the symbol."""
     if isinstance(x, (np.ndarray, list, tuple)):
         return np.asarray(x, dtype=object)
     box = np.empty((), dtype=object)
@@ -352,7 +352,7 @@ def _whole_power(x, n):
 
 
 def symbols(graph: Graph, count: int) -> np.ndarray:
-    """New arguments (count,)."""
+    """Array (count,) of symbols of new arguments."""
     return wrapped(graph, [graph.leaf() for _ in range(count)])
 
 
@@ -365,7 +365,7 @@ def wrapped(graph: Graph, indices: list[int]) -> np.ndarray:
 
 
 def numbered(graph: Graph, indices: list[int]) -> np.ndarray:
-    """The same, but constants as numbers: operations with these alone make no symbols."""
+    """Nodes as symbols (n,), constants as numbers: operations on these alone make no symbols."""
     array = np.empty(len(indices), dtype=object)
     for k, i in enumerate(indices):
         array[k] = graph.values[i] if i in graph.values else Symbol(graph, i)
@@ -373,13 +373,13 @@ def numbered(graph: Graph, indices: list[int]) -> np.ndarray:
 
 
 def indices_of(graph: Graph, array: Any) -> list[int]:
-    """The nodes of symbols and numbers of any shape, flattened."""
+    """The nodes of an array of symbols and numbers of any shape, flattened."""
     return [x.index if isinstance(x, Symbol) else graph.constant(x) for x in np.asarray(array, dtype=object).flat]
 
 
 def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A @ B (K, n, p) of batches of matrices.  Of symbols, K is one, and only what is not zero is multiplied, so that
-    the work goes with the operations that the product has."""
+    """A @ B (K, n, p) of batches of matrices.  For symbols K is one, and only nonzero entries are multiplied, so that
+    the work grows with the operations in the product."""
     if object not in (A.dtype, B.dtype):
         return A @ B
     C = np.zeros((1, A.shape[1], B.shape[2]), dtype=object)
@@ -393,5 +393,5 @@ def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _nonzero(row: np.ndarray) -> dict[int, None]:
-    """Where it is not the number zero."""
+    """Indices of entries that are not the number zero."""
     return {j: None for j, x in enumerate(row) if isinstance(x, Symbol) or x != 0.0}

@@ -1,5 +1,5 @@
-"""Functions of numpy that do something else with symbols than with floats: new arrays, limits, selections, small
-matrices.
+"""Tracing of users' functions, with replacements of NumPy functions that treat symbols differently from floats: new
+arrays, limits, selections, small matrices.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.symbol import Condition, Symbol, SymbolArray, condition_of
 
 LARGEST_MATRIX = 3
-"""That is inverted; larger ones would need pivots, which depend on numbers."""
+"""Largest size of a matrix that is inverted; larger ones would need pivots, which depend on values."""
 
 
 def _holding_symbols(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A function that makes arrays of floats, as one that makes arrays of objects; those of integers stay."""
+    """Variant of a function that makes arrays of floats, which makes arrays of objects; integer arrays are kept."""
 
     def made(*args: Any, dtype: Any = None, **options: Any) -> Any:
         if dtype is as_float or (dtype is not None and np.issubdtype(dtype, np.inexact)):
@@ -60,7 +60,7 @@ _SELECT = np.frompyfunc(lambda c, a, b: c.select(a, b) if isinstance(c, Symbol) 
 
 
 def _holds(*values: Any) -> bool:
-    """Whether there are symbols, or arrays that may hold some, among the values."""
+    """True if there are symbols, or arrays that may hold some, among the values."""
     return any(isinstance(x, Symbol) or np.asarray(x).dtype == object for x in values)
 
 
@@ -76,7 +76,7 @@ def _select(conditions, choices, default=0.0):
 
 
 def _logical(name: str, join: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A function of truth values, which of symbols are conditions."""
+    """Variant of a logical function, which for symbols returns conditions."""
     plain = getattr(np, name)
 
     def one(*args):
@@ -97,12 +97,12 @@ def _clip(x, lower, upper):
 
 
 def largest(*args: Any) -> Any:
-    """`max`."""
+    """`max` for symbols and numbers."""
     return _fold(max, _MAXIMUM, args)
 
 
 def smallest(*args: Any) -> Any:
-    """`min`."""
+    """`min` for symbols and numbers."""
     return _fold(min, _MINIMUM, args)
 
 
@@ -117,12 +117,12 @@ def _fold(plain, pair, args):
 
 
 def as_float(x: Any = 0.0) -> Any:
-    """`float`."""
+    """`float` for symbols and numbers."""
     return x if isinstance(x, Symbol) else float(x)
 
 
 def _det(A):
-    """Of a matrix of up to three rows, by its minors."""
+    """Determinant of a matrix of up to three rows, by its minors."""
     n = _size(A)
     if n == 1:
         return A[0, 0]
@@ -180,34 +180,34 @@ NUMPY["linalg"] = LINALG
 
 
 # --------------------------------------------------------------------------------------------
-# A user's function called with symbols.
+# Tracing of a user's function by a call with symbols.
 #
-# Functions of numpy work on arrays of symbols, those of `math` do not, and arrays of floats do not take symbols.  So it
-# is a copy of the function that is called, with other globals: names of `math` stand for their namesakes in numpy,
-# `np.zeros(3)` makes an array that symbols can be written to, and compiled functions stand for their Python source.
-# Functions that it calls are copied likewise.
+# NumPy functions work on arrays of symbols, those of `math` do not, and arrays of floats cannot store symbols.  So a
+# copy of the function is called, with other globals: names of `math` are replaced by those of numpy, `np.zeros(3)`
+# makes an array that can store symbols, and compiled functions are replaced by their Python source.  Functions that
+# it calls are copied likewise.
 #
-# Where it branches on a condition it is called once for each way that it can take, and what it returns on one way or
-# the other is selected by the condition.
+# Where it branches on a condition it is called once for each path, and the results of the paths are selected by the
+# condition.
 
 MATH_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "pow": "power", "fabs": "absolute",
 }  # fmt: skip
-"""Of functions that numpy calls otherwise."""
+"""Names in `math` of functions that have another name in numpy."""
 
 MOST_PATHS = 16
-"""Ways through a function that are traced, and conditions asked on one of them; loops that end by a condition have no
-end of them."""
+"""Most traced paths through a function, and most conditions on one of them; loops that end by a condition exceed any
+number."""
 
 ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
-"""What a function may raise where it is not defined."""
+"""Exceptions of a function where it is not defined."""
 
 BUILTINS = {"max": array_functions.largest, "min": array_functions.smallest, "float": array_functions.as_float}
 
 
 class _Module:
-    """A module whose functions take symbols."""
+    """A module whose functions accept symbols."""
 
     def __init__(self, module: types.ModuleType, instead: Callable[[str, Any], Any]) -> None:
         self._module, self._instead = module, instead
@@ -217,9 +217,9 @@ class _Module:
 
 
 def traceable(function: Any, copies: dict[int, Any] | None = None) -> Any:
-    """What to call with symbols in place of a function, or of anything else that a function may use.
+    """Replacement, for calls with symbols, of a function or of any other value that a function may use.
 
-    copies : those made already, by the identity of functions, which may call each other
+    copies : copies made so far, by the identity of functions, which may call each other
     """
     copies = {} if copies is None else copies
     function = getattr(function, "py_func", function)
@@ -233,7 +233,7 @@ def traceable(function: Any, copies: dict[int, Any] | None = None) -> Any:
 
 
 def _instead(value: Any, copies: dict[int, Any]) -> Any:
-    """What a name of the function's stands for."""
+    """Replacement of the value of a global name of the function."""
     if value is np:
         return _Module(np, lambda name, own: array_functions.NUMPY.get(name, own))
     if value is math:
@@ -251,7 +251,7 @@ def _instead(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def _of_math(value: Any) -> Any:
-    """numpy's function for one of the module `math`."""
+    """NumPy function that replaces one of the module `math`."""
     name = getattr(value, "__name__", "")
     if value is math.remainder:
         return array_functions.ieee_remainder
@@ -266,7 +266,7 @@ def _apply(ufunc, own, *args):
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Names of globals that a function uses, and functions inside it."""
+    """Names of globals that a function and its inner functions use."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -275,7 +275,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _copy(function: types.FunctionType, copies: dict[int, Any]) -> Any:
-    """The function with other globals and cells, which are filled when it can be found among the copies."""
+    """Copy of the function with other globals and cells, which are filled after it is stored among the copies."""
     names = {"__builtins__": builtins, "__name__": "traced"}
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
     copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
@@ -287,16 +287,16 @@ def _copy(function: types.FunctionType, copies: dict[int, Any]) -> Any:
         elif name in BUILTINS:
             names[name] = BUILTINS[name]
     for new, old in zip(cells, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # an empty one
+        with suppress(ValueError):  # an empty cell
             new.cell_contents = traceable(old.cell_contents, copies)
     return copy
 
 
 def traced(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
-    """What a function returns for arrays of symbols, as an array of symbols and numbers; NaN on ways on which it raises
-    as arithmetic does.
+    """Result of a function for arrays of symbols, as an array of symbols and numbers; NaN on paths on which it raises
+    an arithmetic error.
 
-    `Untraceable` if it is not possible, whatever the reason: the function was not written for this.
+    Raises `Untraceable` if tracing fails for any reason, as the function was not written for it.
     """
     graph = next(x.graph for a in arguments for x in a.flat)
     try:
@@ -309,14 +309,14 @@ def traced(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
 
 
 class _Paths:
-    """The ways through a function, by what it is told of the conditions on which it branches."""
+    """The paths through a function, by the values of the conditions on which it branches."""
 
     def __init__(self, graph: Graph, function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> None:
         self.graph, self.function, self.arguments, self.count = graph, function, arguments, 0
 
     def value(self, told: list[tuple[int, bool]]) -> np.ndarray | None:
-        """What the function returns on all ways that begin with these answers (condition, whether it holds), selected
-        by the conditions behind them; None if it is defined on none."""
+        """Result on all paths that begin with these decisions (condition, its value), selected by the conditions that
+        follow; None if the function is defined on no path."""
         self.count += 1
         if self.count > MOST_PATHS:
             raise Untraceable(f"it branches on its arguments in more than {MOST_PATHS} ways (np.where does not)")
@@ -354,7 +354,7 @@ class _Paths:
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[np.ndarray], branched: Callable[[], bool]) -> Any:
-    """What a function returns, checked; None where it raises as arithmetic does after it has branched."""
+    """Checked result of a function; None where it raises an arithmetic error after it has branched."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
