@@ -93,15 +93,14 @@ class HybridSystem(RobotSystem):
     dt : float, time step [s], positive
     phases : sequence of (name, frames, knots)
         The contacts and the number of steps of each phase.  frames: names of frames, whose points are held, or
-            `PointContact`s and `RigidContact`s, each frame at most once; none in flight.  A phase of no knots is an
-            impact on its frames alone.
-        actuation, integrator : as for `RigidBodySystem`
+        `PointContact`s and `RigidContact`s, each frame at most once; none in flight.  A phase of no knots is an impact
+        on its frames alone.
+    actuation, integrator : as for `RigidBodySystem`
     gains : (kp, kd) of contacts that are given by name; kp needs references, which contacts given by name do not have
     impacts : bool
         If a phase begins with a contact that the one before does not have, of a frame or its rotation, a knot of its
-        own
-            is inserted: the velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes
-            no time, its controls have no effect, and the states before and after it both belong to the trajectory.
+        own is inserted: the velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes
+        no time, its controls have no effect, and the states before and after it both belong to the trajectory.
     restitution : of the impacts, 0 (the contacts stop) to 1
     contact_damping : at least zero, 1/kg, as in `contact_dynamics`, of all contacts, also at impacts
     joint_friction, friction_speed : as for `RigidBodySystem`; impacts have no friction

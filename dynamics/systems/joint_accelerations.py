@@ -29,8 +29,7 @@ from dynamics.validation import as_flag, as_floats, as_kind, as_whole_number, ch
 #     q+ = q + h v + h^2/2 a      v+ = v + h a
 #
 # so that a plan is a motion for any time step, and the robot's dynamics enter by costs and limits of the torques
-# (`dynamics.JointTorques`).  Since steps are linear, problems with limits of time and of torques converge from far
-# starts.
+# (`dynamics.JointTorques`).  Since steps are linear, problems with limits of time and torques converge from far starts.
 
 
 class JointAccelerationSystem(RobotSystem):

@@ -29,8 +29,7 @@ LOOSE = (FREE_FLYER, PLANAR, TRANSLATION)
 
 @of_tree()
 def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
-    """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), in the form that `trajopt.animate`
-    draws.
+    """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), for `trajopt.animate`.
 
     There is one from every body's origin to each child's origin and, on a body without children, to the frames fixed to
     it, or to its centre of mass if it has none elsewhere.  Bodies on the world start at the world's origin, except

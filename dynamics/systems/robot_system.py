@@ -58,8 +58,7 @@ def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.
     """lower and upper (nu,) of controls u for which |B u| satisfies the effort limits, where these form a box.
 
     The narrowest of |B_ij u_j| <= effort_i gives the limit of u_j.  Raises ValueError where a limited degree of freedom
-    is
-    driven by several controls: their limits depend on each other.
+    is driven by several controls: their limits depend on each other.
     """
     upper = np.full(B.shape[1], np.inf)
     for i in np.flatnonzero(np.isfinite(model.effort_limit)):

@@ -92,8 +92,7 @@ def rotation(work: np.ndarray, segment: int) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ public
 def closure_error(model: RodModel, q: ArrayLike) -> np.ndarray:
-    """Gaps of the chains at q (n,): e (G,), distances in m, then cosines of angles that are right where the chains are
-    closed.
+    """Gaps of the chains at q (n,): e (G,), distances in m, then cosines of angles that are right if closed.
 
     Rows are those of the closed joints in order, without those that vanish at all configurations.
     Raises: ValueError for a wrong shape or a number that is not finite; so do the functions below.

@@ -109,8 +109,7 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
 
 
 def link_and_section_placements(model: RodModel, q: ArrayLike, points: int) -> Pose:
-    """Frames of all links, in their order, then of P = `points` sections of each rod, at equal distances from base to
-    tip.
+    """Frames of all links, in order, then of P = `points` sections of each rod, at equal distances from base to tip.
 
     Parameters as `center_lines`; for q (n,), K = 1.  Returns R (K, L + rods P, 3, 3) and p (K, L + rods P, 3), m.
     """

@@ -108,8 +108,8 @@ def move_near(turns, n, reference, x):
 # --------------------------------------------------------------------------------------------
 # Changes of the chart of joints that rotate about any axis, with derivatives; in numpy, for a batch.
 #
-# With n = w / |w| = grad |w| and N_k the k-th derivative of |w|, a form of k vectors, the coordinates in the other
-# chart are
+# With n = w / |w| = grad |w| and N_k the k-th derivative of |w|, a form of k vectors, coordinates in the other chart
+# are
 #
 #     w' = w - 2 pi n          w'' = wdot - 2 pi N_2 wdot
 #     u' = u - 2 pi N_2 u      u'' = udot - 2 pi (N_3 u wdot + N_2 udot)

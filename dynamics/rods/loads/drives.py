@@ -2,8 +2,7 @@
 
 For a joint with g_end = g_start exp(X), X = Phi x, the wrench U = Phi u acts on the child, in axes of the frame that it
 carries, and the opposite wrench on the parent.  Its power is U.(T(-X) dX/dt), T(-X) dX/dt being the child's twist
-relative to
-the parent in these axes, so that                                                        [GVS, eqs. D66, D67]
+relative to the parent in these axes, so that                                                     [GVS, eqs. D66, D67]
 
     B = Phi' T(-X)' Phi        w'B u = U.T(-X) W,      W = Phi w
 

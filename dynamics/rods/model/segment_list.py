@@ -31,8 +31,7 @@ from dynamics.validation import as_array
 
 @dataclass(frozen=True)
 class Helical:
-    """A rotation about an axis with a translation of `pitch` metres per radian along it: one degree of freedom, the
-    angle.
+    """A rotation about an axis with a translation of `pitch` metres per radian along it; q is the angle.
 
     Only rod models have it; rigid models do not.
 

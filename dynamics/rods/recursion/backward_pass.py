@@ -1,7 +1,6 @@
 """Backward pass over a tree of rods and joints: generalised forces, mass matrix, first derivatives, Hessian.
 
-For a segment with composites f, n, m, M, N, B of all that moves with its end, and increments S, R, Q, W, right factors
-are
+A segment with composites f, n, m, M, N, B of all that moves with its end, and increments S, R, Q, W, has right factors
 
     Y1 = N R + M Q + K_f S      Y2 = N'W + B R + K_n S + K_m R      Y3 = M W + K_m S
     X1 = N S + 2 M R            X2 = B S + K_m S                    X3 = M S              X4 = N'S

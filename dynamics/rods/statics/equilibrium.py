@@ -279,8 +279,7 @@ def static_equilibrium(
     -------
     StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces, stable,
     negative_directions).  Where it did not converge, as for chains that cannot be closed, q is the best point so far;
-    for
-        "auto" that of Newton's method.
+        for "auto" that of Newton's method.
 
     Raises
     ------
