@@ -86,7 +86,7 @@ def position_limits(
 
 
 def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict[str, np.ndarray]:
-    """Nonnegative parameters, each (nv,); velocity and effort limits may be infinite, which is what None stands for."""
+    """Nonnegative parameters, each (nv,); None stands for infinite velocity and effort limits."""
     parameters = {}
     for argument, value in values.items():
         is_limit = argument in ("velocity", "effort")

@@ -264,14 +264,14 @@ def subtract_turning(m, k, closed, dq):
 
 
 # --------------------------------------------------------------------------------------------
-# Second derivatives of closed chains: what they add to the Hessian of
+# Second derivatives of closed chains: their contribution to the Hessian of
 #
 #     w'r(q, v, a, u, lambda) + mu'(e'(q, v) + e(q) / T)
 #
-# Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu u
-# of position rows and turned by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b',
-# turns w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in q is
-# that of
+# The part in r is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu
+# u of position rows and rotated by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b',
+# rotations w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in
+# q is that of
 #
 #     1. wrenches that keep to the axes of a side: the composites f (z = w) and n (z = v) of `backward_pass` have these
 #     2. such as stay in the world    {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c
@@ -288,7 +288,7 @@ def subtract_turning(m, k, closed, dq):
 
 # three numbers each of a coordinate, of the joint as a whole, points of A and B, turns of A and B
 VELOCITY, RATE, VIRTUAL_RATE, RIGHT = 0, 15, 30, 33
-VIRTUAL_RIGHT = RIGHT + 15  # what VIRTUAL_RATE, and turns of A and B, are multiplied with
+VIRTUAL_RIGHT = RIGHT + 15  # factors of VIRTUAL_RATE, and angular velocities of A and B
 VECTORS = RIGHT + 24
 # sums over rows: D, f of mu, D of lambda
 OF_MU, PULL, OF_LAMBDA = 0, 9, 12

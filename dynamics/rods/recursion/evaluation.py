@@ -123,7 +123,7 @@ def driver_numbers(model: RodModel) -> int:
 def state_batches(
     model: RodModel, wrenches: ArrayLike | None = None, **vectors: ArrayLike
 ) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether the arguments are a single point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by
+    """True for a single point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by
     default zero."""
     W = as_kind("model", model, RodModel).wrench_count
     vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)

@@ -32,7 +32,7 @@ class Momentum(NamedTuple):
 
 
 def _momenta(model: RodModel, **vectors: ArrayLike) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether the arguments are a single point, the states (K, 4 n), and the results of `store_momenta` (K,
+    """True for a single point, the states (K, 4 n), and the results of `store_momenta` (K,
     MOMENTA)."""
     single, states, wrenches = state_batches(model, **vectors)
     momenta = np.empty((len(states), MOMENTA))

@@ -125,7 +125,7 @@ def reaction_derivatives(
 
 
 def _solved(robot, q, v, u, prescribed, wrenches):
-    """Whether the arguments are a single point, the states with the solution in them, the prescribed motion, and the
+    """True for a single point, the states with the solution in them, the prescribed motion, and the
     result of `constrained_motion`."""
     model = as_kind("robot", robot, SoftRobot).model
     single, states = robot._states(wrenches, q=q, v=v, u=u)

@@ -259,7 +259,7 @@ class SoftRobot(ByContent):
 
     # -------------------------------------------------------------------------------------------- batches
     def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
-        """Whether the arguments are a single point, and the states (K, .) in the layout of `residual_kernel`."""
+        """True for a single point, and the states (K, .) in the layout of `residual_kernel`."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
         G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
         starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
