@@ -37,8 +37,7 @@ def add_spring_derivatives(m, Aq, Av):
 @kernel
 def add_spring_responses(m, rows, width, Z, zq, zv):
     """zq, zv (rows nv) -= Z K, Z D, the contribution of springs to dz/dq and dz/dv, with dz/dtau the first nv columns
-    of Z (rows
-    width).
+    of Z (rows width).
 
     It comes after products with what ID has, because springs may join degrees of freedom that share no path."""
     n = m.dof_body.size
