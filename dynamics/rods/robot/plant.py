@@ -24,7 +24,7 @@ STEP = 1e-7
 """Step of the finite differences of policies, relative to 1 + the magnitude of the state."""
 
 
-class Plant(NamedTuple):
+class RodPlant(NamedTuple):
     """A robot with its inputs: u (nu) and external wrenches (6 W) as a function of time, prescribed joints, 1 / T of
     Baumgarte's method, joints that may change their chart (J, 6), and a policy for u, or None."""
 
