@@ -12,7 +12,7 @@ for integrator in ("explicit_euler", "semi_implicit_euler", "rk4"):
     alone, held = (np.abs(E[:, :6]).max() for E in (error.open_loop, error.closed_loop))
     print(f"{integrator}: off by {alone:.2g} rad without feedback, {held:.2g} rad with the gains")
 
-loaded = problem.system.model.with_body("payload", "flange", mass=2.0)  # which the plan knows nothing of
+loaded = problem.system.model.with_body("payload", "flange", mass=2.0)  # a payload that the plan does not contain
 for policy in ("open loop", "feedback"):
     motion = trajopt.simulate(solution, model=loaded, dt=1e-3, policy=policy)
     print(f"2 kg more, {policy}: off by {motion.largest_deviation[:6].max():.2g} rad")

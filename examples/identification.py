@@ -57,17 +57,17 @@ def make(logarithms):
 
 @lru_cache
 def solve(*logarithms):
-    """From the same push every time, so that the swing stays the same one."""
+    """A solution from the same initial push every time, so that it stays on the same swing."""
     return trajopt.DDP().solve(make(np.array(logarithms)))
 
 
 def seen(solution):
-    """Everything that is observed of a motion."""
+    """All observed quantities of a motion."""
     return np.concatenate([solution.xs.ravel(), solution.us.ravel()])
 
 
 def jacobian(logarithms):
-    """Of what is seen by the logarithms: exact derivatives of an optimum."""
+    """Derivatives of the observations by the logarithms: exact derivatives of an optimum."""
     found = trajopt.sensitivity(make, logarithms, solve(*logarithms))
     return np.vstack([found.xs.reshape(-1, 3), found.us.reshape(-1, 3)])
 

@@ -27,7 +27,8 @@ def motion(p):
 
 
 def expert(situations):
-    """What nobody tells: a glass goes to a place on a turning table, and the fuller it is, the slower the wrist."""
+    """The expert's hidden preferences: a glass goes to a place on a turning table, and the fuller it is, the slower the
+    wrist."""
     turn, full = situations.T
     place = 0.1 * torch.stack([torch.cos(2.0 * turn), torch.sin(2.0 * turn), 0.2 * full], dim=1)
     return torch.cat([place, 2.0 * full[:, None] ** 2 - 1.0], dim=1)

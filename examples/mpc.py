@@ -42,7 +42,7 @@ controller = trajopt.ILQR(max_iterations=1).prepare(swing_up(WINDOW))
 
 
 def simulate(kind, gusts):
-    """Distance of the pole's tip from where it should be, in metres, at every step of the plant."""
+    """Distance of the pole's tip from its target, m, at every step of the plant."""
     x, start, errors = hanging, 0.0, []
     policy, solution = plan.policy(feedback=kind != "open loop"), None
     for i, gust in enumerate(gusts):

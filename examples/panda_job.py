@@ -53,12 +53,12 @@ solution = trajopt.DDP().solve(trajopt.Problem(driven, x0, len(held), follow, en
 
 
 def off(motion):
-    """How far the hand of a motion is from the plan's, at most, mm."""
+    """Largest distance of the hand from the plan during a motion, mm."""
     places = [dynamics.frame_placement(robot, np.array(x[:, :7]), "panda_hand").p for x in (motion, path)]
     return 1e3 * np.linalg.norm(places[0] - places[1], axis=1).max()
 
 
-loaded = robot.with_body("payload", "panda_hand", mass=2.0)  # which the plan knows nothing of
+loaded = robot.with_body("payload", "panda_hand", mass=2.0)  # a payload that the plan does not contain
 for model, policy in ((None, "open loop"), (loaded, "open loop"), (loaded, "feedback")):
     motion = trajopt.simulate(solution, model=model, dt=1e-3, policy=policy)
     print(f"{'2 kg more' if model else 'as planned'}, {policy}: {off(motion.xs[motion.knots]):.2f} mm off")

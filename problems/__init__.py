@@ -1,6 +1,6 @@
 """Benchmark problems by name: `make(name)` returns a `trajopt.Problem`, `model_path(name)` the file of a robot.
 
-Each problem is a short file whose docstring states its set-up and where its figures come from.
+Each problem is a short file whose docstring states its set-up and the source of its parameters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def names() -> list[str]:
 
 
 def experiments() -> dict[str, str]:
-    """The scripts of a checkout, ``python -m experiments.NAME``, and what each measures; elsewhere there are none."""
+    """Scripts of a checkout, ``python -m experiments.NAME``, with a line on the measurement of each; empty without a
+    checkout."""
     scripts = {
         "bench": "what `trajopt bench` measures, its JSON with the machine and the date",
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
@@ -115,7 +116,7 @@ def _module(name: str):
 
 
 def describe(name: str) -> str:
-    """One line about the problem.  Raises ValueError for an unknown name, listing the known ones."""
+    """A line about the problem.  Raises ValueError for an unknown name, listing the known ones."""
     return (_module(name).__doc__ or "").strip().splitlines()[0]
 
 

@@ -1,9 +1,9 @@
 """An acrobot, two rods with a motor at the elbow only, swings up.
 
 The task is that of Spong, "The swing up control problem for the acrobot", 1995, with the rods of `double_pendulum`;
-three seconds of 20 ms knots by RK4, from hanging.  The price on speed leads all solvers from these initial controls to
-one minimum, and keeps the motor below 15 N m.  The motion is unstable: the torque alone loses 6 cm at the tip in three
-seconds, where the gains keep it within 0.1 mm.
+three seconds of 20 ms knots by RK4, from hanging.  The cost of speed leads all solvers from these initial controls to
+one minimum, and keeps the motor below 15 N m.  The motion is unstable: with the torque alone the tip deviates by 6 cm
+in three seconds, with the gains by less than 0.1 mm.
 """
 
 import numpy as np

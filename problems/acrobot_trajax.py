@@ -1,11 +1,11 @@
 """An acrobot swings up: the test problem of the trajax library.
 
-The figures of its test of an acrobot (google/trajax, tests/optimizers_test.py): rods of 1 kg and 1 m with their centres
-of mass in the middle and moments of inertia of 1 kg m^2 about them, gravity 9.8 m/s^2, explicit Euler steps of 0.1 s,
-fifty of them from hanging at rest; the costs of a step are 0.05 |x - x_up|^2 + 0.005 u^2, those of the end
-500 |x_N - x_up|^2.  Starts from zero controls, at a cost of 4959.476212 as there; the test asks for less than 51, and
-the minimum from that start is 44.513285.  Steps as long as these are part of the task, not a plan to be executed: in
-continuous time it ends metres away.
+The parameters are those of trajax's acrobot test (google/trajax, tests/optimizers_test.py): rods of 1 kg and 1 m with
+their centres of mass in the middle and moments of inertia of 1 kg m^2 about them, gravity 9.8 m/s^2, explicit Euler
+steps of 0.1 s, fifty of them from hanging at rest; the costs of a step are 0.05 |x - x_up|^2 + 0.005 u^2, those of the
+end 500 |x_N - x_up|^2.  It starts from zero controls, at a cost of 4959.476212 as there; the test asks for less than
+51, and the minimum from that start is 44.513285.  Steps of this length belong to the test: in continuous time the plan
+ends metres away.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@ The robot is `models/arm6.urdf`: the kinematics, masses, centres of mass, inerti
 Universal Robots UR10, in the project's own file.  One second, 50 knots by RK4, so that the torques alone lead the tool
 within 0.1 mm of where it was planned to be.  It starts in a working posture and goes about 0.9 m across, turning by
 about 75 degrees.  Costs: torques and a weak pull towards the starting posture on the way, the tool's pose and rest at
-the end.  The torques weigh enough for the arm to fold on its way, and little enough for the tool to arrive within a
+the end.  The torques are weighted such that the arm folds on its way, and the tool still arrives within a
 millimetre; they stay below a third of the motors' limits, the speeds below the joints'.
 """
 
@@ -17,7 +17,7 @@ import trajopt
 MODEL = problems.model_path("arm6")
 START = np.array([0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
 GOAL = np.array([1.1, -1.7, 2.0, -1.4, -1.1, 0.8])
-"""A posture whose tool pose is the target; the solver is only told the pose."""
+"""A posture whose tool pose is the target; the costs contain the pose only."""
 
 
 def make(horizon: int = 50, dt: float = 0.02, integrator: str = "rk4") -> trajopt.Problem:

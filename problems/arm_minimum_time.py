@@ -1,8 +1,8 @@
 """A six-axis industrial arm moves from one posture to another in the least time.
 
 The robot is that of `arm`.  Controls are the accelerations of its joints, at most 15 rad/s^2, which are integrated
-exactly; speeds and torques keep to the robot's limits, and its duration is free.  Cost: the time, and very little of
-the torques, each over its limit.  Forty knots, and one that sets their duration.
+exactly; speeds and torques keep to the robot's limits, and its duration is free.  Cost: the time, and a small cost of
+the torques, each relative to its limit.  Forty knots, and one that sets their duration.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ import trajopt
 from problems.arm import GOAL, MODEL, START
 
 LARGEST_ACCELERATION = 15.0
-"""rad/s^2"""
+"""Limit of the accelerations, rad/s^2."""
 
 
 def make(horizon: int = 41, dt: float = 0.0375) -> trajopt.Problem:
-    """The problem with `horizon` knots, the first of which sets how long the others take; at first dt seconds."""
+    """The problem with `horizon` knots, the first of which sets the duration of the others; at first dt seconds."""
     robot = dynamics.load_urdf(MODEL)
     inside = dynamics.JointAccelerationSystem(robot, dt)
     system = trajopt.FreeDurationSystem(inside, horizon - 1, bounds=(0.1, 4.0))

@@ -1,9 +1,9 @@
 """The arm of `arm` moves its tool around a ball, within its motors' torques and its joints' ranges and speeds.
 
-The robot, the posture at the start and the pose of the tool at the end are those of `arm`, where the figures come from;
+The robot, the posture at the start and the pose of the tool at the end are those of `arm`, with its parameters;
 40 knots of 20 ms by RK4, a fifth less time, so that the first joint runs at its largest speed for a while.  A ball of
-0.1 m radius lies on the way that the arm would take without it; tool, wrist and elbow keep another 0.1 m from it, but
-for which the tool would go through.  Starts from the torques that hold the first posture.
+0.1 m radius lies on the way that the arm would take without it; tool, wrist and elbow keep another 0.1 m from it,
+without which the tool would go through.  Starts from the torques that hold the first posture.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from trajopt import SquaredNorm
 
 CENTRE = (-0.38, -0.27, 0.22)
 RADIUS, DISTANCE = 0.1, 0.2
-"""Of the ball, and least distance of the frames from its middle [m]."""
+"""Radius of the ball, and least distance of the frames from its middle [m]."""
 FRAMES = ("tool", "wrist_2", "elbow")
 
 

@@ -1,6 +1,6 @@
 """Speed: derivative kernels beside Pinocchio, and the parts of one iteration on the arm.
 
-Everything is measured in one run, the contestants interleaved, medians of repeats; what counts are the ratios.
+All measurements are made in one run, with calls interleaved, as medians of repeats; only ratios are meaningful.
 Pinocchio (extra `peers`) is called once per point through its Python binding, as its users do.
 """
 
@@ -191,7 +191,7 @@ def scalar_rollout(
 
 
 def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
-    """The same for LANES step lengths at once."""
+    """A call that rolls out LANES step lengths at once."""
     chunks = chunk_count(len(alphas))
     lanes = aligned_zeros(chunks, LANES)
     lanes.reshape(-1)[: len(alphas)] = alphas

@@ -24,7 +24,7 @@ def rate(x: np.ndarray, u: np.ndarray) -> tuple[float, ...]:
 
 
 def make(horizon: int = 61, dt: float = 0.1) -> trajopt.Problem:
-    """The problem with `horizon` knots, the first of which sets how long the others take; at first dt seconds."""
+    """The problem with `horizon` knots, the first of which sets the duration of the others; at first dt seconds."""
     inside = trajopt.CallableSystem(
         xdot=rate,
         nx=4,

@@ -1,7 +1,7 @@
 """A car with limited steering and acceleration parks at the origin, facing east.
 
-The problem of Tassa, Mansard and Todorov, "Control-limited differential dynamic programming", 2014, with the figures of
-the demonstration that its authors published (demo_car.m): wheelbase 2 m, 500 steps of 30 ms, from rest at (1, 1) facing
+The problem of Tassa, Mansard and Todorov, "Control-limited differential dynamic programming", 2014, with the parameters
+of the authors' published demonstration (demo_car.m): wheelbase 2 m, 500 steps of 30 ms, from rest at (1, 1) facing
 south, heading 3 pi/2, to heading 0.  States are position x, y of the middle of the rear axle, heading theta and speed v
 of the front wheels; controls are the angle w of the front wheels and their acceleration a.  With the front wheels
 rolling f = h v in a step, the rear ones roll b,
@@ -15,8 +15,8 @@ Costs are those of the paper, with z(r, p) = sqrt(r^2 + p^2) - p, at every step 
     0.1 z(x, 0.01) + 0.1 z(y, 0.01) + z(theta, 0.01) + 0.3 z(v, 1) + 1e-3 (z(x, 0.1) + z(y, 0.1))
 
 The problem starts from zero controls, the paper from normal noise, which `perturbed_start` draws.  Minima differ in
-their legs, in turn forwards and backwards: zero controls lead to five of them at a cost of 1.905168, noise mostly to
-the same, now and then to 1.436101 or to 2.03 and more.
+their segments, alternately forwards and backwards: zero controls give five segments at a cost of 1.905168, noise mostly
+the same, occasionally 1.436101 or 2.03 and more.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,13 @@ from numba import njit
 import trajopt
 
 LENGTHS, HALF_WIDTH = np.array([-0.5, 2.0, 2.5]), 0.7
-"""Of the car as it is drawn: rear end, front axle and front end from the middle of the rear axle [m]."""
+"""Distances of rear end, front axle and front end of the drawn car from the middle of the rear axle, and half its width
+[m]."""
 STEP = 0.03
 """The paper's h [s], for which the running costs are those of a step."""
 WHEELBASE = 2.0
 LIMITS = np.array([0.5, 2.0])
-"""Of the angle of the front wheels [rad] and of the acceleration [m/s^2], either way."""
+"""Limits, either way, of the angle of the front wheels [rad] and of the acceleration [m/s^2]."""
 START = np.array([1.0, 1.0, 1.5 * np.pi, 0.0])
 NOISE = 0.1
 """Standard deviation of `perturbed_start` [rad, m/s^2], the paper's."""

@@ -1,11 +1,11 @@
 """A delta robot carries its platform to another place.
 
 Three motors on the ceiling turn arms of 0.2 m, each of which carries two parallel rods of 0.45 m on universal joints;
-the rods end in ball joints on a platform that nothing else holds: 21 degrees of freedom and six loops of three rows,
+the rods end in ball joints on a platform that only they carry: 21 degrees of freedom and six loops of three rows,
 which leave three, the platform's translations.  Pairs of rods are 0.1 m apart, motors 0.15 m and the rods' ends on the
 platform 0.05 m from the middle; the platform weighs 0.4 kg.  It goes 0.16 m sideways and 0.06 m up; 0.4 s in knots of
 10 ms.  The kind of robot is that of Clavel, "Device for the movement and positioning of an element in space", 1990; the
-figures are made up.
+parameters are our own choice.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ import trajopt
 from problems.linkages import motors, rest_to_rest, rod
 
 ARM, ROD, BASE, PLATFORM, APART = 0.2, 0.45, 0.15, 0.05, 0.05
-"""Lengths, distances from the middle, and half of that of two rods [m]."""
+"""Lengths, distances from the middle, and half the distance of two rods [m]."""
 START, GOAL = np.array([-0.08, 0.04, -0.45]), np.array([0.06, -0.03, -0.39])
 SIDES = (0, 1, 2)
 RODS = tuple((side, end) for side in SIDES for end in (-1, 1))
@@ -54,12 +54,12 @@ def model() -> dynamics.RigidBodyModel:
 
 
 def label(side: int, end: int) -> str:
-    """Of a rod."""
+    """Name of a rod."""
     return f"{side}{'a' if end < 0 else 'b'}"
 
 
 def loops(robot: dynamics.RigidBodyModel) -> list[dynamics.LoopConstraint]:
-    """The ball joints of the platform."""
+    """The loop constraints at the ball joints of the platform."""
     names = [label(side, end) for side, end in RODS]
     return [dynamics.LoopConstraint(robot, f"end{name}", f"ball{name}") for name in names]
 

@@ -13,7 +13,7 @@ from problems.linkages import motors, rest_to_rest, rod
 
 UPPER, FORE, GROUND = 0.2, 0.3, 0.15
 START, GOAL = np.array([-0.1, 0.0, 0.36]), np.array([0.1, 0.0, 0.24])
-"""Of the point where the arms meet [m]."""
+"""Start and goal of the point where the arms meet [m]."""
 SIDES = {"left": -1.0, "right": 1.0}
 
 
@@ -30,12 +30,12 @@ def model() -> dynamics.RigidBodyModel:
 
 
 def loop(robot: dynamics.RigidBodyModel) -> dynamics.LoopConstraint:
-    """Where the forearms meet."""
+    """The loop constraint where the forearms meet."""
     return dynamics.LoopConstraint(robot, "left_hand", "right_hand")
 
 
 def reaching(robot: dynamics.RigidBodyModel, point: np.ndarray) -> np.ndarray:
-    """The configuration (4,) with the elbows turned outwards."""
+    """The configuration (4,) for a point (3,), with the elbows outwards."""
     q = []
     for sign in SIDES.values():
         away = np.array([point[0] - 0.5 * sign * GROUND, point[2]])

@@ -4,10 +4,10 @@
     boom    1.5 m along the hub's x axis, 8 mm in radius; bending of order 1 both ways: four coordinates
     wheels  three reaction wheels about the hub's axes, driven by 0.8 N m at most; they take up the spin
 
-It turns at 1.6 rad/s about an axis that is no principal one, and does two whole turns before it rests, on the way of
-which its coordinates change their chart.  Eight seconds, 200 knots of SDIRK2: by extrapolated Euler the executed plan
-would end 43 mm off at the tip, as it is 5.  Costs: torques and the boom's bending on the way, orientation and rest at
-the end.  The figures are of our own choice.
+It rotates at 1.6 rad/s about an axis that is no principal one, and does two whole turns before it rests, during which
+its coordinates change their chart.  Eight seconds, 200 knots of SDIRK2: by extrapolated Euler the motion in continuous
+time would end 43 mm off at the tip, in place of 5.  Costs: torques and the boom's bending on the way, orientation and
+rest at the end.  All parameters are our own choice.
 """
 
 from __future__ import annotations

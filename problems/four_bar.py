@@ -3,7 +3,7 @@
 Slender rods: crank 0.15 m, connecting rod 0.45 m, rocker 0.35 m, on bearings 0.5 m apart, lengths with which the crank
 can turn all the way (Grashof: 0.15 + 0.5 < 0.45 + 0.35).  One motor, on the crank; 0.6 s in knots of 10 ms by RK4,
 which keeps the loop closed to 1e-6 m, under gravity.
-The rod's end is held on the rocker's by a `LoopConstraint`, of which the row across the plane holds nothing.
+The rod's end is held on the rocker's by a `LoopConstraint`, whose row across the plane constrains nothing.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from problems.linkages import motors, rest_to_rest, rod
 
 CRANK, ROD, ROCKER, GROUND = 0.15, 0.45, 0.35, 0.5
 START, TURN = -0.4, np.pi
-"""Angle of the crank, and what it turns by [rad]."""
+"""Initial angle of the crank, and the angle by which it rotates [rad]."""
 
 
 def model() -> dynamics.RigidBodyModel:
@@ -42,7 +42,7 @@ def closed(robot: dynamics.RigidBodyModel, crank: float) -> np.ndarray:
 
 
 def loop(robot: dynamics.RigidBodyModel) -> dynamics.LoopConstraint:
-    """The pin of rod and rocker."""
+    """The loop constraint at the pin of rod and rocker."""
     return dynamics.LoopConstraint(robot, "rod_end", "rocker_end")
 
 

@@ -1,15 +1,15 @@
-"""What the gaits of robots on legs share: a plan of steps (`dynamics.Gait`) with costs and limits.
+"""Common parts of the gaits of legged robots: a plan of steps (`dynamics.Gait`) with costs and limits.
 
 A plan is a list of phases, each a share of the time and the legs that are in the air meanwhile.  Legs that come down
 do so in an impact, a knot without duration, and then stand on their footholds (contacts with Baumgarte gains).
 
-Costs: the posture of the start, the centre of mass along its way, torques, feet in the air along an arch, and at a
-touch-down, counted once, how far they are from their footholds and how fast.  At the end, the posture of the start at
-rest where the steps lead.  Limits: the motors' torques, and contact forces within the friction cone of the ground,
-which can only push; wrenches of soles within the cone in which these do not tilt either.
+Costs: the posture of the start, the centre of mass along its path, torques, feet in the air along an arch, and at a
+touch-down, counted once, the feet's distances from their footholds and their speeds.  At the end, the posture of the
+start at rest where the steps lead.  Limits: the motors' torques, and contact forces within the friction cone of the
+ground, which can only push; wrenches of soles within the cone in which they do not tilt either.
 
-Steps are those of semi-implicit Euler, as is usual with contacts.  Nobody walks without feedback: executed with their
-gains the plans end within 0.5 mm of where they lead, by the torques alone a walk falls.
+Steps are those of semi-implicit Euler, as is usual with contacts.  A gait needs feedback: with their gains the motions
+end within 0.5 mm of the planned place, with the torques alone a walk falls.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Plan = Sequence[tuple[float, tuple[str, ...]]]
 class Weights(NamedTuple):
     """Weights of a gait's costs."""
 
-    posture: float  # angles of base and joints
+    posture: float  # orientation of the base and angles of joints
     speed: float
-    center: tuple[float, float, float]  # the centre of mass along its way
+    center: tuple[float, float, float]  # the centre of mass along its path
     torque: float | np.ndarray
     swing: float  # feet in the air along their arches
-    foothold: float  # where feet come down, and
-    landing: float  # how fast
+    foothold: float  # positions of feet at touch-down
+    landing: float  # speeds of feet at touch-down
     end: float  # the last state
 
 
@@ -70,7 +70,7 @@ class Gait:
         Plans name its feet, or the legs of feet that are called "<leg>_foot".
     plan : Plan
     stride : (3,), m, by which every leg that has been in the air is moved
-    height : of the feet's arches, m
+    height : height of the feet's arches, m
     horizon, dt : knots, and their seconds
     weights : Weights
     """
@@ -102,7 +102,7 @@ class Gait:
             self.lists[t].append(cost)
 
     def _add_way(self) -> None:
-        """Posture, torques, and the centre of mass along its way."""
+        """Add costs of posture, torques, and the centre of mass along its path."""
         w, nv = self.weights, self.model.nv
         posture = np.r_[np.zeros(3), np.full(nv - 3, w.posture), np.full(nv, w.speed)]
         self._at(self.moving, trajopt.StateCost(self.system, self.start, posture))
@@ -112,7 +112,8 @@ class Gait:
         self._at(self.moving, trajopt.ResidualCost(residual, w.center, reference=center))
 
     def _add_swing(self, foot: str, start: int, stop: int, path: np.ndarray) -> None:
-        """Along its path over knots start ... stop - 1 to the next foothold, where an impact follows."""
+        """Add costs of a foot along its path over knots start ... stop - 1 to the next foothold, where an impact
+        follows."""
         place = dynamics.FrameTranslation(self.model, foot, np.zeros(3))
         self._at(range(start, stop), trajopt.ResidualCost(place, self.weights.swing, reference=path[:-1]))
         self._at([stop], trajopt.ResidualCost(place, self.weights.foothold, reference=path[-1]))

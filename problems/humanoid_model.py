@@ -1,11 +1,11 @@
 """A humanoid of the size of Talos: 95 kg, 1.75 m, a floating base, legs of six motors, a waist of two, arms of four.
 
-Figures, SI units: O. Stasse et al., "TALOS: A new humanoid research platform targeted for industrial applications",
+Sources, SI units: O. Stasse et al., "TALOS: A new humanoid research platform targeted for industrial applications",
 IEEE-RAS International Conference on Humanoid Robots 2017, for size and weight, and the robot's public description for
-how they spread: lengths of limbs, order of axes and torque limits are its figures rounded, masses are rounded and
-mirrored for both sides to be equal, head, wrists and hands are one body with what carries them, and the inertias are
-those of boxes around the bodies' centres of mass, which pictures show.  Rotor inertias, damping and friction are left
-out.
+their distribution: lengths of limbs, order of axes and torque limits are rounded from it, masses are rounded and
+mirrored so that both sides are equal, head, wrists and hands are one body with the link that carries them, and the
+inertias are those of boxes around the bodies' centres of mass, which pictures show.  Rotor inertias, damping and
+friction are omitted.
 
 Layout.  x forwards, y to the left, z upwards.  Legs: yaw, roll and pitch of the hip, the knee, pitch and roll of the
 ankle, soles of 20 cm by 12 cm under the ankles.  Waist: yaw, pitch.  Arms: yaw, roll and turn of the upper arm, the
@@ -24,7 +24,7 @@ FEET, HANDS = tuple(f"{side}_foot" for side in SIDES), tuple(f"{side}_hand" for 
 SOLE = (0.10, 0.06)
 """Half lengths of the soles along x and y, m."""
 THIGH, SHIN, ANKLE = 0.38, 0.325, 0.105
-"""From hip to knee, from knee to ankle, and from there to the ground, m."""
+"""Lengths from hip to knee, from knee to ankle, and from there to the ground, m."""
 _HIP, _SHOULDER = (-0.02, 0.085, -0.27), (0.0, 0.16, 0.23)
 _FOOT, _HEAD, _DARK = 0.05, ((0.0, 0.0, 0.52), (0.17, 0.14, 0.2)), (0.38, 0.44, 0.54)
 
@@ -96,7 +96,7 @@ def _of_box(mass: float, box: tuple[float, float, float]) -> np.ndarray:
 
 
 def _add(builder: dynamics.ModelBuilder, chain: tuple, left: float, side: str) -> None:
-    """The bodies of a limb, figures of the left one, mirrored on the right."""
+    """Add the bodies of a limb, given by the parameters of the left one, mirrored on the right."""
     mirror = np.array([1.0, left, 1.0])
     for name, parent, axis, at, mass, com, box, torque in chain:
         builder.add_body(
@@ -104,11 +104,11 @@ def _add(builder: dynamics.ModelBuilder, chain: tuple, left: float, side: str) -
             dynamics.Revolute(axis), placement=(np.eye(3), mirror * at), mass=mass, com=mirror * com,
             inertia=_of_box(mass, box), effort=torque,
         )  # fmt: skip
-        if name != "sole":  # which is seen where it touches the ground
+        if name != "sole":  # the sole is drawn where it touches the ground
             _show(builder, f"{side}{name}", mirror * com, box)
 
 
 def _show(builder: dynamics.ModelBuilder, body: str, at: ArrayLike, box: ArrayLike) -> None:
-    """A box that is seen on a body, darker on the right, and that nothing collides with."""
+    """Add a box to draw a body, darker on the right, without collisions."""
     shape, color = dynamics.Box(0.5 * np.asarray(box)), _DARK if body.startswith("right") else None
     builder.add_geometry(body, shape, (np.eye(3), at), purpose="visual", color=color)

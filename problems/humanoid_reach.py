@@ -1,8 +1,8 @@
 """The humanoid reaches for a point in front of it with its left hand, both soles on the ground.
 
-The point is 52 cm before its ankles, 80 cm high and 20 cm to the left; the hand is to go there soon, and to be there at
-rest after a second and a half of 20 ms knots.  It leans over and puts its weight on its toes: limits are the motors'
-torques and the wrench cones of the soles.  The robot is that of `humanoid_model`; starts from torques that stand.
+The point is 52 cm in front of its ankles, 80 cm high and 20 cm to the left; the hand has to arrive early, and to be
+there at rest after a second and a half of 20 ms knots.  It leans over and puts its weight on its toes: limits are the
+motors' torques and the soles' wrench cones.  The robot is that of `humanoid_model`; starts from torques that stand.
 """
 
 from dataclasses import replace

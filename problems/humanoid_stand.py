@@ -3,8 +3,8 @@
 Its centre of mass is pushed off at 0.2 m/s forwards and 0.1 m/s to the left, soles at rest, and is back above them
 after a second and a half of 20 ms knots, within the motors' torques and the wrench cones of the soles: the centre of
 pressure goes to their toes, not beyond.  The robot is that of `humanoid_model`; starts from torques that stand.
-Steps are those of semi-implicit Euler, as is usual with contacts: the plan is for its gains, with which it ends within
-5 mm, not for its torques alone.
+Steps are those of semi-implicit Euler, as is usual with contacts: the plan is meant for its gains, with which the
+motion ends within 5 mm, not for its torques alone.
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ def pushed(robot: Walker) -> np.ndarray:
 def standing_problem(
     name: str, robot: Walker, v: np.ndarray, running: list, terminal: list, horizon: int, dt: float
 ) -> trajopt.Problem:
-    """The robot on both soles from a velocity v: posture, torques over the motors' limits, rest at the end, further
-    costs, and limits of torques and wrenches."""
+    """A problem of the robot on both soles from a velocity v: costs of posture, torques relative to the motors' limits,
+    and rest at the end, further costs, and limits of torques and wrenches."""
     system = robot.stance(dt)
     stands, nv = system.state(robot.standing), robot.model.nv
     posture = np.r_[np.zeros(3), np.full(nv - 3, 1.0), np.full(nv, 1e-1)]

@@ -1,8 +1,8 @@
 """The humanoid makes a step of 20 cm: the right foot goes ahead, the left one follows beside it.
 
-One sole on the ground at a time, then both, and two touch-downs; 1.6 s of 20 ms knots.  Its weight is to be on the
-other sole before a foot lifts off.  The robot is that of `humanoid_model`; costs and limits are those of `gaits`,
-torques over the motors' limits.
+One sole on the ground at a time, then both, and two touch-downs; 1.6 s of 20 ms knots.  Its weight has to move to the
+other sole before a foot lifts off.  The robot is that of `humanoid_model`; costs and limits are those of `gaits`, with
+torques relative to the motors' limits.
 """
 
 import trajopt

@@ -1,9 +1,9 @@
 """An arm of three driven joints with a soft last link moves its tip to a target and comes to rest there.
 
 The robot is that of `rods.hybrid_arm`: a rod of 25 cm with three tendons on a rigid arm.  It starts at rest with slack
-tendons, the rod sagging, and goes about 0.8 m across.  1.2 seconds, 120 knots of extrapolated Euler: at 60 the
-executed plan would miss by 5 cm.  Costs: torques,
-tensions and a little motion on the way, the tip's position and rest at the end.  Tendons only pull.
+tendons, the rod sagging, and goes about 0.8 m across.  1.2 seconds, 120 knots of extrapolated Euler: with 60 knots the
+plan would miss by 5 cm in continuous time.  Costs: torques, tensions and a little motion on the way, the tip's position
+and rest at the end.  Tendons only pull.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ motors and a foot that is a point, in a friction cone while it pushes off.  It c
 0.13 s, and flies for 0.21 s, of 5 ms knots, at the end of which it is at rest for a moment, bent as it was.  Torques
 cost, within the motors' limits.
 
-For co-design the leg is a function of its lengths (`design`).  Links are tubes of the linear density that the lower leg
-of the quadruped has, 30.7 g on 16 cm; the upper one carries the motor of the knee in its middle, which is the rest of
-its 148.5 g and where their common centre of mass says.  Inertias of links are those of thin rods, the motor a point.
+For co-design the leg is a function of its lengths (`design`).  Links are tubes with the linear density of the lower leg
+of the quadruped, 30.7 g on 16 cm; the upper one carries in its middle the motor of the knee, which is the rest of its
+148.5 g and whose place follows from their common centre of mass.  Inertias of links are those of thin rods, the motor
+is a point.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from problems.quadruped_model import SEGMENT
 from problems.walker import FRICTION
 
 BODY = 1.16115091 / 4.0 + 0.14853845
-"""A quarter of the quadruped's base, and a hip with its motor, kg."""
+"""Mass of a quarter of the quadruped's base, and a hip with its motor, kg."""
 LINEAR_DENSITY = 0.03070001 / SEGMENT
-"""kg/m."""
+"""Linear density of the links, kg/m."""
 MOTOR = 0.14853845 - 0.03070001
-"""Of the knee, kg."""
+"""Mass of the knee motor, kg."""
 FOOT = 0.00693606
-"""kg."""
+"""Mass of the foot, kg."""
 ROTOR, GEAR, STALL = 4.5e-6, 9.0, 0.025 * 12.0
-"""kg m^2, gear ratio, and the largest torque before it, N m."""
+"""Rotor inertia, kg m^2, gear ratio, and the largest torque of the motor before the gear, N m."""
 CROUCH = 1.0
-"""Half the angle of the knee at first: of equal links to the vertical, rad."""
+"""Half the angle of the knee at the start, for equal links also their angle to the vertical, rad."""
 STRAIGHT = -0.2
-"""The largest angle of the knee, rad, where its stop is."""
+"""The largest angle of the knee, rad, at its stop."""
 RISE = 0.3
-"""Of the foot, m."""
+"""Rise of the foot, m."""
 END = 1e4, 1e3, 1e3, 1e3, 1.0, 1.0
 """Weights of the last state."""
 PUSH = 13 / 34
-"""Part of the time on the ground."""
+"""Share of the time on the ground."""
 
 
 class Design(NamedTuple):
@@ -55,7 +56,8 @@ QUADRUPED = Design(SEGMENT, SEGMENT)
 
 
 def leg(design: Design) -> dynamics.RigidBodyModel:
-    """q = [height of the hip, angles of hip and knee]; x forwards, z upwards, at zero angles the leg hangs down."""
+    """The leg, q = [height of the hip, angles of hip and knee]; x forwards, z upwards, at zero angles the leg hangs
+    down."""
     builder = dynamics.ModelBuilder(name="leg")
     motor = {"armature": GEAR**2 * ROTOR, "effort": GEAR * STALL}
     builder.add_body("body", "world", dynamics.Prismatic("z"), joint_name="rail", mass=BODY, inertia=np.eye(3) * 1e-3)
@@ -116,7 +118,7 @@ def make(horizon: int = 68, dt: float = 0.005, design: ArrayLike = QUADRUPED, ri
 
 
 def _bent(design: Design, height: float) -> tuple[float, float]:
-    """Angles of hip and knee at which the foot is so far below the hip: the law of cosines."""
+    """Angles of hip and knee at which the foot is `height` below the hip, by the law of cosines."""
     upper, lower = design
     knee = np.arccos((height**2 - upper**2 - lower**2) / (2.0 * upper * lower))
     return np.arctan2(lower * np.sin(knee), upper + lower * np.cos(knee)), -knee

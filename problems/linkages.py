@@ -1,4 +1,4 @@
-"""What robots with closed chains share: slender rods, and costs of a motion from rest to rest."""
+"""Common parts of robots with closed chains: slender rods, and costs of a motion from rest to rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dynamics
 import trajopt
 
 DENSITY = 0.8
-"""Of rods, kg/m."""
+"""Density of rods, kg/m."""
 
 
 def rod(length: float, direction: str = "x") -> dict[str, Any]:
@@ -23,7 +23,7 @@ def rod(length: float, direction: str = "x") -> dict[str, Any]:
 
 
 def motors(model: dynamics.RigidBodyModel, joints: Sequence[str]) -> np.ndarray:
-    """B (nv, nu) of a torque on each of these joints."""
+    """Matrix B (nv, nu) of a torque on each of these joints."""
     B = np.zeros((model.nv, len(joints)))
     for column, joint in enumerate(joints):
         B[model.v_index[model.joint_index(joint)], column] = 1.0
@@ -39,7 +39,7 @@ def rest_to_rest(
     scenery: Sequence[Any],
     name: str,
 ) -> trajopt.Problem:
-    """From rest at q0 to a goal at the end, at rest there."""
+    """A problem from rest at q0 to a goal at the end, at rest there."""
     x0 = system.state(q0)
     still = np.repeat([0.0, 1.0], system.nv)
     return trajopt.Problem(

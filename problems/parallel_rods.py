@@ -3,7 +3,7 @@
 The rods stand upright on a circle of 8 cm, 15 cm long; balls join their tips to the corners of the plate of 120 g and
 close two chains.  Each rod has a tendon that bends it outwards and one that bends it along the circle, all the same
 way round, so that the plate shifts, tilts and turns.  The pose is the one that the tensions GOAL hold; it is reached
-when all corners are in place.  0.4 seconds, 20 knots of "sdirk2", the method that knows closed chains.  Costs: tensions
+when all corners are in place.  0.4 seconds, 20 knots of "sdirk2", the method for closed chains.  Costs: tensions
 and a little motion on the way, the corners' positions and rest at the end.  Tendons only pull, with 15 N at most.
 """
 
@@ -29,11 +29,11 @@ RADIUS, LENGTH = 0.08, 0.15  # m
 LARGEST_TENSION = 15.0  # N
 GOAL = np.array([8.0, 0.0, 3.0, 6.0, 0.0, 6.0])
 PLACES = {"outwards": (0.007, 0.0), "around": (0.0, 0.007)}
-"""Of tendons in a rod's section, m."""
+"""Positions of tendons in a rod's section, m."""
 
 
 def parallel_rods() -> SoftRobot:
-    """The robot, of 18 coordinates, 12 freedoms; controls: two tensions of each rod."""
+    """The robot, of 18 coordinates and 12 degrees of freedom; controls: two tensions of each rod."""
     builder = RodModelBuilder(name="parallel rods")
     material, basis = Elastic(1e6, 0.45, 1100.0, 5e3), LegendreBasis(torsion=0, bending_y=1, bending_z=1)
     feet, tendons = [_upright(2.0 * np.pi * k / 3.0) for k in range(3)], []
@@ -86,6 +86,6 @@ def make(horizon: int = 20, dt: float = 0.02, targets: ArrayLike | None = None) 
 
 
 def resting_corners(robot: SoftRobot, tensions: ArrayLike) -> np.ndarray:
-    """Where the plate's corners (3, 3) are at rest under constant tensions (6,), N."""
+    """Positions (3, 3) of the plate's corners at rest under constant tensions (6,), N."""
     q = static_equilibrium(robot, tensions).q
     return np.array([link_placement(robot.model, corner, q)[1] for corner in CORNERS])

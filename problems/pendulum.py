@@ -1,7 +1,7 @@
 """A torque-driven pendulum swings up and balances.
 
 A point mass of 1 kg on a massless rod of 1 m, hanging down at the angle 0; two seconds of 40 ms knots by RK4, enough
-torque to go straight up, so that every solver finds the same minimum, but at a price that keeps it near the 9.8 N m
+torque to go straight up, so that every solver finds the same minimum, but with a cost that keeps it near the 9.8 N m
 that hold the rod level.
 """
 

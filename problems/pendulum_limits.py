@@ -14,7 +14,7 @@ from problems.pendulum import model
 from problems.swing_up import swing_up
 
 LIMIT = 3.0
-"""N m."""
+"""Limit of the torque, N m."""
 NOISE = 1.0
 """Standard deviation [N m] of `perturbed_start`."""
 

@@ -1,13 +1,13 @@
 """A quadrotor flies to a hover a few metres away and above, turning by 120 degrees.
 
-The figures are those published for the AscTec Hummingbird in the RotorS simulator (Furrer, Burri, Achtelik and
+The parameters are those published for the AscTec Hummingbird in the RotorS simulator (Furrer, Burri, Achtelik and
 Siegwart, "RotorS: a modular Gazebo MAV simulator framework", 2016, hummingbird.xacro): a body of 0.68 kg with the
 inertia below and four rotors of 9 g on arms of 0.17 m, whose thrust is 8.54858e-6 N s^2 times the square of their
 speed, at most 838 rad/s, and whose drag is 0.016 m times the thrust.  Controls are the four thrusts, from 0 to 6 N each
 (hovering takes 1.76 N), front, left, back, right; front and back turn clockwise.
 
 One and a half seconds of 30 ms knots by RK4 from hovering at the origin; costs on the deviation from the goal, in the
-tangent of SE(3), and on the thrusts' deviation from hovering.  The hurry takes seventeen thrusts to a limit.
+tangent of SE(3), and on the thrusts' deviation from hovering.  Seventeen thrusts reach a limit in this short time.
 """
 
 import numpy as np

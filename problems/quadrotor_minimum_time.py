@@ -12,11 +12,11 @@ import trajopt
 from problems.quadrotor import ARM, GOAL_POSITION, GOAL_YAW, LARGEST_THRUST, actuation, model
 
 THRUSTS = 2e-2
-"""1/(N^2 s)"""
+"""Weight of the squared thrusts, 1/(N^2 s)."""
 
 
 def make(horizon: int = 51, dt: float = 0.03) -> trajopt.Problem:
-    """The problem with `horizon` knots, the first of which sets how long the others take; at first dt seconds."""
+    """The problem with `horizon` knots, the first of which sets the duration of the others; at first dt seconds."""
     robot = model()
     inside = dynamics.RigidBodySystem(robot, dt, integrator="rk4", actuation=actuation())
     system = trajopt.FreeDurationSystem(inside, horizon - 1, bounds=(0.2, 4.0))

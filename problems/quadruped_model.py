@@ -1,6 +1,6 @@
 """A quadruped of the Solo12 class: 2.5 kg, a floating base and four legs of three motors each.
 
-Figures, SI units: F. Grimminger et al., "An Open Torque-Controlled Modular Robot Architecture for Legged Locomotion
+Sources, SI units: F. Grimminger et al., "An Open Torque-Controlled Modular Robot Architecture for Legged Locomotion
 Research", IEEE Robotics and Automation Letters 5(2), 2020, as the robot's open description (robot_properties_solo of
 the Open Dynamic Robot Initiative) gives them:
 
@@ -8,7 +8,7 @@ the Open Dynamic Robot Initiative) gives them:
     armature                                              rotor inertia 4.5e-6 kg m^2 behind gears of 9:1
     torque limit                                          0.025 N m/A at the motor, 9:1, 12 A
 
-Two figures are changed, for the four legs to be mirror images of each other, left and right, front and hind: the centre
+Two parameters are changed, so that the four legs are mirror images, left and right, front and hind: the centre
 of mass of the upper leg, published 0.014 mm beside the plane of its joint axes, lies in it; and the product of inertia
 of the hind hips takes the sign of their mirrored shape, where the description repeats that of the front hips.  A foot
 touches the ground in one point, where the description has the foot's origin.  Position and speed limits, damping and
@@ -33,9 +33,9 @@ SEGMENT = 0.16
 """Length of the upper and of the lower leg between their axes, m."""
 
 _TRUNK, _LIGHT, _DARK = (0.33, 0.42, 0.53), (0.86, 0.88, 0.90), (0.40, 0.43, 0.48)
-"""Colours of what is seen: shapes about the size of the robot's, which nothing collides with."""
+"""Colours of the drawn shapes, which are about the size of the robot's and have no collisions."""
 _SOLE = 0.012
-"""Radius of the feet that are seen, which touch the ground where the contact's point is, m."""
+"""Radius of the drawn feet, which touch the ground at the contact points, m."""
 
 _MOTOR = {"armature": 9.0**2 * 4.5e-6, "effort": 9.0 * 0.025 * 12.0}
 
@@ -72,7 +72,8 @@ def walker() -> Walker:
 
 
 def _add_leg(builder: dynamics.ModelBuilder, leg: str, mirror: np.ndarray) -> None:
-    """Hip, upper leg, lower leg and foot: the figures of the left front leg, mirrored by the signs (3,) of x, y, z."""
+    """Add hip, upper leg, lower leg and foot: the parameters of the left front leg, mirrored by the signs (3,) of x, y,
+    z."""
 
     def add(part, parent, joint, at, mass, com, moments, xy=0.0, yz=0.0, **more):
         inertia = np.diag(moments) + [[0.0, xy, 0.0], [xy, 0.0, yz], [0.0, yz, 0.0]]

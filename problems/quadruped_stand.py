@@ -2,7 +2,7 @@
 
 4 cm forwards, 3 cm sideways and 4 cm down in half a second of 10 ms knots, at rest at the end, within the motors'
 torques and the friction cones of the feet.  The robot is that of `quadruped_model`; starts from torques that stand and
-states that move the base as far, with legs that bend for the feet to stay.
+states that move the base by the same distances, with legs that bend so that the feet stay.
 """
 
 import numpy as np
@@ -47,5 +47,5 @@ def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
 
 
 def way(times: np.ndarray) -> np.ndarray:
-    """How far (N+1, 3) the base is to have moved."""
+    """Displacement (N+1, 3) of the base at each time in the initial states."""
     return np.outer(smooth(np.linspace(0.0, 1.0, len(times))), SHIFT)

@@ -1,6 +1,6 @@
 """The quadruped trots: two steps of 10 cm, two legs at a time, diagonally.
 
-While two feet stand, the base may turn about the line between them, and nothing holds it still; 0.6 s of 10 ms knots,
+While two feet stand, the base can rotate about the line between them without support; 0.6 s of 10 ms knots,
 and two touch-downs.  The robot is that of `quadruped_model`; costs and limits are those of `gaits`.
 """
 

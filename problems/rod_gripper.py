@@ -3,10 +3,10 @@
 The chain carriage - finger - body - finger is closed by a hinge.  The fingers hang from the carriage, 20 cm long, with
 three tendons each; the body of 100 g turns on hinges at both tips.  The carriage of 300 g runs along y, driven by a
 force.  From rest with slack tendons the body goes 40 cm along the rail, and aside and up by what the tensions GOAL
-hold.  0.5 seconds, 25 knots of "sdirk2", the method that knows closed chains.  Costs: tensions, force and a little
+hold.  0.5 seconds, 25 knots of "sdirk2", the method for closed chains.  Costs: tensions, force and a little
 motion on the way, the body's position and rest at the end.  Tendons only pull, with 10 N at most.
 
-The first guess leads from shape to shape at rest, which no controls follow: from a carriage that stands still, solvers
+The initial states go through equilibria, which no controls follow exactly: from a carriage that stands still, solvers
 take nearly three times as many steps to get near the optimum.
 """
 
@@ -36,7 +36,8 @@ DOWN = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
 
 
 def rod_gripper() -> SoftRobot:
-    """The gripper, of 14 coordinates, 9 freedoms; controls: three tensions of each finger, the carriage's force."""
+    """The gripper, of 14 coordinates and 9 degrees of freedom; controls: three tensions of each finger, the carriage's
+    force."""
     builder = RodModelBuilder(name="rod gripper")
     box = {"mass": 0.3, "inertia": np.diag([4e-4, 2e-4, 4e-4])}
     builder.add_body(CARRIAGE, "world", Prismatic("y"), **box, damping=0.5)
@@ -88,11 +89,11 @@ def make(horizon: int = 25, dt: float = 0.02, place: float = PLACE) -> trajopt.P
 
 
 def resting(robot: SoftRobot, tensions: ArrayLike, place: float) -> np.ndarray:
-    """Coordinates (n,) at rest under tensions (6,), N, the carriage being held at its place, m."""
+    """Coordinates (n,) at rest under tensions (6,), N, with the carriage fixed at its place, m."""
     return static_equilibrium(robot, np.append(tensions, 0.0), prescribed={CARRIAGE: place}).q
 
 
 def quintic(horizon: int, duration: float) -> tuple[np.ndarray, np.ndarray]:
-    """From 0 to 1 (N+1,) at rest at both ends, and how fast (N+1,), 1/s."""
+    """A function from 0 to 1 (N+1,) with zero rate at both ends, and its rate (N+1,), 1/s."""
     s = np.linspace(0.0, 1.0, horizon + 1)
     return s**3 * (10.0 - 15.0 * s + 6.0 * s**2), 30.0 * (s * (1.0 - s)) ** 2 / duration

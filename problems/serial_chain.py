@@ -1,8 +1,8 @@
 """A serial chain of any number of links reaches a posture: the problem for scaling studies.
 
 `links` uniform rods of 0.3 m and 1 kg, axes in turn along y and z, hang down and bend every joint by up to 0.4 rad
-within one second, 50 knots by RK4.  The chain starts hanging and its speeds have a price: a long chain held out
-horizontally is cheapest to hold when its outer links whip around, at 40 rad/s and in hundreds of iterations.
+within one second, 50 knots by RK4.  The chain starts hanging and its speeds are penalized: otherwise a long chain that
+is held horizontally is cheapest to hold when its outer links whip around, at 40 rad/s and in hundreds of iterations.
 """
 
 import numpy as np

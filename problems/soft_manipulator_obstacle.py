@@ -1,9 +1,9 @@
 """A soft manipulator moves its tip to a target past a ball, and comes to rest there.
 
 The robot is that of `rods.cable_manipulator`, half a metre long, from where it hangs at rest with slack tendons.  The
-way that it takes where nothing stands in it, as in `soft_manipulator_reach`, leads through the ball.  The rod, as
-thick as it is, keeps 5 mm from it at each of its quadrature points and at the tip.  One second, 50 knots of
-extrapolated Euler; costs and limits as there.
+motion without an obstacle, as in `soft_manipulator_reach`, would go through the ball.  The rod, with its thickness,
+keeps 5 mm from it at each of its quadrature points and at the tip.  One second, 50 knots of extrapolated Euler; costs
+and limits as there.
 """
 
 from __future__ import annotations

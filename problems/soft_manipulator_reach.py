@@ -56,5 +56,5 @@ def make(
 
 
 def resting_tip(robot: SoftRobot, tensions: ArrayLike) -> np.ndarray:
-    """Where the manipulator's tip (3,) is at rest under constant tensions (5,), N."""
+    """Position (3,) of the manipulator's tip at rest under constant tensions (5,), N."""
     return link_placement(robot.model, ROD, static_equilibrium(robot, tensions).q)[1]

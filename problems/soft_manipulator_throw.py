@@ -1,10 +1,10 @@
 """A soft manipulator throws: its tip flies upwards, fast, when the ball leaves it.
 
 The robot is that of `rods.cable_manipulator`, half a metre long, from where it hangs at rest with slack tendons, and
-swings back first: 4.5 m/s are about what it can.  Eighty knots of 10 ms by extrapolated Euler.  By the implicit
-midpoint rule, which lets stiff motion swing that a step does not resolve, plans have a velocity in numbers alone,
-from which the executed ones are off by 1.9 m/s.  Costs: tensions and a little motion on the way, the tip's velocity at
-the end.  Tendons only pull, with 20 N at most.
+swings back first: about 4.5 m/s is the most that it reaches.  Eighty knots of 10 ms by extrapolated Euler.  The
+implicit midpoint rule does not damp stiff motion that a step does not resolve: its plans have velocities that are
+numerical artefacts, from which motions in continuous time differ by 1.9 m/s.  Costs: tensions and a little motion on
+the way, the tip's velocity at the end.  Tendons only pull, with 20 N at most.
 """
 
 from __future__ import annotations

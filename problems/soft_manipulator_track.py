@@ -3,8 +3,8 @@
 The robot is that of `rods.cable_manipulator`; it starts at rest, sagging under its weight with slack tendons, at the
 lowest point of a circle of 8 cm radius in the plane across its root, which the tip follows once in 0.6 seconds, from
 rest to rest, at up to 1.6 m/s: about as fast as it can within 3 mm.  60 knots of extrapolated Euler.  Costs: tensions
-and the tip's distance from its place on the circle, within that plane, and rest at the end.  Tendons only pull, with
-30 N at most.
+and the tip's distance from its reference on the circle, within that plane, and rest at the end.  Tendons only pull,
+with 30 N at most.
 """
 
 import numpy as np

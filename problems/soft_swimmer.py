@@ -1,8 +1,8 @@
 """A soft fish swims forward from rest, by two segments that bend to and fro.
 
 The robot is that of `rods.fish`.  Two seconds, 100 knots of SDIRK2, which takes the water's drag implicitly: the plan
-by extrapolated Euler would miss by 16 mm.  Costs: tensions and the bending
-of the segments on the way, the head's place at the end, which is 25 cm ahead.  Tendons only pull, with 20 N at most.
+by extrapolated Euler would miss by 16 mm.  Costs: tensions and the bending of the segments on the way, the head's
+position at the end, which is 25 cm ahead.  Tendons only pull, with 20 N at most.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from problems.rods.fish import HEAD, fish
 
 LARGEST_TENSION, DISTANCE = 20.0, 0.25  # N, m
 BEATS = 1.5
-"""Of the tail in the first guess, a second."""
+"""Frequency of the tail's beats in the initial guess, 1/s."""
 
 
 def make(

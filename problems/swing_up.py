@@ -1,4 +1,4 @@
-"""What problems of swinging up share: from hanging at rest to upright at rest."""
+"""Common parts of swing-up problems: from hanging at rest to upright at rest."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def swing_up(
     terminal: ArrayLike,
     **options: Any,
 ) -> trajopt.Problem:
-    """From zero to the configuration `upright`: weights of the state's distance to it and of the controls, then of the
-    last state's distance; options are those of `trajopt.Problem`."""
+    """A problem from zero to the configuration `upright`, with weights of the state's distance to it and of the
+    controls, and of the last state's distance; options are those of `trajopt.Problem`."""
     goal = system.state(upright)
     return trajopt.Problem(
         system,

@@ -1,7 +1,7 @@
 """A unicycle passes three discs on its way to a pose, its speed and turning rate limited.
 
 The three-obstacle problem of the ALTRO solver (Howell, Jackson and Manchester, "ALTRO: A fast solver for constrained
-trajectory optimization", 2019) with the figures of its published code (Altro.jl, DubinsCar, three_obstacles): from the
+trajectory optimization", 2019) with parameters of its published code (Altro.jl, DubinsCar, three_obstacles): from the
 origin facing east to (3, 3) facing east, an equality at the end, in five seconds; three discs of 0.25 m in a row on the
 straight line there, to which the vehicle of radius 0.175 m must keep its distance; speed from 0 to 3 m/s, turning rate
 within 3 rad/s.  Costs are 1/2 |x - x_goal|^2 + 1/4 |u|^2 per second and 5 |x_N - x_goal|^2.  States
@@ -21,7 +21,7 @@ from trajopt import SquaredNorm, StateResidual
 GOAL = np.array([3.0, 3.0, 0.0])
 CENTRES = np.array([[0.75, 0.75], [1.5, 1.5], [2.25, 2.25]])
 DISC, VEHICLE = 0.25, 0.175
-"""Radii [m]."""
+"""Radii of a disc and of the vehicle [m]."""
 DISTANCE = DISC + VEHICLE
 """Least distance [m] of the vehicle's middle from the middle of a disc."""
 

@@ -1,4 +1,4 @@
-"""A robot on legs, for problems: where it stands, on which feet, and how the ground holds these."""
+"""A legged robot for problems: its standing configuration, its feet, and their contacts with the ground."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Walker(NamedTuple):
     sole: tuple[float, float] | None = None  # half lengths, m; None for feet that are points
 
     def footholds(self) -> dict[str, np.ndarray]:
-        """Where feet are while it stands."""
+        """Positions (3,) of the feet in the standing configuration."""
         return {foot: dynamics.frame_placement(self.model, self.standing, foot).p for foot in self.feet}
 
     def stance(self, dt: float) -> dynamics.RigidBodySystem:
-        """The robot on all its feet where it stands."""
+        """The robot with all its feet in contact at their footholds."""
         return self.gait([(1, ())], (0.0, 0.0, 0.0), 0.0, dt).system.segments[0].system
 
     def gait(
         self, plan: Sequence, stride: ArrayLike, height: float, dt: float, base: Callable | None = None
     ) -> dynamics.Gait:
-        """A plan of steps from there, as `dynamics.Gait` takes it."""
+        """A plan of steps from the standing configuration, in the form of `dynamics.Gait`."""
         return dynamics.Gait(self.model, self.standing, self.feet, plan, stride, height, dt, self.sole, base=base)

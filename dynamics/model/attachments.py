@@ -1,4 +1,4 @@
-"""What acts on a robot's joints besides gravity and contacts: springs and actuators, as loaded or built."""
+"""Springs, actuators, loops and couplings of a robot, as loaded or built."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 LOOP_KINDS = ("ball", "hinge", "weld")
 
 Ratios = tuple[tuple[str, float], ...]
-"""Joints of one degree of freedom and their ratios."""
+"""Names of joints of one degree of freedom and their ratios."""
 
 
 def as_ratios(name: str, joints: Mapping[str, float]) -> Ratios:
-    """Joints with ratios that are not zero; ValueError for none, TypeError for what is no mapping."""
+    """Joints with nonzero ratios; ValueError if there are none, TypeError for a value that is not a mapping."""
     given = as_kind(name, joints, Mapping, "a mapping of names of joints to ratios")
     ratios = tuple((str(joint), float(as_array(f"{name}[{joint!r}]", ratio, ()))) for joint, ratio in given.items())
     kept = tuple((joint, ratio) for joint, ratio in ratios if ratio != 0.0)
@@ -31,12 +31,12 @@ def as_ratios(name: str, joints: Mapping[str, float]) -> Ratios:
 
 @dataclass(frozen=True)
 class _OnJoints:
-    """What sees the sum s = sum_j r_j q_j over joints of one degree of freedom."""
+    """Base of attachments that act on the sum s = sum_j r_j q_j over joints of one degree of freedom."""
 
     joints: Ratios
 
     def renamed(self, prefix: str) -> Self:
-        """The same on joints whose names have this prefix, for robots put together."""
+        """The same on joints whose names have this prefix, for combined robots."""
         return replace(self, joints=tuple((prefix + joint, ratio) for joint, ratio in self.joints))
 
     def row(self, model: RigidBodyModel) -> np.ndarray:
@@ -47,18 +47,19 @@ class _OnJoints:
         return row
 
     def without(self, joint: str, q: float) -> Self | None:
-        """The same where a joint is fixed at q; None if that was the last."""
+        """The same after a joint is fixed at q; None if it was the last one."""
         left = tuple((name, ratio) for name, ratio in self.joints if name != joint)
         return replace(self, joints=left) if left else None
 
 
 @dataclass(frozen=True)
 class Spring(_OnJoints):
-    """A spring and damper on s = sum_j r_j q_j: of energy stiffness (s - rest)^2 / 2, it pulls on joint j with
+    """A spring and damper on s = sum_j r_j q_j with energy stiffness (s - rest)^2 / 2: its force on joint j is
     -r_j (stiffness (s - rest) + damping sdot).
 
-    One joint makes it a joint's own spring, a motor's rotor and the link behind its gear a series elastic joint,
-    several joints a tendon.  Stiffness and damping in N m/rad or N/m and those times seconds; rest in units of s.
+    With one joint it is the joint's own spring, with a motor's rotor and the link behind its gear a series elastic
+    joint, with several joints a tendon.  Stiffness and damping in N m/rad or N/m and those times seconds; rest in units
+    of s.
     """
 
     stiffness: float
@@ -73,8 +74,8 @@ class Spring(_OnJoints):
 
 @dataclass(frozen=True)
 class Actuator(_OnJoints):
-    """A motor of force u between `lower` and `upper` that pulls on joint j with r_j u: a gear's ratio, or the moment
-    arms of a tendon."""
+    """A motor with force u between `lower` and `upper`, which acts on joint j with r_j u; r_j is a gear's ratio, or the
+    moment arm of a tendon."""
 
     name: str
     lower: float = -np.inf
@@ -86,7 +87,8 @@ class Actuator(_OnJoints):
 
 @dataclass(frozen=True)
 class _OnFrames:
-    """What acts on frames: its force on the joints depends on the configuration, and B has zeros for it."""
+    """Base of actuators on frames: their force on the joints depends on the configuration, and their columns of B are
+    zero."""
 
     name: str
 
@@ -95,7 +97,7 @@ class _OnFrames:
         return np.zeros(model.nv)
 
     def without(self, joint: str, q: float) -> Self | None:
-        """The same: frames stay where a joint is fixed."""
+        """The same, since frames remain when a joint is fixed."""
         return self
 
 
@@ -143,7 +145,7 @@ AnyActuator = Actuator | Thruster | LinearActuator
 
 @dataclass(frozen=True)
 class Coupling(_OnJoints):
-    """Joints that move together: sum_j r_j q_j = offset."""
+    """A linear coupling of joints: sum_j r_j q_j = offset."""
 
     offset: float = 0.0
 
@@ -190,7 +192,7 @@ def resolved(mimics: Iterable[Mimic]) -> list[Mimic]:
 
 @dataclass(frozen=True)
 class Loop:
-    """Two frames that a joint closes a chain at; see `LoopConstraint`."""
+    """Two frames at which a joint closes a chain; see `LoopConstraint`."""
 
     frame1: str
     frame2: str
@@ -208,7 +210,7 @@ Part = TypeVar("Part", bound=Spring | Actuator | Thruster | LinearActuator | Cou
 def spring(
     joints: Mapping[str, float], stiffness: float, rest: float = 0.0, damping: float = 0.0, label: str = ""
 ) -> Spring:
-    """Checked; ValueError for negative figures, or no joints."""
+    """A spring of checked parameters; ValueError for negative ones, or no joints."""
     values = {"stiffness": stiffness, "rest": rest, "damping": damping}
     numbers = {name: float(as_array(label + name, value, ())) for name, value in values.items()}
     for name in ("stiffness", "damping"):
@@ -227,19 +229,19 @@ def limits_of(label: str, lower: float, upper: float) -> tuple[float, float]:
 
 
 def actuator(name: str, joints: Mapping[str, float], lower: float = -np.inf, upper: float = np.inf) -> Actuator:
-    """Checked; ValueError for limits that cross, or no joints."""
+    """An actuator of checked parameters; ValueError for limits that cross, or no joints."""
     label = f"actuator {as_name('name', name)!r}: "
     low, high = limits_of(label, lower, upper)
     return Actuator(as_ratios(label + "joints", joints), name, low, high)
 
 
 def locked_parts(parts: Iterable[Part], joint: str, q: float) -> list[Part]:
-    """Springs, actuators or couplings where a joint is fixed at q."""
+    """Springs, actuators or couplings after a joint is fixed at q."""
     return [left for part in parts if (left := part.without(joint, q)) is not None]
 
 
 class Springs(NamedTuple):
-    """All springs of a robot: their forces are -(K q + D v - c)."""
+    """All springs of a robot, with forces -(K q + D v - c)."""
 
     K: np.ndarray  # (nv, nv)
     D: np.ndarray
@@ -247,8 +249,8 @@ class Springs(NamedTuple):
 
 
 def spring_matrices(model: RigidBodyModel) -> Springs:
-    """K = sum k r'r, D = sum d r'r and c = sum k rest r over the springs; joints of several degrees of freedom have
-    none."""
+    """K = sum k r'r, D = sum d r'r and c = sum k rest r over the springs; joints of several degrees of freedom have no
+    springs."""
     K, D, c = np.zeros((model.nv, model.nv)), np.zeros((model.nv, model.nv)), np.zeros(model.nv)
     for each in model.springs:
         row = each.row(model)
@@ -267,5 +269,5 @@ def actuation_of(model: RigidBodyModel) -> np.ndarray:
 
 
 def actuator_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
-    """lower and upper (nu,) of the actuators' forces."""
+    """Lower and upper limits (nu,) of the actuators' forces."""
     return np.array([each.lower for each in model.actuators]), np.array([each.upper for each in model.actuators])

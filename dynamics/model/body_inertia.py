@@ -1,4 +1,4 @@
-"""The inertia of a moving body: sums of links, and whether a rigid body can have it and a joint can move it."""
+"""The inertia of a moving body: sums of links, and tests whether it is physical and a joint can move it."""
 
 from typing import NamedTuple, Self
 
@@ -19,26 +19,26 @@ class BodyInertia(NamedTuple):
 
     @classmethod
     def zero(cls) -> Self:
-        """That of nothing."""
+        """Zero inertia."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
     def of_link(cls, mass: float, com: np.ndarray, about_com: np.ndarray) -> Self:
-        """From the centre of mass and the inertia about it, by the parallel axis theorem."""
+        """Inertia from the centre of mass and the inertia about it, by the parallel axis theorem."""
         return cls(mass, mass * com, about_com + mass * _parallel_axis(com))
 
     def plus(self, other: "BodyInertia") -> "BodyInertia":
-        """That of both together, in the frame of both."""
+        """Sum of both inertias, which are in the same frame."""
         return BodyInertia(
             self.mass + other.mass, self.first_moment + other.first_moment, self.about_origin + other.about_origin
         )
 
     def placed(self, R: np.ndarray, p: np.ndarray) -> "BodyInertia":
-        """The same in a frame in which this one's is placed at (R, p)."""
+        """The same inertia in a frame in which the present one is placed at (R, p)."""
         return self.of_link(self.mass, R @ self.com() + p, R @ self.about_com() @ R.T)
 
     def is_finite(self) -> bool:
-        """Whether all its numbers are."""
+        """True if all its numbers are finite."""
         return all(np.isfinite(part).all() for part in self)
 
     def com(self) -> np.ndarray:
@@ -46,7 +46,7 @@ class BodyInertia(NamedTuple):
         return np.zeros(3) if self.mass == 0.0 else self.first_moment / self.mass
 
     def about_com(self) -> np.ndarray:
-        """Rotational inertia (3, 3) about the centre of mass; what is rounding of the subtraction is set to zero."""
+        """Rotational inertia (3, 3) about the centre of mass; rounding errors of the subtraction are set to zero."""
         if self.mass == 0.0:
             return self.about_origin
         central = self.about_origin - self.mass * _parallel_axis(self.first_moment / self.mass)
@@ -55,7 +55,7 @@ class BodyInertia(NamedTuple):
 
 
 def inertia_defect(mass: float, about_com: np.ndarray) -> str | None:
-    """Why no rigid body has this mass and this symmetric inertia (3, 3) about its centre of mass; None if one may.
+    """Reason why no rigid body has this mass and symmetric inertia (3, 3) about its centre of mass; None if one may.
 
     The principal moments must not be negative, and none may exceed the sum of the other two, within a relative 1e-6.
     """
@@ -81,7 +81,7 @@ def nearest_physical(inertia: BodyInertia) -> BodyInertia:
 
     About the centre of mass, I = tr(S) 1 - S with the second moments of mass S = int x x' dm, which are positive
     semidefinite.  The nearest S in the Frobenius norm has the negative eigenvalues of S set to zero: of three principal
-    moments, the largest stays where it exceeds the sum of the other two, and these grow alike.  Nothing without mass.
+    moments, the largest stays where it exceeds the sum of the other two, and these grow equally.  Zero without mass.
     """
     if inertia.mass == 0.0:
         return BodyInertia.zero()
@@ -93,7 +93,7 @@ def nearest_physical(inertia: BodyInertia) -> BodyInertia:
 
 
 def leaf_defect(joint: Joint, inertia: BodyInertia, armature: np.ndarray) -> str | None:
-    """Why a body without moving children cannot be moved by its joint; None if it can.
+    """Reason why a body without moving children cannot be moved by its joint; None if it can.
 
     It must have mass or inertia, and the inertia along the joint, S' I S + diag(armature), positive definite; else the
     mass matrix of the robot is singular everywhere.

@@ -62,7 +62,7 @@ from dynamics.validation import (
 )
 
 # --------------------------------------------------------------------------------------------
-# Parameters that a user attaches to a joint: position limits per entry of q, the others per degree of freedom.
+# Parameters of a joint: position limits per entry of q, the others per degree of freedom.
 
 
 def position_limits(
@@ -86,7 +86,7 @@ def position_limits(
 
 
 def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict[str, np.ndarray]:
-    """Nonnegative parameters, each (nv,); velocity and effort limits may be infinite, which is what None stands for."""
+    """Nonnegative parameters, each (nv,); None stands for infinite velocity and effort limits."""
     parameters = {}
     for argument, value in values.items():
         is_limit = argument in ("velocity", "effort")
@@ -104,11 +104,11 @@ def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict
 
 
 # --------------------------------------------------------------------------------------------
-# What a builder keeps besides bodies: springs, actuators, loops, couplings and shapes, by names of joints, frames.
+# Parts of a builder besides bodies: springs, actuators, loops, couplings and shapes, by names of joints and frames.
 
 
 class Parts:
-    """Base of `ModelBuilder`."""
+    """Base of `ModelBuilder` with springs, actuators, loops, couplings and shapes."""
 
     def __init__(self) -> None:
         self._springs: list[Spring] = []
@@ -116,30 +116,30 @@ class Parts:
         self._loops: list[Loop] = []
         self._couplings: list[Coupling] = []
         self._mimics: dict[str, Mimic] = {}  # by the mimic joints
-        self._geometries: dict[str, tuple[int, Geometry]] = {}  # with the number of the link, in whose frame they lie
+        self._geometries: dict[str, tuple[int, Geometry]] = {}  # with the index of the link that they are fixed to
 
     def _moving(self) -> dict[str, Joint]:
-        """Joints that move, by name."""
+        """Movable joints by name."""
         raise NotImplementedError
 
     def _joint(self, name: str) -> Joint:
-        """The joint that moves of a name; ValueError for an unknown one."""
+        """The movable joint of a name; ValueError for an unknown one."""
         raise NotImplementedError
 
     def _add_armature(self, joint: str, armature: float) -> None:
-        """To what a joint has."""
+        """Add to the armature of a joint."""
         raise NotImplementedError
 
     def _mount(self, argument: str, name: str, placement: Any, label: str) -> tuple[int, Pose]:
-        """Number of the link that a placement in a link or frame, or the world, belongs to, and it in that link."""
+        """Index of the link (or of the world) that carries `name`, and the placement in that link."""
         raise NotImplementedError
 
     def _carrier(self, name: str) -> int:
-        """Number of the moving link that a body, joint or frame is on, or the world's."""
+        """Index of the moving link that carries a body, joint or frame, or of the world."""
         raise NotImplementedError
 
     def _frame_names(self) -> Iterable[str]:
-        """Names of all that is a frame."""
+        """Names of all frames."""
         raise NotImplementedError
 
     def add_spring(
@@ -155,7 +155,7 @@ class Parts:
         rest : s at which the spring is slack
         damping : stiffness times seconds; not negative
 
-        Raises ValueError for an unknown joint, one of several degrees of freedom, or figures out of range.
+        Raises ValueError for an unknown joint, one of several degrees of freedom, or parameters out of range.
         """
         part = spring(joints, stiffness, rest, damping, "spring: ")
         self._check_joints("spring: joints", part.joints)
@@ -173,10 +173,10 @@ class Parts:
 
         Parameters
         ----------
-        name : of the control
+        name : name of the control
         joints : names of joints of one degree of freedom and their ratios r_j: a gear, or the moment arms of a tendon
         lower, upper : N m or N, at the motor; by default unlimited
-        rotor_inertia : kg m^2, of a motor on one joint, which gets r_j^2 of it as armature; not negative
+        rotor_inertia : kg m^2, of a motor on one joint, whose armature rises by r_j^2 times it; not negative
 
         Raises ValueError for a name that is taken, an unknown joint, one of several degrees of freedom, or limits that
         cross.
@@ -203,14 +203,14 @@ class Parts:
         upper: float = np.inf,
         wrench: ArrayLike | None = None,
     ) -> None:
-        """Add a force that a frame carries along, as that of a propeller; controls are newtons.
+        """Add a force fixed in a frame, such as that of a propeller; controls are in newtons.
 
         Parameters
         ----------
-        name : of the control
+        name : name of the control
         frame : a body, joint or frame added before, at whose origin the force acts
         direction : (3,) of the force, in the frame's axes, of any length
-        moment_ratio : m, moment about the direction per force: what a propeller's drag leaves, with its sign
+        moment_ratio : m, moment about the direction per force, such as the drag of a propeller, with its sign
         lower, upper : N; by default unlimited
         wrench : (6,) force and moment per unit of control, in the frame's axes, in place of both
 
@@ -235,12 +235,12 @@ class Parts:
     def add_linear_actuator(
         self, name: str, frame1: str, frame2: str, lower: float = -np.inf, upper: float = np.inf, ratio: float = 1.0
     ) -> None:
-        """Add a force along the line between two frames' origins, which positive controls push apart: a cylinder, or
-        with controls that are never positive a cable or a muscle.
+        """Add a force along the line between two frames' origins; positive controls push them apart: a cylinder, or
+        for controls that are never positive a cable or a muscle.
 
         Parameters
         ----------
-        name : of the control
+        name : name of the control
         frame1, frame2 : bodies, joints or frames added before
         lower, upper : N; by default unlimited
         ratio : N per unit of control, not zero
@@ -256,7 +256,7 @@ class Parts:
         self._actuators.append(LinearActuator(name, frame1, frame2, force, *limits_of(label, lower, upper)))
 
     def _new_actuator(self, name: str, frames: Iterable[str]) -> str:
-        """What errors begin with; ValueError for a name that is taken, or frames that there are not."""
+        """Beginning of error messages; ValueError for a name that is taken, or unknown frames."""
         require_new("name", name, actuator=[part.name for part in self._actuators])
         known = dict.fromkeys(self._frame_names())
         for frame in frames:
@@ -264,14 +264,14 @@ class Parts:
         return f"actuator {name!r}: "
 
     def add_loop(self, frame1: str, frame2: str, kind: str = "ball", axis: str = "z") -> None:
-        """Close a chain: systems of the robot hold two frames together, as `LoopConstraint` does, with its feedback, in
+        """Close a chain: systems of the robot keep two frames together by a `LoopConstraint` with its feedback, in
         steps of more than 0.05 s with a time constant of two steps.
 
         Parameters
         ----------
         frame1, frame2 : bodies, joints or frames added before
         kind : "ball", "hinge" or "weld"
-        axis : of both frames, about which a hinge turns
+        axis : hinge axis in both frames
 
         Raises ValueError for an unknown frame, kind or axis.
         """
@@ -335,10 +335,10 @@ class Parts:
         Parameters
         ----------
         body : a body or frame added before, or "world"
-        shape : of `dynamics`: Sphere, Capsule, Box, Cylinder, Ellipsoid, HalfSpace or Mesh; where it lies in its own
-            axes is for its class to say
+        shape : of `dynamics`: Sphere, Capsule, Box, Cylinder, Ellipsoid, HalfSpace or Mesh; its class describes its own
+            axes
         placement : (R, p), axes of the shape in the body frame; by default the identity
-        purpose : "collision", or "visual" for what only pictures show
+        purpose : "collision", or "visual" for shapes of pictures only
         name : by default that of the body and a number
         color : (3,) or (4,) red, green, blue and opacity, between 0 and 1; by default left to pictures
 
@@ -365,9 +365,9 @@ class Parts:
             if joint.nv != 1:
                 raise ValueError(f"{argument}: {name!r} is {joint.type_name}, expected one degree of freedom")
 
-    # -------------------------------------------------------------------------------------------- for the builder
+    # -------------------------------------------------------------------------------------------- parts of the builder
     def _take_parts(self, model: RigidBodyModel, prefix: str, mimics: Iterable[Mimic]) -> None:
-        """Those of a full model that is added, with its mimic joints."""
+        """Add the parts of a full model, and its mimic joints, with a prefix."""
         self._springs += [part.renamed(prefix) for part in model.springs]
         self._actuators += [part.renamed(prefix) for part in model.actuators]
         self._loops += [part.renamed(prefix) for part in model.loops]
@@ -375,7 +375,8 @@ class Parts:
         self._mimics |= {prefix + part.joint: part.renamed(prefix) for part in mimics}
 
     def _lock_parts(self, joint: str, q: float) -> dict[str, float]:
-        """Leave a joint out that is fixed at q; other joints that are fixed by that, and where."""
+        """Remove a joint that is fixed at q; returns the other joints that become fixed by that, with their
+        positions."""
         self._springs = locked_parts(self._springs, joint, q)
         self._actuators = locked_parts(self._actuators, joint, q)
         couplings = locked_parts(self._couplings, joint, q)
@@ -392,7 +393,8 @@ class Parts:
         return fixed
 
     def _take_geometry(self, shape: Geometry, prefix: str, number: int, seen: Pose) -> None:
-        """A shape of a robot that is added, whose body's link is seen from it as given; or the world."""
+        """Add a shape of an added robot, with the pose of its body's link relative to the shape's frame, or of the
+        world."""
         own = (shape.R, shape.p)
         pose = compose(seen, own) if shape.body < 0 else relative(seen, own)
         name, link = prefix + shape.name, prefix + shape.link
@@ -400,7 +402,7 @@ class Parts:
         self._geometries[name] = number, replace(shape, name=name, link=link, body=-1, placement=pose)
 
     def _placed_geometries(self, anchors: Mapping[int, Frame]) -> tuple[Geometry, ...]:
-        """All shapes on their moving bodies."""
+        """All shapes, placed on their moving bodies."""
         placed = []
         for number, shape in self._geometries.values():
             frame = frame_at(anchors[number], (shape.R, shape.p))
@@ -408,14 +410,14 @@ class Parts:
         return tuple(placed)
 
     def _parts(self, frames: Mapping[str, Frame]) -> dict[str, Any]:
-        """Fields of a model."""
+        """Fields of the model."""
         return {
             "springs": tuple(self._springs), "actuators": self._acting(frames), "loops": self._closed(frames),
             "couplings": tuple(self._couplings),
         }  # fmt: skip
 
     def _acting(self, frames: Mapping[str, Frame]) -> tuple[AnyActuator, ...]:
-        """All actuators but those on frames that have come to lie on one body, as where joints are locked."""
+        """All actuators except those between frames that are on one body, for example after joints are locked."""
 
         def acts(part: AnyActuator) -> bool:
             bodies = {frames[name].body for name in getattr(part, "frames", ())}
@@ -424,7 +426,7 @@ class Parts:
         return tuple(part for part in self._actuators if acts(part))
 
     def _closed(self, frames: Mapping[str, Frame]) -> tuple[Loop, ...]:
-        """The loops between two bodies; ValueError for one within a body that is open."""
+        """The loops between two bodies; ValueError for an open one within a body."""
         kept = []
         for loop in self._loops:
             one, two = frames[loop.frame1], frames[loop.frame2]
@@ -444,7 +446,7 @@ class Parts:
 
 
 # --------------------------------------------------------------------------------------------
-# Building a robot model body by body.
+# Construction of a robot model body by body.
 #
 # Every link becomes part of one moving body: its own, or, if its joint is fixed, that of its nearest moving ancestor
 # (or the world). `build` walks the tree once depth-first, so that bodies are numbered parents first, children in the
@@ -453,9 +455,9 @@ class Parts:
 Placement = tuple[ArrayLike, ArrayLike]
 
 INERTIAS = ("strict", "repaired", "as_given")
-"""What may be done about moving bodies with inertias that no body can have: refuse, repair or take them."""
+"""Treatment of moving bodies with unphysical inertias: raise an error, repair or keep them."""
 CONTRADICTION = 1e-9
-"""Positions of a locked joint that differ by more are two."""
+"""Largest difference of two positions of a locked joint that count as equal."""
 
 
 class ModelBuilder(Parts):
@@ -482,15 +484,15 @@ class ModelBuilder(Parts):
         self.gravity = as_array("gravity", gravity, (3,)).copy()
         self._name = as_name("name", name)
         self._strict = as_flag("strict", strict)
-        self.inertias = "strict"  # or another of INERTIAS, where what a file has is to be taken or repaired
+        self.inertias = "strict"  # or another of INERTIAS, to keep or repair those of a file
         super().__init__()
         self._links: list[Link] = []
         self._numbers: dict[str, int] = {}
-        self._joint_names: dict[str, int] = {}  # and the numbers of the links that they carry
-        self._fixed: dict[str, np.ndarray] = {}  # where joints are locked
+        self._joint_names: dict[str, int] = {}  # with the indices of the links that they carry
+        self._fixed: dict[str, np.ndarray] = {}  # positions of locked joints
         self._added_frames: dict[str, tuple[int, Pose]] = {}
-        self._named: set[int] = set()  # links of added models, the names of which are among the added frames
-        self._ballast: list[tuple[int, BodyInertia]] = []  # fixed to links: what those of added models are fixed to
+        self._named: set[int] = set()  # links of added models, whose names are among the added frames
+        self._ballast: list[tuple[int, BodyInertia]] = []  # of the worlds of added models, fixed to links
 
     def add_body(
         self,
@@ -618,12 +620,13 @@ class ModelBuilder(Parts):
         Parameters
         ----------
         model : RigidBodyModel; its gravity and name do not enter
-        prefix : what all its names get in front, such as "left/"
+        prefix : prefix of all its names, such as "left/"
         parent : a body or frame added before, or "world", to which the robot's world is fixed, with the inertia of all
             that is fixed to it
         placement : (R, p), the robot's world in the parent; by default the identity
 
-        Raises ValueError for names that are taken, an unknown parent or an invalid placement; TypeError for no model.
+        Raises ValueError for names that are taken, an unknown parent or an invalid placement; TypeError if it is no
+        model.
         """
         model, mimics = check_model(model).full, model.mimics
         if not isinstance(prefix, str):
@@ -675,7 +678,7 @@ class ModelBuilder(Parts):
             self.lock_joint(other, place)
 
     def build(self) -> RigidBodyModel:
-        """The model of all bodies added so far; the builder may go on and build again.
+        """The model of all bodies added so far; the builder can be continued and build again.
 
         Raises ValueError if nothing moves, if a leaf of the moving tree has no mass or no inertia along its joint, if
         frame names clash, or if numbers are so large that they overflow.
@@ -732,7 +735,7 @@ class ModelBuilder(Parts):
         )
 
     def _mount(self, argument: str, name: str, placement: Placement | None, label: str) -> tuple[int, Pose]:
-        """Number of the link that a placement in a link or frame, or the world, belongs to, and it in that link."""
+        """Index of the link (or of the world) that carries `name`, and the placement in that link."""
         pose = as_placement(label, placement)
         if as_name(argument, name) in self._numbers:
             return self._numbers[name], pose

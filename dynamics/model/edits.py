@@ -1,4 +1,4 @@
-"""Robots made of others: with joints locked, with payloads and tools, several in one model."""
+"""Edits of robots: joints locked, payloads and tools added, several robots in one model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dynamics.validation import as_items, as_kind, look_up
 
 
 def builder_of(model: RigidBodyModel) -> ModelBuilder:
-    """A builder that has all of a robot and goes on from there."""
+    """A builder that contains all of a robot, to be continued."""
     builder = ModelBuilder(model.gravity, model.name, strict=False)
     builder.add_model(model)
     return builder
@@ -31,13 +31,13 @@ def locked(
     ----------
     model : RigidBodyModel
     lock : configuration (nq,), or a number, of each joint that is fixed there
-    keep : names of the joints that go on moving; all others are fixed, those not in `lock` at their neutral
-        configuration, or where it is beyond a limit at that.  None: all others move.
+    keep : names of the joints that remain movable; all others are fixed, those not in `lock` at their neutral
+        configuration, moved into the limits.  None: all others remain movable.
 
     Raises
     ------
     ValueError : an unknown joint, one in both, a configuration beyond its limits, or no joint left.
-    TypeError : arguments that are no mapping and no sequence.
+    TypeError : a `lock` that is not a mapping, or a `keep` that is not a sequence.
     """
     builder = builder_of(check_model(model))
     lock_joints(builder, lock, keep)
@@ -88,7 +88,7 @@ def combine(
     ----------
     models : mapping of labels to robots; the names of each get its label and a slash in front: "left/shoulder"
     placements : mapping of labels to (R, p), where the world of each robot lies; by default all in one place
-    name : of the model
+    placements : mapping of labels to (R, p), the pose of each robot's world; by default the identity
 
     Returns
     -------
@@ -98,7 +98,7 @@ def combine(
     Raises
     ------
     ValueError : no robot, an unknown label, robots that disagree about gravity, or an invalid placement.
-    TypeError : arguments that are no mapping, or an entry that is no robot.
+    TypeError : arguments that are not mappings, or an entry that is not a robot.
     """
     models = dict(as_kind("models", models, Mapping, "a mapping of labels to robots"))
     placements = {} if placements is None else dict(as_kind("placements", placements, Mapping, "a mapping"))

@@ -1,4 +1,4 @@
-"""Forces that joints themselves give: springs and dampers between them, and friction."""
+"""Forces of joints: springs and dampers between them, and friction."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from dynamics.simd import fma, helper, kernel, load, splat, sqrt, store
 # --------------------------------------------------------------------------------------------
 # Springs and dampers between joints of one degree of freedom: K q + D v - c in the equation of motion.
 #
-# Kernels read the entries of K, D and c that are not zero from `ModelArrays.spring`; a model as it is loaded has none,
-# so that whatever takes a model alone knows no springs.
+# Kernels read the nonzero entries of K, D and c from `ModelArrays.spring`; a model as it is loaded has none, so that
+# functions of a model alone do not include springs.
 
 
 @kernel
@@ -36,8 +36,8 @@ def add_spring_derivatives(m, Aq, Av):
 
 @kernel
 def add_spring_responses(m, rows, width, Z, zq, zv):
-    """zq, zv (rows nv) -= Z K, Z D: what springs add to dz/dq and dz/dv, with dz/dtau the first nv columns of Z (rows
-    width).
+    """zq, zv (rows nv) -= Z K, Z D, the contribution of springs to dz/dq and dz/dv, with dz/dtau the first nv columns
+    of Z (rows width).
 
     It comes after products with what ID has, because springs may join degrees of freedom that share no path."""
     n = m.dof_body.size
@@ -50,7 +50,7 @@ def add_spring_responses(m, rows, width, Z, zq, zv):
 
 
 def with_springs(arrays: ModelArrays, springs: Springs) -> ModelArrays:
-    """The arrays of a robot that feels its springs."""
+    """The arrays of a robot with its springs included."""
     K, D, c = springs
     rows = np.argwhere((K != 0.0) | (D != 0.0) | (np.diag(c) != 0.0))
     i, j = rows.T
@@ -60,7 +60,7 @@ def with_springs(arrays: ModelArrays, springs: Springs) -> ModelArrays:
 
 
 def felt_springs(arrays: ModelArrays) -> Springs:
-    """What `with_springs` was given."""
+    """The springs that were given to `with_springs`."""
     n = len(arrays.dof_body)
     K, D, c = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
     i, j = arrays.spring_dof.T
@@ -70,19 +70,18 @@ def felt_springs(arrays: ModelArrays) -> Springs:
 
 
 # --------------------------------------------------------------------------------------------
-# What joints resist motion with: viscous damping d and Coulomb friction c, smoothed over a speed e.
+# Resistance of joints to motion: viscous damping d and Coulomb friction c, smoothed over a speed e.
 #
 #     f(v) = d v + c v/s          f'(v) = d + c e^2/s^3          f''(v) = -3 c e^2 v/s^5          s^2 = v^2 + e^2
 #
-# per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces), with the springs
-# beside it.  Kernels read the rows
-# (d, c, e^2) of `ModelArrays.joint_friction`; a model as it is loaded has none, so that whatever takes a model alone
-# knows no friction.
+# per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces), beside the springs.
+# Kernels read the rows (d, c, e^2) of `ModelArrays.joint_friction`; a model as it is loaded has none, so that functions
+# of a model alone do not include friction.
 
 
 @helper
 def friction(m, k, v):
-    """f, f' and f'' of degree of freedom k, whose velocity is v[k]: all that is known of the law."""
+    """f, f' and f'' of degree of freedom k, whose velocity is v[k]; the only implementation of the law."""
     d, c, square, x = m.joint_friction[k, 0], m.joint_friction[k, 1], m.joint_friction[k, 2], load(v, k)
     r = splat(v, 1.0) / sqrt(fma(x, x, splat(v, square)))
     secant = fma(c, r, splat(v, d))
@@ -91,7 +90,7 @@ def friction(m, k, v):
 
 @kernel
 def subtract_joint_forces(m, sign, q, v, tau):
-    """tau -= sign f(v), and the same of the springs"""
+    """tau -= sign f(v), and the same for the springs."""
     subtract_springs(m, sign, q, v, tau)
     for k in range(m.joint_friction.shape[0]):
         store(tau, k, fma(-sign, friction(m, k, v)[0], load(tau, k)))

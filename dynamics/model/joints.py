@@ -1,4 +1,4 @@
-"""Joint types: what each one may move, as plain immutable descriptions.
+"""Joint types and their motions, as plain immutable descriptions.
 
 A joint carries the frame of its child body from its placement in the parent body. Its velocity is a combination of
 `nv` motions, each a pure rotation about, or a pure translation along, one axis that is fixed in the child frame:
@@ -136,7 +136,7 @@ class Revolute(_OneAxisJoint):
 
 @dataclass(frozen=True)
 class Continuous(Revolute):
-    """A revolute joint that turns without end: q is one unbounded angle, and there are no position limits."""
+    """A revolute joint without position limits: q is one unbounded angle."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class FreeFlyer(Joint):
 class Planar(Joint):
     """Motion in a plane: q = [x y theta], v = [linear x, linear y, angular z] in the child frame.
 
-    The plane is the xy plane of the joint frame unless `axis`, its normal, says otherwise. With another normal the
-    motions refer to a joint frame turned so that its z axis is `axis`: by the shortest rotation if axis_z >= 0, else
+    The plane is the xy plane of the joint frame unless `axis`, its normal, is given. With another normal the
+    motions refer to a joint frame rotated so that its z axis is `axis`: by the shortest rotation if axis_z >= 0, else
     by a half turn about x followed by the shortest rotation of -z onto the axis. The body keeps its own frame.
     """
 
@@ -215,7 +215,7 @@ class Planar(Joint):
 
 @dataclass(frozen=True)
 class Translation(Joint):
-    """Any translation: q the position, v the linear velocity, in the joint frame, which does not turn."""
+    """Any translation: q the position, v the linear velocity, in the joint frame, which does not rotate."""
 
     code: ClassVar[int] = TRANSLATION
     nq: ClassVar[int] = 3

@@ -1,14 +1,13 @@
-"""The model as compiled code sees it: one pointer to one block of memory, with the attributes of `ModelArrays`.
+"""The model in compiled code: one pointer to one block of memory, with the attributes of `ModelArrays`.
 
-A tuple of twenty arrays is dear as an argument: numba looks at every array anew at every call from Python, and between
-compiled functions it becomes 140 arguments, most of them on the stack.  So Python hands drivers one array,
-`model_block(arrays)`, and their first line makes it the model that they hand on to kernels:
+A tuple of twenty arrays is expensive as an argument: numba unpacks every array at every call from Python, and between
+compiled functions it becomes 140 arguments, most of them on the stack.  Therefore Python passes drivers one array,
+`model_block(arrays)`, and their first line turns it into the model that they pass to kernels:
 
     m = kernel_model(block)
 
 Then m.parent, m.rotation, ... are spans of the arrays in `ModelArrays`, found through the block's head when they are
-used.  The block owns all it holds and addresses nothing outside, so it may be copied and pickled.  Kernels run as well
-on `ModelArrays` itself.
+used.  The block is self-contained, so that it can be copied and pickled.  Kernels also run on `ModelArrays` itself.
 """
 
 from pathlib import Path
@@ -26,8 +25,8 @@ from dynamics.simd.compilation import source_key
 from dynamics.simd.span import Span, constant, data_pointer, make_span
 
 BODIES, DOFS, FRICTION, SPRINGS = range(4)
-"""Where the numbers of bodies, of degrees of freedom and of rows of joint friction and springs stand in the head; then
-follow the places of the arrays."""
+"""Positions in the head of the numbers of bodies, of degrees of freedom and of rows of joint friction and springs; the
+positions of the arrays follow."""
 
 LAYOUT = {
     "parent": (types.int64, BODIES, ()),
@@ -54,7 +53,7 @@ LAYOUT = {
     "spring_dof": (types.int64, SPRINGS, (2,)),
     "spring": (types.float64, SPRINGS, (3,)),
 }
-"""Of each array: the type of its entries, what its rows count (None: it has none), the length of a row."""
+"""For each array: the type of its entries, the number that counts its rows (None: no rows), the length of a row."""
 
 _HEAD = 4 + len(LAYOUT)
 _I64 = ir.IntType(64)
@@ -62,7 +61,7 @@ _BLOCK = types.Array(types.int64, 1, "C")
 
 
 def model_block(arrays: ModelArrays) -> np.ndarray:
-    """A copy of the arrays in one int64 array, whose head says where they are; floats keep their bits."""
+    """A copy of the arrays in one int64 array, whose head contains their positions; floats keep their bits."""
     parts = [getattr(arrays, name).ravel().view(np.int64) for name in LAYOUT]
     ends = _HEAD + np.cumsum([part.size for part in parts])
     counts = len(arrays.parent), len(arrays.dof_body), len(arrays.joint_friction), len(arrays.spring)
@@ -71,8 +70,8 @@ def model_block(arrays: ModelArrays) -> np.ndarray:
 
 
 class KernelModel(types.Type):
-    """Numba's view of the model: an opaque pointer to the block.  Its name changes with this file, so that no kernel
-    comes from the disk that was compiled for another layout."""
+    """Numba's type of the model: an opaque pointer to the block.  Its name changes with this file, so that no kernel
+    compiled for another layout is loaded from the disk."""
 
     def __init__(self) -> None:
         super().__init__(name=f"KernelModel_{source_key(Path(__file__))}")
@@ -110,7 +109,7 @@ class _KernelModelAttributes(AttributeTemplate):
 
 
 def _head_number(builder, block, position):
-    """A number of the head, which no store of a kernel can change: LLVM reads it once where it sees fit."""
+    """A number of the head, which kernels do not change, so that LLVM may read it once."""
     number = builder.load(builder.gep(block, [constant(position)]))
     number.set_metadata("invariant.load", builder.module.add_metadata([]))
     return number

@@ -1,13 +1,13 @@
-"""Drivers from declarations: knots gathered into lanes, scratch carved, one kernel called, results scattered.
+"""Drivers made from declarations: gather knots into lanes, slice scratch, call one kernel, scatter results.
 
     drive = knot_driver(kernel, inputs="q v", scratch={"body": nb * BODY}, outputs={"tau": nv})
 
-The kernel's own parameters say the rest: its first one is the model m; inputs, scratch and outputs are lanes of these
-names; what is none of them goes through as it comes.  `drive(model, ...)`, with the kernel's arguments but m and
-scratch, and arrays (K, numbers) for lanes, does that for all knots, over the threads of `dynamics.simd.launch`.
+The kernel's parameters give the rest: the first is the model m; inputs, scratch and outputs are lanes of these names;
+all others are passed through unchanged.  `drive(model, ...)`, with the kernel's arguments except m and scratch, and
+arrays (K, numbers) for lanes, runs over all knots, on the threads of `dynamics.simd.launch`.
 
-numba keeps no kernel on the disk that was passed as an argument, so source is written for each driver, with the kernel
-imported by its name, and with the count of the scratch beside the code that carves it.
+numba does not cache kernels on the disk that are passed as arguments, so source is generated for each driver, with the
+kernel imported by its name, and with the size of the scratch beside the code that slices it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ ENTERING = {"q", "v", "a", "w"}
 """Inputs of drivers that run on models with mimic joints: a configuration, velocities, accelerations, and multipliers
 of torques, which are scaled as these are."""
 DRIVERS: list[KnotDriver] = []
-"""All that were declared."""
+"""All declared drivers."""
 
 
 class Gathered(NamedTuple):
-    """An input that is no array: how a kernel takes it from the knots, (x, first, rest) -> lanes and the new rest, and
-    the scratch it needs for that."""
+    """An input that is not an array: how a kernel takes it from the knots, (x, first, rest) -> lanes and the new rest,
+    and its scratch size."""
 
     gather: Callable[..., Any]
     numbers: Callable[..., int]
@@ -89,12 +89,12 @@ class KnotDriver:
 
     @cached_property
     def module(self) -> ModuleType:
-        """What was written for it: `drive`, for `launch`, and `numbers`, the scratch it needs."""
+        """The generated module: `drive`, for `launch`, and `numbers`, the scratch size."""
         return written_module(self.module_name, self.source)
 
     @property
     def source(self) -> str:
-        """The text of `module`."""
+        """The source of `module`."""
         sizes, blocks = self._sizes(), [block for block in self.scratch.values() if isinstance(block, type)]
         gathering = [function for x in self.gathered.values() for function in x]
         functions = [kernel_model, self.kernel, self.scatter, *gathering, *blocks]
@@ -112,8 +112,8 @@ class KnotDriver:
         return "\n".join((*lines, *self._chunk(), ""))
 
     def _sizes(self) -> dict[str, Any]:
-        """Of all lanes, by the names that they have in the driver: those of arrays the arrays' with an underscore,
-        those in a block the block's before their own.  Last come those that are surely written, for the guard."""
+        """Sizes of all lanes by their names in the driver: for arrays the array's name with an underscore, for parts of
+        a block the block's name before their own.  Lanes that are always written come last, for the guard."""
         sizes: dict[str, Any] = {}
         for name, size in self.scratch.items():
             if isinstance(size, type):
@@ -124,7 +124,7 @@ class KnotDriver:
         return sizes | {f"{x}_": size for x, size in self.outputs.items() if x not in (*self.inputs, *self.places)}
 
     def _place(self, name: str) -> str:
-        """What an argument of the kernel, or of the driver, is in lanes."""
+        """The lanes of an argument of the kernel, or of the driver, as an expression."""
         return self.places.get(name) or (f"{name}_" if name in self.lanes else name)
 
     def _carved(self, sizes: dict[str, Any]) -> list[str]:
@@ -152,13 +152,14 @@ class KnotDriver:
         return [f"        {line}" for line in lines]
 
     def numbers(self, model: Any, *arguments: Any) -> int:
-        """Scratch numbers per lane for these arguments."""
+        """Scratch size per lane for these arguments."""
         return self.module.numbers(model.arrays, *arguments)
 
     def __call__(self, model: Any, *arguments: Any, knots: int | None = None) -> None:
         """Run over all knots of the arguments, which are those of the kernel without m and scratch.
 
-        There are as many as rows of the first input, or `knots`; inputs with fewer rows repeat their last one."""
+        The number of knots is that of the rows of the first input, or `knots`; inputs with fewer rows repeat their last
+        one."""
         count = len(arguments[self._leading]) if knots is None else knots
         if model.mimics and ENTERING.issuperset(self.inputs):
             self._through(model, arguments, count)
@@ -179,7 +180,7 @@ class KnotDriver:
         enter.deliver([*axes.values()], full, out)
 
     def _axes(self, name: str) -> str:
-        """The axes of an output as its size declares them: each factor nv, and what is between them."""
+        """The axes of an output as its size declares them: each factor nv, and the factors between them."""
         size = self.outputs[name]
         if isinstance(size, str):
             block, _, field = size.partition(".")
@@ -203,16 +204,17 @@ def knot_driver(
     Parameters
     ----------
     kernel : compiled function (m, ...)
-    inputs : names of arrays (K, numbers) that are gathered, the first of which says how many knots there are; with a
-        question mark if it may be an array (0, numbers), which leaves its lanes as they are, and as y=h.y if they are
-        part of the scratch h
-    scratch : sizes of lanes that only the kernel sees, or blocks of them (`dynamics.simd.lane_blocks`)
-    outputs : sizes of lanes that are scattered to arrays (K, size), or (0, size) to leave them, or where they are in
-        the scratch, as "h.Hqq"; they may be inputs too.  Arrays for parts of the scratch come last among the arguments
+    inputs : names of arrays (K, numbers) that are gathered, the first of which gives the number of knots; with a
+        question mark if it may be an array (0, numbers), for which its lanes are left unchanged, and as y=h.y if they
+        are part of the scratch h
+    scratch : sizes of lanes that only the kernel uses, or blocks of them (`dynamics.simd.lane_blocks`)
+    outputs : sizes of lanes that are scattered to arrays (K, size), or (0, size) to skip them, or their place in
+        the scratch, such as "h.Hqq"; they may be inputs too.  Arrays for parts of the scratch come last in the
+        arguments
     zeroed : names of lanes that are zero when each thread starts
     per_chunk : names of arrays (C, ., LANES) of which the kernel takes those of its chunk
-    gathered : inputs that are no arrays
-    scatter : what takes outputs to arrays in place of `dynamics.simd.scatter`
+    gathered : inputs that are not arrays
+    scatter : function that scatters outputs to arrays, in place of `dynamics.simd.scatter`
 
     Raises
     ------

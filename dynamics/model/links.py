@@ -1,4 +1,4 @@
-"""Links of a robot under construction: what a builder is told of each, before fixed ones become part of others."""
+"""Links of a robot under construction, before fixed ones are merged into others."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Link:
     """A link, and the joint that carries it."""
 
     name: str
-    parent: int  # number of the parent link, or WORLD
+    parent: int  # index of the parent link, or WORLD
     joint: Joint
     joint_name: str | None
     placement: Pose  # joint frame in the parent link
     mass: float
-    com: np.ndarray  # in the link's frame, as the inertia about it
+    com: np.ndarray  # in the link's frame; the inertia is about it
     inertia: np.ndarray
     per_position: dict[str, np.ndarray]  # lower, upper (nq,)
     per_dof: dict[str, np.ndarray]  # velocity, effort, armature, damping, friction (nv,)
-    defect: str | None  # why the inertia is not physical
+    defect: str | None  # reason why the inertia is not physical
 
     def fixed_at(self, q: np.ndarray) -> Link:
-        """The same link fixed to its parent as its joint at the configuration q (nq,) places it."""
+        """The same link, fixed to its parent where its joint at the configuration q (nq,) places it."""
         none = {figure: np.zeros(0) for figure in (*self.per_position, *self.per_dof)}
         return replace(
             self,
@@ -54,7 +54,7 @@ class Link:
         return np.clip(self.joint.neutral(), self.per_position["lower"], self.per_position["upper"])
 
     def body_inertia(self, R: np.ndarray, p: np.ndarray) -> BodyInertia:
-        """The inertia in a frame in which the link's is placed at (R, p)."""
+        """The inertia in a frame in which the link's frame is placed at (R, p)."""
         return BodyInertia.of_link(self.mass, R @ self.com + p, R @ self.inertia @ R.T)
 
 
@@ -64,7 +64,7 @@ def compose(first: Pose, then: Pose) -> Pose:
 
 
 def relative(frame: Pose, other: Pose) -> Pose:
-    """The placement of `other` as seen from `frame`: compose(frame, relative(frame, other)) is other."""
+    """The placement of `other` relative to `frame`: compose(frame, relative(frame, other)) is other."""
     return frame[0].T @ other[0], frame[0].T @ (other[1] - frame[1])
 
 
@@ -74,7 +74,7 @@ def frame_at(frame: Frame, placement: Pose) -> Frame:
 
 
 def require_new(argument: str, name: str, **taken: Container[str]) -> None:
-    """A nonempty name that nothing among the kinds in `taken` bears."""
+    """The name; ValueError unless it is a nonempty name that is not taken in any of `taken`."""
     as_name(argument, name)
     for kind, names in taken.items():
         if name in names:
@@ -82,7 +82,7 @@ def require_new(argument: str, name: str, **taken: Container[str]) -> None:
 
 
 def check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[Link]) -> None:
-    """Finite numbers may still overflow when they are multiplied and added up."""
+    """ValueError for numbers that overflow when they are multiplied and summed."""
     too_large = [f"the placement of frame {name!r}" for name, frame in frames.items() if not np.isfinite(frame.p).all()]
     for field in ("translation", "first_moment", "rotational_inertia", "subtree_mass"):
         finite = np.isfinite(getattr(arrays, field)).reshape(len(links), -1).all(axis=1)
@@ -94,13 +94,13 @@ def check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[Link
 
 
 def joined(links: list[Link], figure: str) -> np.ndarray:
-    """A figure of all degrees of freedom."""
+    """A parameter of all degrees of freedom."""
     return np.concatenate([link.per_dof[figure] for link in links])
 
 
-# ------------------------------------------------------------------------------------------------ of models
+# ------------------------------------------------------------------------------------------------ from models
 def link_pose(model: RigidBodyModel, body: int) -> Pose:
-    """The link's frame in its moving body, which may be turned against it."""
+    """The link's frame in its moving body, whose frame may be rotated relative to it."""
     return model.joints[body].alignment().T, np.zeros(3)
 
 
@@ -143,7 +143,8 @@ def link_of(model: RigidBodyModel, body: int, prefix: str, parent: int, parent_p
 
 # ------------------------------------------------------------------------------------------------ the tree
 class Tree:
-    """The moving bodies that links make, in depth-first order: children in the order in which they were added."""
+    """The moving bodies made of the links, in depth-first order, with children in the order in which they were
+    added."""
 
     def __init__(self, links: list[Link]) -> None:
         self.links = links
@@ -152,7 +153,8 @@ class Tree:
         self.anchors, self.parents, self.placements = _anchors(links, self.order)
 
     def inertias(self, ballast: list[tuple[int, BodyInertia]]) -> list[BodyInertia]:
-        """Sums of all links of each moving body, with what else is fixed to them; last those of the world."""
+        """Sums over all links of each moving body and the other inertias fixed to them; the last is that of the
+        world."""
         parts = [(number, self.links[number].body_inertia) for number in self.order]
         parts += [(number, inertia.placed) for number, inertia in ballast]
         sums = [BodyInertia.zero()] * (len(self.moving) + 1)
@@ -162,9 +164,10 @@ class Tree:
         return sums
 
     def physical(self, inertias: list[BodyInertia], mode: str) -> list[BodyInertia]:
-        """The inertias of moving bodies: those that no body can have are refused, repaired or taken, after `INERTIAS`.
+        """The inertias of moving bodies; unphysical ones raise an error, are repaired or kept, depending on `mode`
+        (`INERTIAS`).
 
-        Warns of those repaired or taken, and of links that could not be alone.
+        Warns of those repaired or kept, and of links that are unphysical on their own.
         """
         suspicious = [number for number, link in enumerate(self.links) if link.defect]
         wrong: dict[int, str] = {}
@@ -197,7 +200,7 @@ class Tree:
         return [nearest_physical(inertia) if body in wrong else inertia for body, inertia in enumerate(inertias)]
 
     def check_leaves(self, inertias: list[BodyInertia]) -> None:
-        """ValueError for bodies that carry no other and that their joints cannot move, with a `lock` against it."""
+        """ValueError, with a suggested `lock`, for bodies without children that their joints cannot move."""
         children: list[list[int]] = [[] for _ in self.moving]
         for body, parent in enumerate(self.parents):
             if parent != WORLD:
@@ -218,7 +221,7 @@ class Tree:
 
 
 def _depth_first(links: list[Link]) -> list[int]:
-    """Numbers of all links, each after its parent, a whole subtree before the next one."""
+    """Indices of all links, each after its parent, a whole subtree before the next one."""
     children: dict[int, list[int]] = {}
     for number, link in enumerate(links):
         children.setdefault(link.parent, []).append(number)

@@ -24,7 +24,7 @@ from dynamics.model.model_arrays import ModelArrays
 from dynamics.validation import as_array, as_items, as_kind, look_up
 
 UNCOMPARED = ("name", "arrays", "base_inertia", "geometries")
-"""Fields that do not count where models are compared; those of the arrays do, one by one."""
+"""Fields that are ignored when models are compared; the fields of `arrays` are compared one by one."""
 
 _EUCLIDEAN_TYPES = (REVOLUTE, PRISMATIC, TRANSLATION)
 
@@ -49,21 +49,21 @@ class RigidBodyModel(ByContent):
     joint_nq, joint_nv, q_index, v_index : tuple of int, where each joint lies in q and in v
     frames : mapping of frame name to `Frame`: every link and joint, moving or fixed, and the frames added by hand.
         A joint that shares its name with a link is found under "<name>_joint".
-    arrays : the same tree as arrays, to be read only
-    block : (numbers,) int64, the same arrays as drivers take them, see `dynamics.model.kernel_model`
+    arrays : the same tree as arrays, read-only
+    block : (numbers,) int64, the same arrays in the form of drivers, see `dynamics.model.kernel_model`
     lower_position, upper_position : (nq,), infinite where there is no limit
     velocity_limit, effort_limit : (nv,), infinite where there is no limit
-    armature, damping, friction : (nv,); damping and friction are for systems, functions of a model leave them out
+    armature, damping, friction : (nv,); damping and friction are for systems, functions of a model omit them
     gravity : (3,) world frame, m/s^2
     springs : tuple of `Spring` on joints of one degree of freedom; as damping, for systems
     actuators : tuple of `Actuator`, motors with their gears and limits, `Thruster` and `LinearActuator`, for
         `actuation="model"`
     loops, couplings : tuples of `Loop` and `Coupling`, which systems hold closed beside their contacts
-    base_inertia : mass, first moment and inertia about the origin of what is fixed to the world, which moves where the
-        robot is mounted on another one
+    base_inertia : mass, first moment and inertia about the origin of the bodies fixed to the world, which move where
+        the robot is mounted on another one
     quaternion_slots : tuple of (joint name, index in q of its quaternion's first entry)
-    geometries : tuple of `Geometry`, the shapes of its bodies and of what is fixed to the world; no dynamics depend on
-        them, so a robot is equal to the same one without
+    geometries : tuple of `Geometry`, the shapes of its bodies and of the world; the dynamics do not depend on them,
+        so a robot is equal to the same one without
     mimics : tuple of `Mimic`, the mimic joints.  With some, q and v are those of the independent joints, whose names,
         limits and places in q and v are given; bodies, frames, springs, loops and shapes are those of `full`
     full_model : the robot in which every joint is independent, None without mimic joints
@@ -118,7 +118,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def block(self) -> np.ndarray:
-        """The robot in one array, as drivers take it; ValueError with mimic joints."""
+        """The robot in one array, in the form of drivers; ValueError with mimic joints."""
         if self.mimics:
             raise ValueError(
                 f"model: {self.name!r} has mimic joints, which this function does not take; call it with model.full, "
@@ -151,7 +151,7 @@ class RigidBodyModel(ByContent):
         return self._widened(name, v, self.nv, self.mimic_map.full_v)
 
     def full_torques(self, tau: ArrayLike, name: str = "tau") -> np.ndarray:
-        """Torques on `full` (..., model.full.nv) that do what tau (..., nv) does: none on mimic joints."""
+        """Torques on `full` (..., model.full.nv) with the same effect as tau (..., nv): zero on mimic joints."""
         return self._widened(name, tau, self.nv, self.mimic_map.full_torques)
 
     def _widened(self, name: str, value: ArrayLike, size: int, widen: Any) -> np.ndarray:
@@ -162,7 +162,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def total_mass(self) -> float:
-        """Mass (kg) of all moving bodies; what is fixed to the world does not count."""
+        """Mass (kg) of all moving bodies, without bodies fixed to the world."""
         return float(self.full.arrays.mass.sum())
 
     @cached_property
@@ -202,12 +202,12 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def parent_names(self) -> tuple[str, ...]:
-        """Name of the body that each moving body hangs on, or "world"."""
+        """Name of the parent body of each moving body, or "world"."""
         return tuple("world" if parent < 0 else self.body_names[parent] for parent in self.full.arrays.parent)
 
     @cached_property
     def frame_names(self) -> tuple[str, ...]:
-        """Names of all frames: links, joints, and those that were added."""
+        """Names of all frames: links, joints, and added frames."""
         return tuple(self.frames)
 
     @cached_property
@@ -226,7 +226,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def quaternion_slots(self) -> tuple[tuple[str, int], ...]:
-        """Names of the joints with a quaternion, and where it begins in q."""
+        """Names of the joints with a quaternion, and the index in q where it begins."""
         return tuple(
             (name, start + joint.quaternion_at)
             for name, start, joint in zip(self.joint_names, self.q_index, self.joints, strict=True)
@@ -272,11 +272,11 @@ class RigidBodyModel(ByContent):
         friction: ArrayLike = 0.0,
         geometry: Iterable[Shape | tuple[Shape, Any]] = (),
     ) -> RigidBodyModel:
-        """The robot with one more body: a payload or a tool, or what a joint moves.
+        """The robot with one more body: a payload, a tool, or a link moved by a joint.
 
         Parameters
         ----------
-        name : of the body, and of its frame
+        name : name of the body, and of its frame
         parent : one of `frame_names`, or "world"
         joint : a joint of `dynamics.model.joints`; by default fixed, so that q and v remain as they are
         joint_name : by default "<name>_joint"; without it a fixed joint has no frame
@@ -295,7 +295,7 @@ class RigidBodyModel(ByContent):
         ValueError
             A name that is taken, an unknown parent, values out of range; the message names the body and argument.
         TypeError
-            A joint that is none, a shape that is none.
+            A joint or a shape of another kind.
 
         Examples
         --------
@@ -320,7 +320,7 @@ class RigidBodyModel(ByContent):
     def with_geometries(self, geometries: Iterable[Geometry]) -> RigidBodyModel:
         """The same robot with these shapes in place of its own.
 
-        Raises TypeError for what is no `Geometry`, ValueError for a name given twice or a body that there is not.
+        Raises TypeError for a value that is not a `Geometry`, ValueError for a name given twice or an unknown body.
         """
         items = as_items("geometries", geometries, "Geometry")
         names = set()
@@ -355,7 +355,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _edits() -> ModuleType:
-    """The module above this one that makes robots of others."""
+    """The module above this one that makes edited robots."""
     return import_module("dynamics.model.edits")
 
 

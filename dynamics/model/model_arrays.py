@@ -1,4 +1,4 @@
-"""The flat arrays that compiled kernels read, and how they follow from the tree of moving bodies."""
+"""The flat arrays that compiled kernels read, and their construction from the tree of moving bodies."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from dynamics.model.joints import REVOLUTE, Joint
 
 
 class ModelArrays(NamedTuple):
-    """Everything that kernels need, C-contiguous, int64 or float64; nb moving bodies, each carried by one joint.
+    """All arrays that kernels need, C-contiguous, int64 or float64; nb moving bodies, each carried by one joint.
 
     Bodies are numbered depth-first, so a parent comes before its children. A body's frame is its joint's moving frame.
     """
@@ -36,8 +36,8 @@ class ModelArrays(NamedTuple):
     gravity: np.ndarray  # (3,) world frame
     last_child: np.ndarray  # (nb,) 1 if no later body has the same parent
     joint_friction: np.ndarray  # (nv, 3) damping, Coulomb friction, square of its smoothing speed; (0, 3) for none
-    spring_dof: np.ndarray  # (S, 2) dofs i, j: the velocity's or position's j pulls on i
-    spring: np.ndarray  # (S, 3) stiffness, damping and force at rest; of no rows without springs
+    spring_dof: np.ndarray  # (S, 2) dofs i, j: the position and velocity of j act on i
+    spring: np.ndarray  # (S, 3) stiffness, damping and force at rest; no rows without springs
 
 
 def model_arrays(

@@ -1,6 +1,6 @@
-"""What a residual is about: a robot, a robot with its actuators, a robot with actuators and contacts.
+"""The subject of a residual: a robot, a robot with its actuators, or a robot with actuators and contacts.
 
-A residual remembers its subject, a system has those that it can serve, and `trajopt.Problem` compares them.
+A residual stores its subject, a system has those that it can serve, and `trajopt.Problem` compares them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ import numpy as np
 from dynamics.content import ByContent
 
 SHOWN = 4
-"""Differences that are named."""
+"""Largest number of differences that are named in a message."""
 
 
 class Subject(ByContent):
-    """Equal to another one with the same content.
+    """The robot that a residual belongs to; subjects with the same content are equal.
 
     Parameters
     ----------
     model : RigidBodyModel or RodModel
-    B : (nv, nu), torques of the controls, or None where these do not matter
-    frames, contacts : names of the frames that are held and the arrays of their contacts, or None
+    B : (nv, nu), torques of unit controls, or None where these do not matter
+    frames, contacts : names of the held frames and the arrays of their contacts, or None
     plant : the model with the friction of its joints as a system steps it, or None
-    restitution : of an impact at the contacts, None where they carry forces
+    restitution : restitution of an impact at the contacts, None where they carry forces
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Subject(ByContent):
         return model if self.frames is None else f"{model} and {struck} {_list(self.frames)}"
 
     def unlike(self, other: Any) -> str:
-        """In what another subject, that of a system, differs: words to follow "made for <this>, "."""
+        """Differences from another subject, that of a system, in words that follow "made for <this>, "."""
         if not isinstance(other, Subject) or type(self.model) is not type(other.model):
             return f"not for {other}"
         mine, theirs = self.model, other.model

@@ -1,4 +1,4 @@
-"""Pictures of motions and shapes, by `trajopt.plotting`, which this module of `dynamics` alone imports, when it is
+"""Pictures of motions and shapes by `trajopt.plotting`; the only module of `dynamics` that imports it, and only when
 called."""
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 
 def plot(motion: Any, path: str | Path | None) -> Figure:
-    """`trajopt.plot_trajectory` of what has `system`, `times`, `xs` and `us`."""
+    """Picture by `trajopt.plot_trajectory` of a motion with `system`, `times`, `xs` and `us`."""
     from trajopt.plotting import plot_trajectory
 
     return plot_trajectory(motion, path)
 
 
 def animate(motion: Any, path: str | Path, **options: Any) -> Path:
-    """`trajopt.animate` of such a motion."""
+    """Animation by `trajopt.animate` of such a motion."""
     from trajopt.plotting import animate
 
     return animate(motion, path, **options)
 
 
 def plot_poses(poses: Mapping[str, np.ndarray], around: Sequence[Any], title: str, path: str | Path | None) -> Figure:
-    """`trajopt.plotting.plot_poses` of segments (S, 2, 3), m, by what legends call them, among shapes that stay."""
+    """Picture by `trajopt.plotting.plot_poses` of segments (S, 2, 3), m, by their names in the legend, among fixed
+    shapes."""
     from trajopt.plotting import plot_poses
 
     return plot_poses(poses, around, title, path)

@@ -61,7 +61,7 @@ def _join(n, dq, dv, U):
 
 
 class CostExpansion(NamedTuple):
-    """Of l(x, u), of which that of l(x, u(x, a)) takes the first two places, and la, lax, laa."""
+    """Expansion of l(x, u), overwritten in lx and lxx by that of l(x, u(x, a)), and la, lax, laa."""
 
     lx: np.ndarray = lanes(2 * nv)
     lxx: np.ndarray = lanes(4 * nv * nv)
@@ -74,7 +74,7 @@ class CostExpansion(NamedTuple):
 
 
 class AccelerationScratch(NamedTuple):
-    """Lanes on top of those of inverse dynamics and its derivatives."""
+    """Lanes in addition to those of inverse dynamics and its derivatives."""
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
@@ -86,8 +86,8 @@ class AccelerationScratch(NamedTuple):
 
 @kernel
 def _substitute(n, mixed, Ua, l, w):
-    """The formulas of the module without H: l.lx, l.lxx in place, l.la, l.lax, l.laa overwritten.  l.lux is zero, and
-    not read, unless `mixed`."""
+    """Apply the formulas of the module without H: l.lx, l.lxx in place, l.la, l.lax, l.laa overwritten. l.lux is zero,
+    and not read, unless `mixed`."""
     align_stack(w.T)
     U, T, S = w.U, w.T, w.S
     S[:], l.la[:], l.lax[:], l.laa[:], T[:] = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -108,11 +108,11 @@ def _substitute(n, mixed, Ua, l, w):
 
 @kernel
 def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, e, w):
-    """Blocks in (x, u) to blocks in (x, a).  hessian None: without H."""
+    """Transform blocks in (x, u) to blocks in (x, a). hessian None: without H."""
     align_stack(w.U)
     n = m.dof_body.size
     if B_inverse is not None or m.spring.shape[0] > 0:
-        e.dq[:], e.dv[:] = 0.0, 0.0  # of the call before, where they were `Ua` or had springs
+        e.dq[:], e.dv[:] = 0.0, 0.0  # clear the values of the call before: `Ua` or springs
     if hessian is None:
         inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, e.tau, e.dq, e.dv, e.M)
         add_friction_derivative(m, x[n:], e.dv)
@@ -151,7 +151,7 @@ _drive_substitution = knot_driver(
 
 @kernel
 def _controls_kernel(m, B_inverse, a, x, body, dof, column, u):
-    """u = B^-1 (ID(x, a) + f), f of friction and springs"""
+    """u = B^-1 (ID(x, a) + f), with f of friction and springs."""
     n = m.dof_body.size
     inverse_dynamics_kernel(m, x[:n], x[n:], a, None, body, dof, u)
     subtract_joint_forces(m, -1.0, x[:n], x[n:], u)
@@ -168,7 +168,7 @@ _drive_controls = knot_driver(
 
 
 class AccelerationControl:
-    """Change of controls of a fully actuated robot whose joints have one degree of freedom each.
+    """Accelerations as controls of a fully actuated robot whose joints have one degree of freedom each.
 
     Attributes
     ----------
@@ -188,12 +188,12 @@ class AccelerationControl:
             self.fu[:n] = dt**2 * identity
 
     def accelerations(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """a (N, nv) of the robot at the first N states xs, under the controls us (N, nv)."""
+        """Accelerations a (N, nv) of the robot at the first N states xs, under the controls us (N, nv)."""
         q, v = np.split(xs[: len(us)], 2, axis=1)
         return forward_dynamics(self.model, q, v, us @ self._B.T - joint_forces(self.model, q, v)[0])
 
     def controls(self, xs: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """us (N, nv) that give the accelerations a (N, nv) at the first N states xs."""
+        """Controls us (N, nv) that give the accelerations a (N, nv) at the first N states xs."""
         us = np.empty_like(a)
         _drive_controls(self.model, self._B_inverse, a, xs, us)
         return us
@@ -210,7 +210,7 @@ class AccelerationControl:
     def substitute(
         self, xs: np.ndarray, a: np.ndarray, blocks: Sequence[np.ndarray], curvature: bool
     ) -> tuple[np.ndarray, ...]:
-        """A quadratic model of costs in (x, u) as one in (x, a).
+        """A quadratic model of costs in (x, u) transformed to one in (x, a).
 
         Parameters: xs (N+1, 2 nv), a (N, nv); blocks lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx),
         luu (N, nu, nu); curvature: with the Hessian of lu'u(x, a).  Returns: such blocks; the last knot unchanged.

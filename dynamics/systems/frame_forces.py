@@ -1,4 +1,4 @@
-"""Forces of actuators between frames: what drives frames, lines between points, and their derivatives."""
+"""Forces of actuators between frames: thrusters on frames, forces along lines between points, and their derivatives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dynamics.spatial.spatial import add_cross, cross, dot3, dot6, load3, load6,
 from dynamics.spatial.tangent import load_column3, load_column6
 
 # --------------------------------------------------------------------------------------------
-# Actuators that act on frames, as kernels take them: wrenches fixed in a frame, forces along the line of two frames.
+# Actuators that act on frames, as kernels read them: wrenches fixed in a frame, forces along the line of two frames.
 #
 # The force on the joints is linear in the controls and depends on the configuration, tau = B u + sum_i u_i r_i(q).  At
 # joint rates mu the power of unit control is
@@ -45,13 +45,13 @@ from dynamics.spatial.tangent import load_column3, load_column6
 # so that r and all its derivatives are those of velocities of frames.
 
 NOWHERE = -2
-"""In place of the second body of a wrench."""
+"""Value in place of the second body of a wrench."""
 
 
 class FrameActuators(NamedTuple):
-    """D actuators."""
+    """Arrays of the D actuators."""
 
-    control: np.ndarray  # (D,) which control each has
+    control: np.ndarray  # (D,) the control of each
     body: np.ndarray  # (D,)
     frame: np.ndarray  # (D, FRAME) placements in the bodies
     other: np.ndarray  # (D,) second bodies, NOWHERE for a wrench
@@ -64,7 +64,7 @@ pushed = Size("pushed", "actuators.control.size")
 
 
 def frame_actuators(model: RigidBodyModel) -> FrameActuators | None:
-    """Those of a robot, at its controls; None if it has none."""
+    """Arrays of a robot's actuators on frames, with their controls; None if it has none."""
     chosen = [(i, each) for i, each in enumerate(model.actuators) if isinstance(each, (Thruster, LinearActuator))]
     if not chosen:
         return None
@@ -100,14 +100,14 @@ def force_map(model: RigidBodyModel, q: np.ndarray) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# What actuators on frames add to accelerations and their derivatives, one knot per lane.
+# Contribution of actuators on frames to accelerations and their derivatives, one knot per lane.
 #
 # With tau(q, u) = B u + R(q) u, T = d(R u)/dq and, at mu = da/dtau' y, the power mu'R u as above:
 #
 #     a_q += a_tau T      Hqq += H_qtau T + T'H_tauq + d2(mu'R u)/dq2
 #     a_u = a_tau (B + R)      Hqu = H_qtau (B + R) + d(mu'R)/dq
 #
-# Of a line, with P = (1 - n n')/l, g = P dV, and columns delta_k, W_k of the difference of the two points' velocities
+# For a line, with P = (1 - n n')/l, g = P dV, and columns delta_k, W_k of the difference of the two points' velocities
 # dV along rates and configuration,
 #
 #     d(mu'r)/dq_k = g.delta_k + n.W_k      d2/dmu_j dq_k = delta_k'P delta_j + [n.V]_kj
@@ -117,11 +117,11 @@ def force_map(model: RigidBodyModel, q: np.ndarray) -> np.ndarray:
 # where brackets are the second derivatives of positions and velocities of frames, see `residuals`.
 
 TINY = 1e-24
-"""m^2: lines of no length push nowhere."""
+"""Squared length, m^2, added so that lines of no length have no force."""
 
 
 class Forces(NamedTuple):
-    """Lanes of the derivatives."""
+    """Lanes of the derivatives of the forces."""
 
     first: np.ndarray = lanes(nv * 12)  # columns d/dq and d/dmu of a frame's velocity (6 2nv)
     second: np.ndarray = lanes(nv * 12)
@@ -154,14 +154,14 @@ carve_forces = by_type("actuators", {None: _no_forces, FrameActuators: _carve})
 
 
 def force_numbers(arrays: ModelArrays, actuators: FrameActuators | None) -> int:
-    """Scratch numbers per lane of `carve_forces`."""
+    """Scratch size per lane of `carve_forces`."""
     return 0 if actuators is None else some_numbers(arrays, actuators)
 
 
 # ------------------------------------------------------------------------------------------------ forces
 @helper
 def _direction(p1, p2):
-    """Unit vector from p2 to p1, and one over their distance."""
+    """Unit vector from p2 to p1, and the inverse of their distance."""
     d = (p1[0] - p2[0], p1[1] - p2[1], p1[2] - p2[2])
     inverse = 1.0 / sqrt(dot3(d, d) + TINY)
     return scale3(d, inverse), inverse
@@ -216,7 +216,8 @@ add_frame_forces = by_type("actuators", {None: _add_none, FrameActuators: _add})
 # ------------------------------------------------------------------------------------------------ their derivatives
 @helper
 def _place_velocity(m, i, reference, R, p, mu, dof, J):
-    """Columns of a frame's velocity at rates mu into J (6 2nv), and the velocity; zero for the world."""
+    """Store the columns of a frame's velocity at rates mu in J (6 2nv); returns the velocity; both are zero for the
+    world."""
     V = components(reference, R, p, path_velocity(m, i, mu, dof))
     if i >= 0:
         store_psi(m, i, mu, dof)
@@ -226,7 +227,7 @@ def _place_velocity(m, i, reference, R, p, mu, dof, J):
 
 @helper
 def _add_curvature(m, i, reference, W, size, dof, J, w):
-    """T and D += size times those of W.V, J (6 2nv) its columns."""
+    """Add to T and D size times the derivatives of W.V, with J (6 2nv) its columns."""
     n = m.dof_body.size
     upper_vectors(m, i, reference, W, dof, J, w.upper)
     w.H[:] = 0.0
@@ -239,7 +240,7 @@ def _add_curvature(m, i, reference, W, size, dof, J, w):
 
 @helper
 def _add_rotating(m, i, g, size, dof, J, D):
-    """D += size times the second derivatives of g.p."""
+    """Add to D size times the second derivatives of g.p."""
     n = m.dof_body.size
     x = last_dof(m, i)
     while x >= 0:
@@ -310,7 +311,7 @@ def _line_derivatives(m, i, frame, j, other_frame, ratio, size, d, body, dof, w)
 
 @shared_kernel
 def force_derivatives(m, actuators, q, u, body, dof, w):
-    """R, S, T and D of `Forces` at rates w.mu."""
+    """Store R, S, T and D of `Forces` at rates w.mu."""
     align_stack(body)
     place_bodies(m, q, body, dof)
     w.T[:] = 0.0
@@ -338,7 +339,7 @@ def _of_held(contacts, n, e):
 
 
 _response = by_type("contacts", {None: _of_free, ContactArrays: _of_held, LoopArrays: _of_held})
-"""da/dtau as rows of a matrix, and how far they are apart."""
+"""da/dtau as rows of a matrix, and the distance of the rows."""
 
 
 @helper
@@ -355,12 +356,12 @@ def _mixed_held(contacts, n, e, s, X):
 
 
 _mixed = by_type("contacts", {None: _mixed_free, ContactArrays: _mixed_held, LoopArrays: _mixed_held})
-"""H_qtau (nv nv) into X."""
+"""Store H_qtau (nv nv) in X."""
 
 
 @helper
 def _add_products(n, A, stride, B, C):
-    """C += A B for B (n n), rows of A `stride` apart."""
+    """C += A B for B (n n), with rows of A `stride` apart."""
     for i in range(n):
         for k in range(n):
             x = load(C, i * n + k)
@@ -383,7 +384,7 @@ def _add_columns(n, nu, actuators, A, stride, R, C):
 
 @helper
 def _respond(m, actuators, contacts, nu, q, u, d, e):
-    """The derivatives of the forces at w.mu, and e.aq += a_tau T, e.au += a_tau R."""
+    """Store the derivatives of the forces at w.mu, and add e.aq += a_tau T, e.au += a_tau R."""
     n, w = m.dof_body.size, e.forces
     force_derivatives(m, actuators, q, u, d.space.body, d.space.dof, w)
     Z, stride = _response(contacts, n, e)
@@ -430,6 +431,6 @@ def _second_none(m, actuators, contacts, nu, q, u, d, e, s):
 
 
 add_force_derivatives = by_type("actuators", {None: _first_none, FrameActuators: _first_some})
-"""What they add to e.aq and e.au: (m, actuators, contacts, nu, q, u, d, e)."""
+"""Add the actuators' part to e.aq and e.au: (m, actuators, contacts, nu, q, u, d, e)."""
 add_force_curvature = by_type("actuators", {None: _second_none, FrameActuators: _second_some})
-"""That, and what they add to s.Hqq, of which twice the symmetric part is wanted, and s.Hqu: (..., d, e, s)."""
+"""The same, and the part of s.Hqu and of s.Hqq, of which twice the symmetric part is needed: (..., d, e, s)."""

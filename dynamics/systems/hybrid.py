@@ -1,4 +1,4 @@
-"""The phases of a motion: which frames are held, and for how many knots."""
+"""The phases of a motion: the contacts that are held, and the number of knots."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Phase(NamedTuple):
 
     name: str
     contacts: ContactSet
-    knots: int  # none at an impact
+    knots: int  # zero at an impact
 
 
 def checked_phases(model: RigidBodyModel, phases: Any, gains: Any, dt: float) -> list[Phase]:
-    """Phases whose sets of contacts are one object where they hold the same contacts.
+    """Phases; those with the same contacts share one `ContactSet`.
 
-    phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.  dt :
-    length of steps, s.
-    Raises ValueError or TypeError naming the phase, what came and what was expected.
+    phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.  dt: length
+    of a step, s.
+    Raises ValueError or TypeError naming the phase, the value and the expected one.
     """
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not len(phases):
         raise ValueError(f"phases: got {phases!r}, expected a list of at least one (name, frames, knots)")
@@ -71,17 +71,17 @@ def _checked_phase(model, i, phase, gains, dt, named, sets) -> Phase:
 
 def _contact(model, entry, gains, named) -> Contact:
     if not isinstance(entry, str):
-        return entry  # what is no contact is refused by the set
+        return entry  # the set raises for what is not a contact
     if entry not in named:
         named[entry] = PointContact(model, entry, as_gains(gains))
     return named[entry]
 
 
 # --------------------------------------------------------------------------------------------
-# A robot that holds one set of contacts after another, with impacts where it strikes the ground.
+# A robot that holds one set of contacts after another, with impacts where new contacts begin.
 
 STRIKE = "impact of "
-"""What the names of impacts in front of phases begin with."""
+"""Beginning of the names of impacts in front of phases."""
 
 
 class HybridSystem(RobotSystem):
@@ -92,17 +92,18 @@ class HybridSystem(RobotSystem):
     model : RigidBodyModel
     dt : float, time step [s], positive
     phases : sequence of (name, frames, knots)
-        What is held, and for how many steps.  frames: names of frames, whose points are held, or `PointContact`s and
-        `RigidContact`s, each frame at most once; none in flight.  A phase of no knots is an impact on its frames alone.
-    actuation, integrator : as `RigidBodySystem` has them
-    gains : (kp, kd) of contacts that are given by name; kp needs references, which names do not have
+        The contacts and the number of steps of each phase.  frames: names of frames, whose points are held, or
+        `PointContact`s and `RigidContact`s, each frame at most once; none in flight.  A phase of no knots is an impact
+        on its frames alone.
+    actuation, integrator : as for `RigidBodySystem`
+    gains : (kp, kd) of contacts that are given by name; kp needs references, which contacts given by name do not have
     impacts : bool
-        Where a phase begins that holds what the one before did not, a frame or its rotation, a knot of its own is
-        inserted: the velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes no
-        time, its controls have no effect, and the states before and after it both belong to the trajectory.
+        If a phase begins with a contact that the one before does not have, of a frame or its rotation, a knot of its
+        own is inserted: the velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes
+        no time, its controls have no effect, and the states before and after it both belong to the trajectory.
     restitution : of the impacts, 0 (the contacts stop) to 1
-    contact_damping : at least zero, 1/kg, as in `contact_dynamics`, of all contacts, at impacts too
-    joint_friction, friction_speed : as `RigidBodySystem` has them; impacts know no friction
+    contact_damping : at least zero, 1/kg, as in `contact_dynamics`, of all contacts, also at impacts
+    joint_friction, friction_speed : as for `RigidBodySystem`; impacts have no friction
 
     Attributes
     ----------
@@ -115,12 +116,12 @@ class HybridSystem(RobotSystem):
 
     Raises
     ------
-    ValueError, TypeError : names the argument or the phase, what came and what was expected.
+    ValueError, TypeError : an invalid argument or phase; the message names it, the value and the expected one.
 
     Notes
     -----
-    Methods and conventions are those of `RigidBodySystem`, with the knots in order: a trajectory has as many as the
-    horizon.  `window` has single ones; a system of one knot takes batches of any length, all at that knot.
+    Methods and conventions are those of `RigidBodySystem`, with the knots in order: a trajectory has as many knots as
+    the horizon.  `window` gives single ones; a system of one knot takes batches of any length, all at that knot.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class HybridSystem(RobotSystem):
         self._put(segments)
 
     def _put(self, segments: Sequence[Segment]) -> None:
-        """Take these segments, which follow each other from knot 0 on."""
+        """Set the segments, which follow each other from knot 0 on."""
         self.segments = tuple(segments)
         self.horizon = self.segments[-1].stop
         self.durations = np.repeat([s.system.dt for s in self.segments], [s.stop - s.start for s in self.segments])
@@ -182,14 +183,14 @@ class HybridSystem(RobotSystem):
         names = ", ".join(f"{s.name!r}: {s.stop - s.start}" for s in self.segments)
         return f"HybridSystem({self.model!r}, dt={self.dt:g}, {{{names}}})"
 
-    # -------------------------------------------------------------------------------------------- others like it
+    # -------------------------------------------------------------------------------------------- related systems
     @property
     def integrator_order(self) -> int:
-        """How fast the integrator's error falls with dt: with this power of it."""
+        """Convergence order of the integrator: its error falls with this power of dt."""
         return ORDERS[self.integrator]
 
     def refined(self, substeps: int) -> HybridSystem:
-        """The same phases in RK4 steps of dt/substeps, so many for each knot that takes time.
+        """The same phases in RK4 steps of dt/substeps, `substeps` of them for each knot that takes time.
 
         Raises ValueError as `RigidBodySystem.refined`.
         """
@@ -206,25 +207,26 @@ class HybridSystem(RobotSystem):
         return part
 
     def with_model(self, model: RigidBodyModel, phases: Iterable[str] | None = None) -> HybridSystem:
-        """The same phases of another robot, with the same joints and frames; or some of them, as those with a payload.
+        """The same phases for another robot with the same joints and frames, or some of them, such as those with a
+        payload.
 
         Parameters
         ----------
         model : RigidBodyModel, as `RigidBodySystem.with_model` takes it
-        phases : names of phases, which with the impacts that they begin with are of this robot; the others, limits,
-            pictures, `joint_inertias` and `model` remain as they are.  None: all of them
+        phases : names of phases that, with the impacts at their beginning, take this robot; the others, limits,
+            pictures, `joint_inertias` and `model` remain as they are.  None: all phases
 
         Raises
         ------
         ValueError : another number or kind of joints, a frame that is missing, an unknown phase; no phases, where some
             have robots of their own already.
-        TypeError : what is no model, or no sequence of names.
+        TypeError : a value that is not a model, or not a sequence of names.
 
         Notes
         -----
-        Velocities do not jump where the robot changes: what is taken up moves with it already.  Terms count the robot
-        that they were made for: a residual that masses enter, as `CenterOfMass`, is one for each robot, at the knots of
-        its phases; forces of contacts are refused at knots of another one.
+        Velocities do not jump where the robot changes: a payload moves with the robot before it is taken up.  Terms
+        belong to the robot that they were made for: a residual with masses, such as `CenterOfMass`, is made once for
+        each robot, at the knots of its phases; terms of contact forces raise errors at knots of another robot.
         """
         if phases is not None:
             return self._with_phases(model, as_items("phases", phases, "names of phases"))
@@ -256,19 +258,19 @@ class HybridSystem(RobotSystem):
         return part
 
     def _others(self, make: Callable[[Any], Any]) -> list[Segment]:
-        """The segments with what is made of their systems, of each of these once."""
+        """The segments with new systems, made once from each of the present ones."""
         made = {system: make(system) for system in {segment.system for segment in self.segments}}
         return [segment._replace(system=made[segment.system]) for segment in self.segments]
 
     # -------------------------------------------------------------------------------------------- knots
     @property
     def phase_starts(self) -> np.ndarray:
-        """The knots at which phases begin, each with the impact that is in front of it."""
+        """The knots at which phases begin, each at the impact in front of it, if any."""
         starts = [s.start for s in self.segments]
         return np.array([a for a, s in zip(starts, [None, *self.segments[:-1]], strict=True) if not _is_impact(s)])
 
     def timed(self) -> HybridSystem:
-        """The same system whose last control is how long the step takes, s; impacts take none."""
+        """The same system with the duration of the step, s, as its last control; impacts take no time."""
         new = copy.copy(self)
         new.nu = self.nu + 1
         new._put(self._others(lambda system: system.timed()))
@@ -288,14 +290,14 @@ class HybridSystem(RobotSystem):
 
     @property
     def serves(self) -> tuple[Subject, ...]:
-        """As of `RigidBodySystem`, or of `Impact` at its knot alone; without contacts where these change, and with what
-        another robot serves that all phases are of."""
+        """Subjects that terms may be made for, as for `RigidBodySystem`, or for `Impact` at a window of its knot alone;
+        without contacts where these change, and with those of another robot if all phases have it."""
         first, *others = ({segment.system: segment.system.serves for segment in self.segments}).values()
         shared = (subject for subject in first if all(subject in served for served in others))
         return self._serves + tuple(subject for subject in shared if subject not in self._serves)
 
     def knots_in_contact(self, frame: str) -> np.ndarray:
-        """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""
+        """The knots at which a frame is held, without impacts; ValueError for a frame that is never held."""
         if as_name("frame", frame) not in self.contact_frames:
             raise unknown_name("frame in contact", frame, self.contact_frames)
         held = [np.arange(a, b) for system, a, b in self._continuous_phases() if frame in system.contact_frames]
@@ -314,7 +316,8 @@ class HybridSystem(RobotSystem):
         return self.segments
 
     def _write(self, method: str, given: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Call a method of the systems on their rows of what is given, us (N, nu) its second, and of the outputs."""
+        """Call a method of the systems on their rows of `given`, whose second array is us (N, nu), and of the
+        outputs."""
         segments = self.segments_of(len(given[1]))
         for system, rows in self._launches if segments is self.segments else _launches(segments):
             parts = [X[rows] for X in outputs]
@@ -344,7 +347,7 @@ class HybridSystem(RobotSystem):
         return self._of_continuous_phases("contact_moments", xs, us)
 
     def _of_continuous_phases(self, method: str, xs, us) -> np.ndarray:
-        """What a method of the systems with contacts returns for each of these, (N, F, 3)."""
+        """Results of a method of the systems with contacts for each of them, (N, F, 3)."""
         xs, us = self._knots(xs, us)
         found = np.zeros((len(us), len(self.contact_frames), 3))
         for _, system, a, b in self.segments_of(len(us)):
@@ -353,7 +356,7 @@ class HybridSystem(RobotSystem):
         return found
 
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
-        """Impulses on the robot (N, F, 3), N s, world axes, as `contact_forces`; zero but at impacts; xs (N or N+1,
+        """Impulses on the robot (N, F, 3), N s, world axes, as `contact_forces`; zero except at impacts; xs (N or N+1,
         nx)."""
         xs = as_array("xs", xs, (None, self.nx))
         if len(xs) not in (self.horizon, self.horizon + 1):
@@ -368,7 +371,7 @@ class HybridSystem(RobotSystem):
         return [self.contact_frames.index(frame) for frame in system.contact_frames]
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """What `parameter_gradient` returns."""
+        """Result of `parameter_gradient`."""
         segments, given = self.segments_of(len(us)), (xs, us, lam)
         return np.sum([s.system.inertial_gradient(*(X[s.start : s.stop] for X in given)) for s in segments], axis=0)
 
@@ -376,7 +379,7 @@ class HybridSystem(RobotSystem):
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (N, nu) that hold the robot still at the configuration of x (nx,), each phase with its contacts.
 
-        Zero at impacts and where the robot falls: without contacts, if controls do not drive all that moves.
+        Zero at impacts and in free fall, that is, without contacts if some degrees of freedom are not actuated.
         """
         x, nq = as_array("x", x, (self.nx,)), self.nq
         us, falls = np.zeros((self.horizon, self.nu)), undriven_basis(self.actuation.B).size > 0
@@ -393,7 +396,7 @@ class HybridSystem(RobotSystem):
 
     @property
     def start_advice(self) -> str:
-        """Which states a solve should start from, for `Solution.explain` to say where one began without."""
+        """Advice on initial states for `Solution.explain`, for a solve that began without any."""
         floating = isinstance(self.model.joints[0], FreeFlyer)
         made = "xs_init=gait.states() of a dynamics.Gait" if floating else "xs_init=..."
         if not self.contact_frames:
@@ -401,25 +404,25 @@ class HybridSystem(RobotSystem):
         return f"states in which feet are where they are to be, {made}"
 
     def check_start(self, x0: ArrayLike) -> None:
-        """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
-        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned, or a coupling
-        off, by more."""
+        """Raise ValueError if at x0 (nx,) a frame held in the first segment is more than a millimetre away from its
+        contact's reference, a rigid foot is rotated by more than a milliradian, or a loop or coupling is off by
+        more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model.full, self.model.full_configuration(q), self.segments[0].system.contacts)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
-        """What `linearize` returns, knot by knot."""
+        """Write the results of `linearize`, knot by knot."""
         self._write("write_linearization", (xs, us), (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
-        """What `hessian_products` returns, knot by knot."""
+        """Write the results of `hessian_products`, knot by knot."""
         self._write("write_hessian_products", (xs, us, lam), H)
 
     def write_expansion(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
-        """What `linearize` and `hessian_products` return, knot by knot."""
+        """Write the results of `linearize` and `hessian_products`, knot by knot."""
         self._write("write_expansion", (xs, us, lam), (fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -435,7 +438,7 @@ def _is_impact(segment: Segment | None) -> bool:
 
 
 def _what_is_fixed(contacts: ContactSet) -> set[tuple[str, str]]:
-    """The positions that contacts keep, and the rotations."""
+    """The positions and rotations that contacts fix."""
     rotations = {(contact.frame, "rotation") for contact in contacts.contacts if not contact.turns}
     return rotations | {(frame, "position") for frame in contacts.frames}
 

@@ -147,20 +147,20 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
 
 
 def impact_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch numbers per lane of `drive_impacts` and `drive_impact_loops`."""
+    """Scratch size per lane of `drive_impacts` and `drive_impact_loops`."""
     states = 2 * model.nq + 2 * model.nv  # two of them, or feedback: nq + 3 nv
     return workspace_numbers(model.arrays, contacts.arrays) + states
 
 
 def impact_expansion_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch numbers per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
+    """Scratch size per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
     n = model.nv
     blocks = workspace_numbers(model.arrays, contacts.arrays) + first_order_numbers(model.arrays, contacts.arrays)
     return blocks + second_order_numbers(model.arrays, contacts.arrays) + model.nq + 5 * n + 4 * n * n
 
 
 # --------------------------------------------------------------------------------------------
-# Contacts that stop, or bounce, in no time: one step of a system without duration.
+# Contacts that stop or bounce instantaneously: one step of a system without duration.
 
 
 class Impact(RobotSystem):
@@ -169,15 +169,15 @@ class Impact(RobotSystem):
     Parameters
     ----------
     model : RigidBodyModel
-    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`, at least one; gains and references do
-        not enter
-    actuation : as `RigidBodySystem` has it: how many controls there are, which have no effect here
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`, at least one; gains and references are
+        not used
+    actuation : as for `RigidBodySystem`; it gives the number of controls, which have no effect here
     restitution : 0 (the contacts stop) to 1
-    contact_damping : at least zero, 1/kg, as in `contact_impulse`; for contacts that depend on others
+    contact_damping : at least zero, 1/kg, as in `contact_impulse`; for dependent contacts
 
     Raises
     ------
-    ValueError, TypeError : no contacts, a restitution outside of [0, 1], a negative damping; otherwise as
+    ValueError, TypeError : no contacts, a restitution outside of [0, 1], a negative damping; otherwise as for
         `RigidBodySystem`.
 
     Notes
@@ -186,7 +186,7 @@ class Impact(RobotSystem):
     """
 
     frame_actuators = None
-    """No actuators on frames act while contacts are struck."""
+    """Actuators on frames do not act during an impact."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Impact(RobotSystem):
         return Impact(model, contacts_of(model, self._given[0]), *self._given[1:])
 
     def timed(self) -> Impact:
-        """The same with one more control, which has no effect either."""
+        """The same impact with one more control, which has no effect either."""
         new = copy.copy(self)
         new.nu = self.nu + 1
         return new
@@ -239,14 +239,14 @@ class Impact(RobotSystem):
         self.joint_map.keep_rollout(states, start, stop, X)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
-        """What `linearize` returns; fu = 0."""
+        """Write the results of `linearize`; fu = 0."""
         fu[...] = 0.0
         full, enter = self.joint_map.receivers(EXPANSION, (fx,)), self.joint_map.full_x
         launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, enter(xs), *full)
         self.joint_map.deliver(EXPANSION, full, (fx,))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
-        """What `hessian_products` returns; Hux = 0, Huu = 0."""
+        """Write the results of `hessian_products`; Hux = 0, Huu = 0."""
         Hxx, Hux, Huu = H
         Hux[...], Huu[...] = 0.0, 0.0
         full = self.joint_map.receivers(EXPANSION[2:], (Hxx,))
@@ -255,12 +255,12 @@ class Impact(RobotSystem):
         self.joint_map.deliver(EXPANSION[2:], full, (Hxx,))
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """What `parameter_gradient` returns."""
+        """Result of `parameter_gradient`."""
         return of_impacts(self, xs, us, lam)
 
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
-        """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the
-        contacts ask for."""
+        """Impulses on the robot (K, C, 3), N s, at the states before impact, xs (K, nx), in world axes for all
+        contacts."""
         q, v = np.split(self.joint_map.full_x(xs), [self.full.nq], axis=1)
         struck = contact_impulse(self.full, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)
         return in_world_axes(self.contacts, q, struck.f)[0]

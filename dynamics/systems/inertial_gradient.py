@@ -1,12 +1,13 @@
-"""How steps depend on the inertial parameters pi of the bodies, contracted with multipliers: all of them at once.
+"""Derivatives of steps by the inertial parameters pi of the bodies, contracted with multipliers, for all bodies at
+once.
 
 With Y the regressor, M a + b = Y(q, v, a) pi + ..., so that a change of pi at a given acceleration is a change of the
-torques, with contacts and closed loops too, whose forces follow the torques alike:
+torques, also with contacts and closed loops, whose forces follow the torques in the same way:
 
     da/dpi = - (da/dtau) Y(q, v, a)           d(lam'f)/dpi = - (f_tau'lam)' Y                          (Euler steps)
 
-f_tau is what `linearize` says of the same robot with a torque on every degree of freedom; on a floating base, and with
-implicit damping, it contains what these do.  Through the stages of RK4 the multipliers go backwards,
+f_tau is the result of `linearize` for the same robot with a torque on every degree of freedom; it also contains the
+effect of a floating base and of implicit damping.  Through the stages of RK4 the multipliers go backwards,
 
     c_i = w_i h lam + h_i F_(i+1)'c_(i+1),  w = 1/6, 1/3, 1/3, 1/6       d(lam'f)/dpi = - sum_i (a_tau'c_i)' Y_i
 
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 
 UNIT_STEP = Euler(1.0, False)
 STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
-"""Of RK4, the last first: its weight, and h_i/h."""
+"""Stages of RK4, the last first: weight, and h_i/h."""
 
 
 def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of a robot's steps at xs (N, nx) under us (N, nu), lam (N, ndx): (nb, 10) of all bodies."""
+    """Gradient (nb, 10) of the steps at xs (N, nx) under us (N, nu), lam (N, ndx), by the parameters of all bodies."""
     (n, m), nq, h = system.full_actuation.B.shape, system.full.nq, us[:, -1:] if system.free_duration else system.dt
     given, xs, lam = xs, system.joint_map.full_x(xs), system.joint_map.full_multipliers(lam)
     if system.integrator == "rk4":
@@ -57,7 +58,7 @@ def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.nd
 
 
 def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """Of all actuators, those on frames as the configuration has them, (N, nv) of the full model."""
+    """Torques (N, nv) of all actuators on the full model, with those on frames at their configuration."""
     B = system.full_actuation.B
     tau = us[:, : B.shape[1]] @ B.T
     if system.frame_actuators is not None:
@@ -66,7 +67,7 @@ def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndar
 
 
 def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of RK4 steps."""
+    """Gradient (nb, 10) of RK4 steps."""
     if not system.euclidean or system.free_duration:
         raise ValueError(
             'parameter_gradient: got integrator="rk4" with joints of several degrees of freedom or free durations, '
@@ -76,7 +77,7 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     for reach in (0.5, 0.5, 1.0, 0.0):
         tau = _torques(system, x, us)
         fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
-        if system.frame_actuators is not None:  # whose torques change with the configuration
+        if system.frame_actuators is not None:  # their torques depend on the configuration
             fx = _linearized(system, system.plant[1]._replace(integrator=UNIT_STEP), x, us)[0]
         rate = _unit_steps(system, x, tau) - x
         stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
@@ -97,7 +98,7 @@ def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
 
 
 def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
+    """fx, fu (N, 2 nv, .) of an Euler step of a plant under us, whose last column is the duration if it is free."""
     (N, nu), n, timed = us.shape, system.full.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
     numbers = linearization_numbers(system.full, system.contacts, nu, False, plant.actuators, timed)
@@ -121,7 +122,7 @@ def _contracted(system: RigidBodySystem, xs: np.ndarray, a: np.ndarray, w: np.nd
 
 
 def of_impacts(impact: Impact, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of jumps of the velocities at xs (N, nx), lam (N, ndx): (nb, 10)."""
+    """Gradient (nb, 10) of the velocity jumps at xs (N, nx), lam (N, ndx)."""
     n, nq, enter = impact.nv, impact.nq, impact.joint_map
     jump = np.ascontiguousarray(impact.step(xs, us)[:, nq:] - xs[:, nq:])
     back = impact.linearize(xs, us)[0][:, n:, n:].swapaxes(1, 2)

@@ -1,4 +1,4 @@
-"""Joint accelerations as controls, integrated exactly, and the torques that they ask of the motors."""
+"""Joint accelerations as controls, integrated exactly, and the torques that they need."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from dynamics.systems.robot_system import RobotSystem
 from dynamics.validation import as_flag, as_floats, as_kind, as_whole_number, check_time_step
 
 # --------------------------------------------------------------------------------------------
-# A robot whose controls are the accelerations of its joints: torques are what these need, not what is chosen.
+# A robot whose controls are the accelerations of its joints; the torques follow from them.
 #
 # Accelerations held over a step of h seconds are integrated exactly,
 #
 #     q+ = q + h v + h^2/2 a      v+ = v + h a
 #
-# so that a plan is a motion whatever the time step, and the robot's dynamics come in by costs and limits of the torques
-# (`dynamics.JointTorques`).  Steps being linear, problems with limits of time and of torques are solved from far away.
+# so that a plan is a motion for any time step, and the robot's dynamics enter by costs and limits of the torques
+# (`dynamics.JointTorques`).  Since steps are linear, problems with limits of time and torques converge from far starts.
 
 
 class JointAccelerationSystem(RobotSystem):
@@ -70,7 +70,7 @@ class JointAccelerationSystem(RobotSystem):
         return tuple(f"{name} acceleration" for name in self.model.dof_names)
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """None is known: infinite lower and upper (nu,)."""
+        """Infinite lower and upper (nu,), since the model has no limits of accelerations."""
         return np.full(self.nu, -np.inf), np.full(self.nu, np.inf)
 
     def quasi_static(self, x: Any) -> np.ndarray:
@@ -78,25 +78,25 @@ class JointAccelerationSystem(RobotSystem):
         return np.zeros((*np.shape(x)[:-1], self.nu))
 
     integrator_order = 2
-    """With this power of dt the error of its integrator falls; there is none."""
+    """Convergence order of the integrator; nominal, since steps are exact."""
 
     def refined(self, substeps: int) -> JointAccelerationSystem:
-        """The same robot in steps of dt/substeps, which are as exact.
+        """The same robot in steps of dt/substeps, which are exact as well.
 
-        Raises ValueError for what is no whole number of at least 1.
+        Raises ValueError for a number that is not a whole number of at least 1.
         """
         new = copy.copy(self)
         new.dt = self.dt / as_whole_number("substeps", substeps, 1)
         return new
 
     def timed(self) -> JointAccelerationSystem:
-        """The same system whose last control, behind the others, is how long the step takes, s."""
+        """The same system with the duration of the step, s, as its last control."""
         new = copy.copy(self)
         new.nu, new.free_duration = self.nu + 1, True
         return new
 
     def _parts(self, xs, us):
-        """q, v, a and h, the latter (K, 1) or a number."""
+        """q, v, a and h, the last (K, 1) or a number."""
         n = self.nv
         return xs[: len(us), :n], xs[: len(us), n:], us[:, :n], us[:, n:] if self.free_duration else self.dt
 
@@ -135,7 +135,7 @@ class JointAccelerationSystem(RobotSystem):
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
-        """What `linearize` returns."""
+        """Write the results of `linearize`."""
         n, i = self.nv, np.arange(self.nv)
         _, v, a, h = self._parts(xs, us)
         fx[...], fu[...] = np.eye(2 * n), 0.0
@@ -145,7 +145,7 @@ class JointAccelerationSystem(RobotSystem):
             fu[:, :n, n], fu[:, n:, n] = v + h * a, a
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
-        """What `hessian_products` returns: zero but for the duration."""
+        """Write the results of `hessian_products`, which are zero except for a free duration."""
         for block in H:
             block[...] = 0.0
         if self.free_duration:
@@ -156,13 +156,13 @@ class JointAccelerationSystem(RobotSystem):
             Huu[:, n, n] = np.einsum("ti,ti->t", lam[:, :n], a)
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """What `parameter_gradient` returns: zeros, for accelerations know no masses."""
+        """Result of `parameter_gradient`: zeros, since accelerations do not depend on masses."""
         return np.zeros((self.model.full.nb, INERTIAL))
 
 
 # --------------------------------------------------------------------------------------------
-# Torques that joint accelerations need, with exact derivatives: limits and costs of them where accelerations are the
-# controls.
+# Torques that joint accelerations need, with exact derivatives, for limits and costs of torques where accelerations are
+# the controls.
 #
 #     r = ID(q, v, a) + f(q, v)      f of joint friction and springs (`joint_friction`)
 
@@ -173,14 +173,14 @@ class JointTorques:
     Parameters
     ----------
     system : JointAccelerationSystem
-    joint_friction : whether the model's damping and Coulomb friction count
+    joint_friction : True to include the model's damping and Coulomb friction
     scale : number or (nv,), positive: rows are torques times this, such as one over their limits
 
     Attributes
     ----------
-    lower, upper : (nv,) the model's effort limits, scaled, infinite where it has none, as
-        ``trajopt.ResidualConstraint(torques)`` takes them
-    component_names : those of the degrees of freedom
+    lower, upper : (nv,) the model's effort limits, scaled, infinite where it has none, in the form of
+        ``trajopt.ResidualConstraint(torques)``
+    component_names : names of the degrees of freedom
 
     Raises
     ------
@@ -225,7 +225,8 @@ class JointTorques:
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, mu: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Hessians of mu'r: Hxx (K, 2 nv, 2 nv), Hux (K, nv, 2 nv), and None, torques being linear in accelerations."""
+        """Hessians of mu'r: Hxx (K, 2 nv, 2 nv), Hux (K, nv, 2 nv), and None, since torques are linear in
+        accelerations."""
         q, v, a = self._points(xs, us)
         n, w = self.nr, np.ascontiguousarray(mu * self.scale)
         H = inverse_dynamics_hessian(self._model, q, v, a, w)

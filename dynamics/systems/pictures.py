@@ -1,4 +1,4 @@
-"""What pictures show of a robot: the lines of its skeleton, and the solids of its bodies."""
+"""Pictures of a robot: the lines of its skeleton, and the solids of its bodies."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from dynamics.simd.caller import first_few, warn
 from dynamics.validation import as_batch
 
 # --------------------------------------------------------------------------------------------
-# Line segments that stand for a robot in a picture.
+# Line segments that represent a robot in a picture.
 
 LOOSE = (FREE_FLYER, PLANAR, TRANSLATION)
-"""Joints that leave a body no place in the world to be drawn from."""
+"""Joint types that leave a body without a fixed point in the world to be drawn from."""
 
 
 def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
-    """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), as `trajopt.animate` draws them.
+    """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), for `trajopt.animate`.
 
-    One from every body's origin to each child's origin and, on a body without children, to the frames fixed to it; to
-    its centre of mass if it has none elsewhere.  Bodies on the world start at the world's origin, but for those behind
-    a free-flyer, planar or translation joint, which nothing ties to it: they start there only if nothing else is left
-    to draw.  Segments that have no length at any configuration are left out.  For q (nq,), K = 1.
+    There is one from every body's origin to each child's origin and, on a body without children, to the frames fixed to
+    it, or to its centre of mass if it has none elsewhere.  Bodies on the world start at the world's origin, except
+    those behind a free-flyer, planar or translation joint, which start there only if nothing else is left to draw.
+    Segments that have no length at any configuration are left out.  For q (nq,), K = 1.
     """
     m, joints = model.full.arrays, model.full.joints
     q, _ = as_batch("q", q, model.nq)
@@ -55,31 +55,31 @@ def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# What is seen of a robot: surfaces of its bodies, as they are or with few triangles.
+# Surfaces of a robot's bodies, in full or with few triangles.
 
 CORNERS = 80
-"""Directions along which a mesh keeps its outermost corner, where few triangles are wanted."""
+"""Number of directions along which a mesh keeps its outermost corner in the form with few triangles."""
 FEW_TURN, FEW_ROWS = 12, 6
-"""Corners of a circle and rows of a ball there."""
+"""Corners of a circle and rows of a ball in the form with few triangles."""
 COLORS = 12
-"""A mesh of more colours is shown in their mean."""
+"""Number of colours above which a mesh is drawn in their mean."""
 
 
 class Solid(NamedTuple):
-    """A closed surface of one colour on a moving body, or one that bends with several."""
+    """A closed surface of one colour on a moving body, or one that deforms with several bodies."""
 
-    body: int | np.ndarray  # -1 for what never moves; of what bends (V,), that of each vertex
+    body: int | np.ndarray  # -1 for what never moves; of a deforming surface (V,), that of each vertex
     vertices: np.ndarray  # (V, 3), m, axes of the body
     faces: np.ndarray  # (F, 3) indices of corners, in the order that faces outwards
     color: tuple[float, float, float, float] | None  # red, green, blue and opacity, 0 to 1
-    label: str = ""  # what legends call it; nothing of what needs no name
+    label: str = ""  # name in legends; empty for none
 
 
 def solids(model: RigidBodyModel, fine: bool = True) -> tuple[Solid, ...]:
-    """Surfaces of the visual shapes of each link; of its collision shapes where it has none that can be read.
+    """Surfaces of the visual shapes of each link, or of its collision shapes if it has none that can be read.
 
-    With `fine`, meshes are as their files have them, else the hulls of their outermost corners, for pictures that are
-    drawn triangle by triangle.  Meshes that cannot be read are named in one warning.
+    With `fine`, meshes are those of their files, else the hulls of their outermost corners, for pictures that are drawn
+    triangle by triangle.  Meshes that cannot be read are named in one warning.
     """
     by_link: dict[str, dict[str, list[Geometry]]] = {}
     for geometry in model.geometries:
@@ -134,7 +134,7 @@ def _mean(colors: np.ndarray) -> np.ndarray:
 def _by_color(
     mesh: Triangles, color: tuple[float, float, float, float] | None
 ) -> Iterator[tuple[np.ndarray, tuple[float, float, float, float] | None]]:
-    """Faces and what colour they have: the one that is given, else that of the file."""
+    """Faces and their colour: the given one, else that of the file."""
     if color is not None or mesh.colors is None:
         yield mesh.faces, color
         return

@@ -1,10 +1,10 @@
-"""The model that a system steps: that of the robot, with the friction of its joints.
+"""The model that a system steps: the robot's model with the friction of its joints.
 
-An Euler step of h takes damping d implicitly, which costs nothing: with d v+ = d v + h d a in place of d v the equation
-of motion is that of a robot with h d more armature, and no damping is too stiff for the step.
+An Euler step of h takes damping d implicitly at no cost: with d v+ = d v + h d a in place of d v the equation of motion
+is that of a robot with h d more armature, and damping is never too stiff for the step.
 
-Coulomb friction c is smoothed over a speed e; at rest its derivative is c/e.  A step takes h M^-1 diag(c/e) v off slow
-velocities v and must not turn them round: e is such that this matrix has no eigenvalue above one at some
+Coulomb friction c is smoothed over a speed e; at rest its derivative is c/e.  A step subtracts h M^-1 diag(c/e) v from
+slow velocities v and must not reverse them: e is such that this matrix has no eigenvalue above one at some
 configurations, and at least `SLOW`.
 """
 
@@ -24,17 +24,17 @@ SLOW = 0.01
 """Least smoothing speed, rad/s or m/s."""
 
 SAMPLES = 16
-"""Configurations at which inertias are looked at."""
+"""Number of configurations at which inertias are evaluated."""
 
 DAMPING_LIMIT = 2.78
-"""h d/m at which RK4 becomes unstable, on the negative real axis."""
+"""Value of h d/m at which RK4 becomes unstable, on the negative real axis."""
 
 
 def plant_model(
     model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | np.ndarray | None
 ) -> RigidBodyModel:
     """The model with `arrays.joint_friction` and `arrays.spring`, and the armature of implicit damping unless
-    `explicit`; the model itself where its joints have neither or friction is to be left out.
+    `explicit`; the model itself if its joints have neither, or if friction is left out.
 
     Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
     joint_friction = as_flag("joint_friction", joint_friction)
@@ -87,7 +87,7 @@ def _steady_speed(friction: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 
 def check_substeps(model: RigidBodyModel, plant: RigidBodyModel, dt: float, substeps: int) -> None:
-    """Raise ValueError if RK4 steps of dt/substeps are too long for the damping that a plant of the model has."""
+    """Raise ValueError if RK4 steps of dt/substeps are too long for the damping of a plant of the model."""
     damping = plant.arrays.joint_friction[:, 0]
     if damping.any():
         ratios = _stiffness(damping, dt * _inverse_inertias(model))
@@ -100,7 +100,7 @@ def check_substeps(model: RigidBodyModel, plant: RigidBodyModel, dt: float, subs
 
 
 def _stiffness(damping: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """h d/m (nv,) of the joints, the largest."""
+    """Largest h d/m (nv,) of each joint over the samples."""
     return (damping * np.einsum("kii->ki", W)).max(axis=0)
 
 

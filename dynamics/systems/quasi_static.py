@@ -1,4 +1,4 @@
-"""A robot at rest: the controls that hold it there, and whether its contacts are where they should be."""
+"""A robot at rest: controls that hold it there, and checks that its contacts are at their references."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from dynamics.model.attachments import spring_matrices
 from dynamics.model.model import RigidBodyModel
 
 AWAY = 1e-3
-"""How far a contact's frame may be from its reference where a motion starts, m and rad; of a coupling, the joint
-with the largest ratio from where the others want it."""
+"""Largest distance of a contact's frame from its reference at the start of a motion, m and rad; for a coupling, of the
+joint with the largest ratio from the position given by the others."""
 
 
 def undriven_basis(B: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ def holding_controls(model: RigidBodyModel, q: np.ndarray, B: np.ndarray, contac
 
 
 def _rows(model: RigidBodyModel, q: np.ndarray, held: Contact) -> np.ndarray:
-    """Jacobian (K, rows, nv) of what a contact holds."""
+    """Jacobian (K, rows, nv) of a contact's constraints."""
     if isinstance(held, LoopConstraint):
         return loop_rows(model, q, held).J
     if isinstance(held, JointCoupling):
@@ -50,7 +50,7 @@ def _rows(model: RigidBodyModel, q: np.ndarray, held: Contact) -> np.ndarray:
 
 def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet) -> None:
     """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
-    that of a rigid foot turned by more, a loop is open, or joints are not where their coupling wants them."""
+    that of a rigid foot rotated by more, a loop is open, or joints do not satisfy their coupling."""
     for held in contacts.contacts:
         if isinstance(held, LoopConstraint):
             distance, angle = loop_gap(model, q, held)

@@ -1,4 +1,4 @@
-"""A model's limits as limits of a system: of the tangent at the neutral state, and of the controls."""
+"""Limits of a model as limits of a system, for the tangent at the neutral state and for the controls."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ PLAIN = (REVOLUTE, PRISMATIC, TRANSLATION)
 def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
     """lower and upper (nv,) of the displacement from the neutral configuration, infinite where there is no limit.
 
-    Raises ValueError for limits of a joint that turns or moves on a group: no displacement stands for one number of its
-    configuration.
+    Raises ValueError for limits of a continuous joint or one that moves on a group: no displacement corresponds to a
+    single entry of its configuration.
     """
     lower, upper = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
     for i, joint in enumerate(model.joints):
@@ -55,10 +55,10 @@ def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """lower and upper (nu,) of controls u for |B u| to keep to the effort limits, where that is a box.
+    """lower and upper (nu,) of controls u for which |B u| satisfies the effort limits, where these form a box.
 
-    Of |B_ij u_j| <= effort_i the narrowest counts for u_j.  Raises ValueError where a limited degree of freedom is
-    driven by several controls: their limits depend on each other.
+    The narrowest of |B_ij u_j| <= effort_i gives the limit of u_j.  Raises ValueError where a limited degree of freedom
+    is driven by several controls: their limits depend on each other.
     """
     upper = np.full(B.shape[1], np.inf)
     for i in np.flatnonzero(np.isfinite(model.effort_limit)):
@@ -74,7 +74,7 @@ def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def speed_limits(model: RigidBodyModel, B: np.ndarray) -> np.ndarray:
-    """Limits (nu,) of the motors' speeds B'v, where a motor drives one degree of freedom; of others infinite."""
+    """Limits (nu,) of the motors' speeds B'v, where a motor drives one degree of freedom; infinite for others."""
     alone = np.count_nonzero(B, axis=0) == 1
     driven = np.abs(B).argmax(axis=0)
     return np.where(alone, model.velocity_limit[driven] * np.abs(B).max(axis=0), np.inf)
@@ -91,7 +91,7 @@ def control_names(model: RigidBodyModel, B: np.ndarray) -> tuple[str, ...]:
 
 
 # --------------------------------------------------------------------------------------------
-# What the discrete-time systems of a rigid robot share: the manifold of its states x = [q; v].
+# Common base of the discrete-time systems of a rigid robot: the manifold of its states x = [q; v].
 
 
 class RobotSystem(DiscreteSystem):
@@ -102,7 +102,7 @@ class RobotSystem(DiscreteSystem):
     model : RigidBodyModel
     dt : float, s
     actuation : Actuation
-    contact_frames : names of all frames that are held at some knot, and of frames where pictures show them
+    contact_frames : names of all frames that are held at some knot, and of frames where pictures show contacts
     """
 
     def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: dict[str, str]) -> None:
@@ -119,7 +119,8 @@ class RobotSystem(DiscreteSystem):
     # -------------------------------------------------------------------------------------------- names and limits
     @property
     def serves(self) -> tuple[Subject, ...]:
-        """What terms may be made for: the robot; with its actuation; with its contacts, where these are one set."""
+        """Subjects that terms may be made for: the robot; with its actuation; with its contacts, if these are one
+        set."""
         return self._serves
 
     @property
@@ -129,7 +130,7 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """Names (nx,) of the numbers of a state, those of its joints: "elbow", "base x", "base qw", "elbow velocity",
+        """Names (nx,) of the entries of a state, after its joints: "elbow", "base x", "base qw", "elbow velocity",
         "base vx", "base wz"; velocities of joints that move on a group are those of the child frame."""
         named = list(zip(self.model.joint_names, self.model.joints, strict=True))
         positions = (f"{name} {part}".rstrip() for name, joint in named for part in _coordinates(joint))
@@ -137,13 +138,13 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def tangent_names(self) -> tuple[str, ...]:
-        """Names (ndx,) of displacements, those of the degrees of freedom, and of their velocities."""
+        """Names (ndx,) of displacements, after the degrees of freedom, and of their velocities."""
         dofs = self.model.dof_names
         return (*dofs, *(f"{name} velocity" for name in dofs))
 
     @property
     def tangent_units(self) -> tuple[str, ...]:
-        """Units (ndx,) of these: rad or m, rad/s or m/s."""
+        """Units (ndx,) of the tangent: rad or m, rad/s or m/s."""
         turns = np.concatenate([np.zeros(0, bool), *(joint.motion_subspace()[1] for joint in self.model.joints)])
         units = ["rad" if angle else "m" for angle in turns]
         return (*units, *(f"{unit}/s" for unit in units))
@@ -151,39 +152,41 @@ class RobotSystem(DiscreteSystem):
     @property
     def control_names(self) -> tuple[str, ...]:
         """Names (nu,) of the model's actuators, or of the degrees of freedom that the controls drive, one each; else
-        numbers."""
+        numbered names."""
         if self.actuators:
             return tuple(each.name for each in self.actuators)
         return control_names(self.model, self.actuation.B)
 
     @property
     def control_units(self) -> tuple[str, ...]:
-        """Units (nu,) of the controls: N m or N of those that drive one degree of freedom as they are, "" of others."""
+        """Units (nu,) of the controls: N m or N for those that drive one degree of freedom directly, "" for others."""
         turns = np.concatenate([np.zeros(0, bool), *(joint.motion_subspace()[1] for joint in self.model.joints)])
         driven = [(np.flatnonzero(column), column.sum()) for column in self.actuation.B.T]
         return tuple(("N m" if turns[k[0]] else "N") if len(k) == 1 and gear == 1.0 else "" for k, gear in driven)
 
     @property
     def single_joints(self) -> dict[str, tuple[int, int]]:
-        """Of each joint of one degree of freedom, by name, where in a state its position and its velocity are."""
+        """Indices of position and velocity in a state, for each joint of one degree of freedom, by name."""
         model = self.model
         rows = zip(model.joint_names, model.joint_nv, model.q_index, model.v_index, strict=True)
         return {name: (q, self.nq + v) for name, dofs, q, v in rows if dofs == 1}
 
     def joint_efforts(self, us: np.ndarray) -> np.ndarray:
-        """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, on frames none."""
+        """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, zero for actuators on
+        frames."""
         rows = [v - self.nq for _, v in self.single_joints.values()]
         return as_array("us", us, (None, self.nu)) @ self.actuation.B[rows].T
 
     @property
     def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the J degrees of freedom that controls drive, those of floating bases aside: where their positions (J,)
-        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.Joints`."""
+        """Indices of positions (J,) and velocities (J,) in a tangent of the J degrees of freedom that controls drive,
+        without floating bases, and rows (J, nu) of B; see `trajopt.capabilities.Joints`."""
         dofs = self._driven_dofs()
         return dofs, self.nv + dofs, self.actuation.B[dofs]
 
     def joint_inertias(self, xs: np.ndarray) -> np.ndarray:
-        """Inertias (K, J), kg m^2 or kg, of these at states xs (K, nx): 1/(M^-1)_jj, all else being free."""
+        """Inertias (K, J), kg m^2 or kg, of these degrees of freedom at states xs (K, nx): 1/(M^-1)_jj, with all others
+        free."""
         M = mass_matrix(self.model, self._configurations(xs))
         return 1.0 / np.diagonal(np.linalg.inv(M), axis1=1, axis2=2)[:, self._driven_dofs()]
 
@@ -195,7 +198,7 @@ class RobotSystem(DiscreteSystem):
     def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The model's limits as lower and upper (ndx,) of the tangent at `neutral_state`, infinite where it has none.
 
-        Parameters: position, velocity, whether to take those.  Raises ValueError for limits of a joint whose
+        Parameters: position, velocity, True to include them.  Raises ValueError for limits of a joint whose
         configuration is no vector.
         """
         lower, upper = np.full(self.ndx, -np.inf), np.full(self.ndx, np.inf)
@@ -206,7 +209,7 @@ class RobotSystem(DiscreteSystem):
         return lower, upper
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (nu,) of the controls that keep to the limits of the model's actuators, if these are the
+        """lower and upper (nu,) of the controls within the limits of the model's actuators, if these are the
         controls, or to its effort limits; infinite where it has none.
 
         Raises ValueError for an actuation in which an effort limit binds several controls together.
@@ -217,8 +220,8 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def control_speeds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """B' (nu, nv) and limits (nu,): the speeds B'v that the motors turn at, of which power is torque times speed,
-        and their largest ones where a motor drives one joint; None of a robot with actuators on frames."""
+        """B' (nu, nv) and limits (nu,): the motors' speeds B'v, with which power is torque times speed, and their
+        largest values where a motor drives one joint; None for a robot with actuators on frames."""
         if self.actuation.on_frames:
             return None
         return np.ascontiguousarray(self.actuation.B.T), speed_limits(self.model, self.actuation.B)
@@ -227,23 +230,23 @@ class RobotSystem(DiscreteSystem):
     def parameter_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """d/dpi sum_t lam_t'f(x_t, u_t; pi) (nb, 10) by all inertial parameters, in the order of `inertial_parameters`.
 
-        Armature, springs, contacts, friction and the speeds that smooth it stay what they are.
+        Armature, springs, contacts, friction and its smoothing speeds stay constant.
 
         Parameters: xs (N or N+1, nx), us (N, nu), lam (N, ndx) of tangents at the next states.
-        Raises: ValueError for other shapes, or RK4 steps of joints that move on groups or take as long as they like.
+        Raises: ValueError for other shapes, or RK4 steps of joints that move on groups or with free durations.
         """
         xs, us = self._knots(xs, us)
         lam = self._shaped(lam=(lam, (len(us), self.ndx)))[0]
         return self.inertial_gradient(xs[: len(us)], us, lam)
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """What `parameter_gradient` returns, of N states."""
+        """Result of `parameter_gradient` for N states."""
         raise NotImplementedError
 
     # -------------------------------------------------------------------------------------------- the manifold
     def first_plain_row(self) -> int | None:
-        """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit
-        form; None if that is none of them, or all."""
+        """Degrees of freedom up to the last joint that moves on a group, whose rows are not in semi-implicit form; None
+        if these are none, or all."""
         arrays = self.model.arrays
         on_groups = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
         end = int((arrays.v_index + arrays.dof_count)[on_groups].max(initial=0))
@@ -273,7 +276,7 @@ class RobotSystem(DiscreteSystem):
         return difference_of_states(self.model, x0, x1)
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
+        """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu'difference."""
         _, J, H = difference_expansion(self.model, x_ref, xs, mu)
         return J, cast(np.ndarray, H)
 
@@ -287,7 +290,7 @@ class RobotSystem(DiscreteSystem):
         return integrate_jacobian(self.model, xs)
 
     def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
-        """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""
+        """r = difference(x_ref, x) as a residual that sums its weighted squares itself."""
         return StateDifference(self.model, x_ref)
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
@@ -295,7 +298,7 @@ class RobotSystem(DiscreteSystem):
         return skeleton(self.model, self._configurations(xs))
 
     def solids(self, fine: bool = True) -> tuple[Solid, ...]:
-        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Pictures`."""
+        """Surfaces of the robot's shapes, with few triangles unless `fine`; see `trajopt.capabilities.Pictures`."""
         return solids(self.model, fine)
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -317,7 +320,7 @@ class RobotSystem(DiscreteSystem):
 
 
 def _coordinates(joint: Joint) -> tuple[str, ...]:
-    """What the numbers (nq,) of a joint are, "" of one with a single number."""
+    """Names of the entries (nq,) of a joint's configuration, "" for a single entry."""
     turns = joint.motion_subspace()[1]
     if joint.nq == 1:
         return ("",)
@@ -326,7 +329,7 @@ def _coordinates(joint: Joint) -> tuple[str, ...]:
 
 
 def _velocities(joint: Joint) -> tuple[str, ...]:
-    """What the velocities (nv,) of a joint are."""
+    """Names of the entries (nv,) of a joint's velocity."""
     if joint.nv == 1:
         return ("velocity",)
     axes, turns = joint.motion_subspace()
@@ -334,7 +337,7 @@ def _velocities(joint: Joint) -> tuple[str, ...]:
 
 
 # --------------------------------------------------------------------------------------------
-# What it takes to put another robot into a system: as many coordinates, joints of the same names, the same frames.
+# Requirements for another robot in a system: the same number of coordinates, joints of the same names, the same frames.
 
 
 def check_same_joints(model: RigidBodyModel, other: RigidBodyModel) -> None:

@@ -27,7 +27,7 @@ from dynamics.spatial.tangent import (
 from dynamics.validation import as_array, as_floats
 
 # --------------------------------------------------------------------------------------------
-# How the numbers of a state change as it begins to move along its tangent: the Jacobian of x (+) dx at dx = 0.
+# Derivative of the entries of a state along its tangent: the Jacobian of x (+) dx at dx = 0.
 #
 #     position of a free flyer      R(q) dp                 planar: the same, in the plane
 #     quaternion (x y z w)          1/2 q (phi, 0)          [Sola 2018, eq. 199]
@@ -57,18 +57,18 @@ def integrate_jacobian(model: RigidBodyModel, xs: ArrayLike) -> np.ndarray:
 
 
 def _cross(v: np.ndarray) -> np.ndarray:
-    """[v] (K, 3, 3)."""
+    """The matrices [v] (K, 3, 3) of cross products."""
     return np.cross(v[:, None], -np.eye(3))
 
 
 def _turning(quaternion: np.ndarray) -> np.ndarray:
-    """1/2 [w + [v]; -v'] (K, 4, 3)."""
+    """The matrix 1/2 [w + [v]; -v'] (K, 4, 3)."""
     v, w = quaternion[:, :3], quaternion[:, 3, None, None]
     return 0.5 * np.concatenate([w * np.eye(3) + _cross(v), -v[:, None]], axis=1)
 
 
 def _rotation(quaternion: np.ndarray) -> np.ndarray:
-    """1 + 2 w [v] + 2 [v]^2 (K, 3, 3)."""
+    """The rotation 1 + 2 w [v] + 2 [v]^2 (K, 3, 3)."""
     V, w = _cross(quaternion[:, :3]), quaternion[:, 3, None, None]
     return np.eye(3) + 2.0 * (w * V + V @ V)
 
@@ -81,9 +81,9 @@ def _rotation(quaternion: np.ndarray) -> np.ndarray:
 #     expansion       r(x (+) d) = r + J d + ...      mu'r = ... + 1/2 d'H d
 #
 # J = diag(Jr(r)^-1, I) and H = -J'Gam(r, J'mu)J on the configuration are block diagonal over the joints, so only these
-# blocks are written.  A batch of a single point goes to all lanes: `gather` repeats the last one that there is.
+# blocks are written.  A batch of a single point goes to all lanes: `gather` repeats the last one.
 #
-# Only shapes are checked, because solvers call this in their inner loops and with states that have diverged: a state
+# Only shapes are checked, since solvers call this in their inner loops and with states that have diverged: a state
 # that is not finite gives a result that is not finite.
 
 
@@ -112,13 +112,13 @@ _drive_difference = knot_driver(_difference_kernel, inputs="x_ref x", scratch={}
 # ------------------------------------------------------------------------------------------------ as a residual
 @kernel
 def _value(m, target, x, r):
-    """target (nx): x_ref."""
+    """Store r = x (-) target; target (nx): x_ref."""
     _difference_kernel(m, target, x, r)
 
 
 @kernel
 def _jacobian(m, order, r, maps, J):
-    """The maps, and the block of J (nv nv) for configurations, which has a block for every joint."""
+    """Store the maps, and the block of J (nv nv) for configurations, which is block diagonal over the joints."""
     tangent_maps_inverse(m, r, maps)
     if order & JACOBIAN:
         n = m.dof_body.size
@@ -134,7 +134,7 @@ def _hessian(m, maps, r, mu, H):
 
 @kernel
 def _scatter(m, J, t, rx):
-    """J = diag(J, I) to rx (K, 2n, 2n), zero on entry."""
+    """Scatter J = diag(J, I) to rx (K, 2n, 2n), which is zero on entry."""
     n = m.dof_body.size
     for k in range(min(LANES, rx.shape[0] - t)):
         for i in range(m.parent.size):
@@ -148,7 +148,7 @@ def _scatter(m, J, t, rx):
 
 @kernel
 def _add_gauss_newton(m, J, mu, gauss_newton_weight, t, count, row, lx, lxx):
-    """As `dynamics.residuals.squares.add_gauss_newton`, joint by joint."""
+    """Joint by joint, the same as `dynamics.residuals.squares.add_gauss_newton`."""
     n = m.dof_body.size
     for i in range(m.parent.size):
         start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
@@ -171,7 +171,7 @@ def _add_gauss_newton(m, J, mu, gauss_newton_weight, t, count, row, lx, lxx):
 
 @kernel
 def _add_curvature(m, H, t, count, Hxx):
-    """Add the blocks of H (nv nv) for joints that are curved, those of several degrees of freedom."""
+    """Add the blocks of H (nv nv) for joints of several degrees of freedom; those of others are zero."""
     n = m.dof_body.size
     for i in range(m.parent.size):
         start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
@@ -184,7 +184,7 @@ def _add_curvature(m, H, t, count, Hxx):
 class StateDifference(KernelResidual):
     """r = x (-) x_ref (2 nv,) of a robot, x_ref (nx,) or (K, nx) with one for each of K knots.
 
-    Two of equal models and references are equal.
+    Two differences with equal models and references are equal.
     """
 
     _key: tuple[RigidBodyModel, bytes]
@@ -208,29 +208,29 @@ class StateDifference(KernelResidual):
 
 
 _EVERY_JOINT = np.empty(0, dtype=np.int64)
-"""In place of a path."""
+"""Empty path, for a term of all joints."""
 
 
 # ------------------------------------------------------------------------------------------------ from arrays
 def points(name: str, value: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
-    """A batch (K, size) for a driver, and whether it came as one point (size,); only the shape is checked."""
+    """A batch (K, size) for a driver, and whether it was given as one point (size,); only the shape is checked."""
     array = as_floats(name, value)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({size},) or (K, {size})")
     if not array.flags.writeable:
-        array = array.copy()  # a read-only array would compile the driver anew
+        array = array.copy()  # a read-only array would compile the driver again
     return array.reshape(-1, size), array.ndim == 1
 
 
 def common_count(one: str, a: np.ndarray, other: str, b: np.ndarray) -> int:
-    """How many points two batches have, of which one may be a single point."""
+    """Number of points of two batches, one of which may be a single point."""
     if len(a) != len(b) and len(a) != 1 and len(b) != 1:
         raise ValueError(f"{one} has {len(a)} points and {other} has {len(b)}; expected as many")
     return len(b) if len(a) == 1 else len(a)
 
 
 def integrate_states(model: RigidBodyModel, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
-    """x (+) dx;  x (nx,) or (K, nx), dx (2 nv,) or (K, 2 nv)."""
+    """The states x (+) dx for x (nx,) or (K, nx), dx (2 nv,) or (K, 2 nv)."""
     n, nx = model.nv, model.nq + model.nv
     (x, one), (dx, other) = points("x", x, nx), points("dx", dx, 2 * n)
     K = common_count("x", x, "dx", dx)

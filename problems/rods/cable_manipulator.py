@@ -6,8 +6,8 @@
     cables      three straight ones on the surface, at (y, z) = r (0, 1), r (-sqrt(3)/2, -1/2), r (sqrt(3)/2, -1/2);
                 two helices of the tip's radius and two turns, in opposite sense
 
-Figures: Mathew et al. 2025, section 4.5 and table 2, where the fifth cable is printed like the fourth; its sense is an
-assumption.
+Parameters: Mathew et al. 2025, section 4.5 and table 2, where the fifth cable is printed like the fourth; its sense is
+an assumption.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROD = "arm"
 LENGTH, BASE, TIP = 0.5, 0.03, 0.015
 """Length, radii at both ends, m."""
 SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
-"""The material of all robots of the paper but one."""
+"""The material of all but one robot of the paper."""
 
 
 def cable_manipulator(
@@ -52,7 +52,7 @@ def cable_manipulator(
 
     Raises
     ------
-    ValueError : fewer points than the strains need, or a figure out of range.
+    ValueError : fewer points than the strains need, or a parameter out of range.
     """
     builder = RodModelBuilder(gravity, "cable manipulator", base)
     material, basis = replace(SOFT, viscosity=viscosity, density=density), LegendreBasis(4, 4, 4, 2, 2, 2)
@@ -67,7 +67,7 @@ def _radius(X):
 
 
 def _straight_cables() -> list[Tendon]:
-    """On the surface of the cone, 120 degrees apart."""
+    """Three straight cables on the surface of the cone, 120 degrees apart."""
     c = np.sqrt(0.75)
     return [
         Tendon(ROD, 0.0, _radius, name="cable 1"),

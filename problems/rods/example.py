@@ -1,4 +1,4 @@
-"""A soft robot with inputs, as `dynamics.rods.stepping.simulation.simulate` takes them."""
+"""A soft robot with inputs, in the form of `dynamics.rods.stepping.simulation.simulate`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 
 @dataclass(frozen=True)
 class RodExample:
-    """A soft robot and what moves it.
+    """A soft robot with its inputs.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class RodExample:
     controls : function of t [s] that returns u (nu,), N and N m
     wrenches : function of t that returns (W, 6), [moment; force] of the external loads that take one; or None
     prescribed : mapping of a link to a function of t that returns angle, rate and acceleration of its joint; or None
-    title : for tables and figures
+    title : title in tables and figures
     """
 
     name: str

@@ -7,7 +7,7 @@
     tendons     left and right in each segment, 12 mm from its axis at its start, 7 mm at its end
     water       1000 kg/m^3: drag and added mass of slender bodies on the segments, of a cylinder on the head; no weight
 
-The figures are of our own choice.
+All parameters are our own choice.
 """
 
 from __future__ import annotations

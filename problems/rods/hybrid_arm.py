@@ -29,7 +29,7 @@ def hybrid_arm(points: int = 4, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> SoftR
 
     Raises
     ------
-    ValueError : fewer points than the strains need, or a figure out of range.
+    ValueError : fewer points than the strains need, or a parameter out of range.
     """
     builder = RodModelBuilder(gravity)
     upright = {"mass": 1.0, "com": (0.0, 0.0, 0.1), "inertia": np.diag([8e-3, 8e-3, 2e-3])}

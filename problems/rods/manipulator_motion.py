@@ -19,16 +19,16 @@ WALL = CylinderContact(radius=0.15, stiffness=1e5, exponent=1.5)
 
 
 def tensions(t: float) -> np.ndarray:
-    """Of the five cables, N."""
+    """Tensions (5,) of the cables at time t, N."""
     return 0.5 * TENSION * (1.0 - np.cos(2.0 * np.pi * FREQUENCIES * t))
 
 
 def manipulator_motion() -> RodExample:
-    """In the open, its base along x."""
+    """The manipulator without contact, with its base along x."""
     return RodExample("cable_manipulator", cable_manipulator(), tensions, None, None, "cable-driven manipulator")
 
 
 def manipulator_in_cylinder() -> RodExample:
-    """In a cylinder around the z axis of the world."""
+    """The manipulator in a cylinder around the z axis of the world."""
     robot = cable_manipulator(points=10, base=(HANGING, np.zeros(3)), contact=WALL)
     return RodExample("contact", robot, tensions, None, None, "manipulator in a cylinder")

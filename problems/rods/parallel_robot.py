@@ -12,7 +12,7 @@
 Pillars, plate, strains, material, ball joints, their number of coordinates, 3 * 18 + 3 * 3 = 63, and the size of the
 wrench are those of Mathew et al. 2025, section 6.1.  The caption there has two closed revolute joints; on top of three
 balls of three coordinates each these would let the frames spin freely, so the joints here are fixed ones: six
-constraints each, 51 freedoms left.  Places of the pillars and the signals are not given there.
+constraints each, which leave 51 degrees of freedom.  Places of the pillars and the signals are not given there.
 """
 
 import numpy as np

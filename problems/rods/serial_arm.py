@@ -48,6 +48,6 @@ def serial_arm() -> RodExample:
 
 
 def _swing(angle: float, frequency: float) -> Callable[[float], tuple[float, float, float]]:
-    """Between zero and an angle, rad, with its rate and acceleration."""
+    """A function that swings between zero and an angle, rad, with its rate and acceleration."""
     half, w = 0.5 * angle, 2.0 * np.pi * frequency
     return lambda t: (half * (1.0 - np.cos(w * t)), half * w * np.sin(w * t), half * w * w * np.cos(w * t))

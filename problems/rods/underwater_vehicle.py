@@ -78,6 +78,6 @@ def _add_shaft(builder: RodModelBuilder, shaft: str, place: float) -> None:
 
 
 def _backwards() -> np.ndarray:
-    """Axes (3, 3) in the hook whose x is half outwards, half backwards: the hook's z axis is the body's x axis."""
+    """Axes (3, 3) in the hook, with x half outwards, half backwards; the hook's z axis is the body's x axis."""
     c = np.sqrt(0.5)
     return np.array([[c, 0.0, c], [0.0, 1.0, 0.0], [-c, 0.0, c]])

@@ -1,8 +1,8 @@
-"""Closed chains of a model at a configuration: how far they are open, and configurations that close them.
+"""Closed chains of a model at a configuration: gaps of the chains, and configurations that close them.
 
-Gauss-Newton steps on e(q) = 0 change the elastic energy least.  At singular shapes they lead nowhere: a straight rope
-that is too long for its span does not grow shorter to first order, whichever way it bends.  There phi = |e|^2 / 2 is
-followed along its curvature, in the same units x, q = W^-1/2 x,
+Gauss-Newton steps on e(q) = 0 change the elastic energy least.  At singular shapes they make no progress: a straight
+rope that is too long for its span does not grow shorter to first order, whichever way it bends.  There phi = |e|^2 / 2
+is minimized along its curvature, in the same units x, q = W^-1/2 x,
 
     g = W^-1/2 A'e        H = W^-1/2 (A'A + sum_i e_i d2e_i/dq2) W^-1/2        min g'p + p'Hp/2,  |p| <= radius
 
@@ -26,17 +26,17 @@ from dynamics.simd import by_reference, routine, span
 from dynamics.validation import as_array, as_items, as_kind, as_positive, as_whole_number, look_up
 
 OPEN = 1e-6
-"""Of e and e' where a motion starts, m and m/s or cosines and their rates, above which chains count as open."""
+"""Size of e and e' at the start of a motion, m and m/s or cosines and their rates, above which chains count as open."""
 SHORTEST = 1e-4
-"""Step of `assemble` below which no decrease counts as none."""
+"""Least length of a step of `assemble`; if it does not decrease the error, none does."""
 LEAST_SHARE, LEAST_RADIUS = 0.1, 1e-6
-"""Share of what the curvature promises that a step has to gain, and the radius, relative to a moderate change, below
-which there is none."""
+"""Least share of the decrease predicted by the curvature that a step must give, and least radius, relative to a
+moderate change."""
 
 
 class ChainValues(NamedTuple):
-    """e, its first two time derivatives (G,), the Jacobian A (G, n), which FORCES leaves zero, and dA/dt (G, n), which
-    levels below FIRST do."""
+    """e, its first two time derivatives (G,), the Jacobian A (G, n), zero at level FORCES, and dA/dt (G, n), zero at
+    levels below FIRST."""
 
     e: np.ndarray
     rate: np.ndarray
@@ -46,8 +46,8 @@ class ChainValues(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q, names of
-    joints that are closed the wrong way round, by half a turn, where e vanishes as well."""
+    """Coordinates q (n,), True if the chains are closed there, the number of steps, the largest |e_i| at q, and names
+    of joints that are closed reversed by half a turn, where e vanishes as well."""
 
     q: np.ndarray
     converged: bool
@@ -63,13 +63,14 @@ def _evaluate(m, external, closures, level, state, wrenches, work_numbers, close
     work, tau, A, closed = np.empty(work_numbers), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_numbers)
     results = span(work), span(tau), span(A), span(closed)
     inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results)
-    return work, closed, tau, A  # all of them, so that they are still there when the kernel runs
+    return work, closed, tau, A  # all of them, so that they are not freed before the kernel runs
 
 
 def evaluate_chains(
     model: RodModel, level: int, q: np.ndarray, v: np.ndarray | None = None
 ) -> tuple[np.ndarray, ChainValues]:
-    """The workspace of the kernel, first of it the segments, and ChainValues, at q, v (n,) without acceleration."""
+    """The workspace of the kernel, which begins with the segments, and ChainValues, at q, v (n,) without
+    acceleration."""
     n, G = model.nq, model.constraint_count
     state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_numbers(model.closures))
     state[:n] = q
@@ -85,16 +86,16 @@ def evaluate_chains(
 
 
 def rotation(work: np.ndarray, segment: int) -> np.ndarray:
-    """Axes (3, 3) of a segment's end, of the world for -1, from that workspace."""
+    """Axes (3, 3) of a segment's end, or of the world for -1, from that workspace."""
     return np.eye(3) if segment < 0 else work[segment * SEGMENT + END :][:9].reshape(3, 3)
 
 
 # ------------------------------------------------------------------------------------------------ public
 def closure_error(model: RodModel, q: ArrayLike) -> np.ndarray:
-    """How far the chains are open at q (n,): e (G,), distances in m, then cosines of angles that ought to be right.
+    """Gaps of the chains at q (n,): e (G,), distances in m, then cosines of angles that are right if closed.
 
-    Rows are those of the closed joints in turn, without those that vanish at all configurations.
-    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    Rows are those of the closed joints in order, without those that vanish at all configurations.
+    Raises: ValueError for a wrong shape or a number that is not finite; so do the functions below.
     """
     return evaluate_chains(model, FORCES, _configuration(model, q))[1].e
 
@@ -122,7 +123,7 @@ def assemble(
         dq = - W^-1 A' (A W^-1 A')^+ e,      W = K + a little of its mean diagonal
 
     halved until they decrease e.  Where none does, as from a straight rope that is to sag between two pins, a step goes
-    along the curvature of |e|^2, to the side on which its largest component, in units of the elastic energy, is
+    along the curvature of |e|^2, with the sign for which its largest component, in units of the elastic energy, is
     positive.
 
     Parameters
@@ -134,12 +135,12 @@ def assemble(
 
     Returns
     -------
-    Assembly(q, converged, iterations, error, reversed_joints).  Where it did not converge, as for chains that cannot be
-    closed, q is the best point so far.
+    Assembly(q, converged, iterations, error, reversed_joints).  Where it did not converge, for example if chains cannot
+    be closed, q is the best point so far.
 
     Raises
     ------
-    ValueError, TypeError : names the argument, what came and what was expected.
+    ValueError, TypeError : an invalid argument; the message names it, the value and the expected one.
     """
     as_kind("model", model, RodModel)
     tolerance = as_positive("tolerance", tolerance)
@@ -154,7 +155,7 @@ def assemble(
 def close_chains(
     model: RodModel, q: np.ndarray, fixed: tuple[str, ...], tolerance: float, max_iterations: int = 100
 ) -> Assembly:
-    """`assemble` for arguments that are checked; without steps where q (n,) is too far turned to be told."""
+    """`assemble` for checked arguments; no steps are made where a rotation of q (n,) is too large."""
     stiffness = np.diag(model.stiffness).copy()
     stiff = stiffness[stiffness > 0.0]
     stiffness += 1e-3 * (np.exp(np.log(stiff).mean()) if len(stiff) else 1.0)
@@ -184,8 +185,8 @@ def close_chains(
 def _step_along_curvature(
     model: RodModel, q: np.ndarray, values: ChainValues, units: np.ndarray
 ) -> tuple[np.ndarray, ChainValues]:
-    """A step (n,) by which |e|^2 falls where Gauss-Newton steps lead nowhere, and the values there; zero if there is
-    none."""
+    """A step (n,) that decreases |e|^2 where Gauss-Newton steps make no progress, and the values there; zero if there
+    is none."""
     free, e = np.flatnonzero(units), values.e
     directions, unit = np.eye(len(q))[free], units[free]
     bent = np.array([e @ evaluate_chains(model, FIRST, q, v)[1].A_rate[:, free] for v in directions])

@@ -12,23 +12,23 @@ from dynamics.rods.model.rod_model import RodModel, coordinate_scales
 from dynamics.rods.model.segment_list import Closure
 
 VANISHING, DEPENDENT = 1e-9, 1e-8
-"""Entries of a row relative to the largest of its kind, and singular values relative to the largest, below which rows
-count as zero and as dependent."""
+"""Largest entry of a row relative to that of rows of its kind, and singular value relative to the largest, below which
+rows count as zero and as dependent."""
 SAMPLES = 3
 _OF_AXIS = (2, 0), (2, 1)
 ORIENTATIONS = {Spherical: (), Revolute: _OF_AXIS, Continuous: _OF_AXIS, Fixed: ((0, 1), (1, 2), (2, 0))}
-"""Axes of A and B that a joint keeps perpendicular; the axis of a revolute joint is z."""
+"""Pairs of axes of A and B that a joint keeps perpendicular; the axis of a revolute joint is z."""
 
 
 def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
     """The model with its chains closed by these joints.
 
-    Constraints that vanish at all of several configurations, as those out of the plane of a planar mechanism do, are
+    Constraints that vanish at all sampled configurations, such as those out of the plane of a planar mechanism, are
     dropped.
 
     Raises
     ------
-    ValueError : a joint without constraints, or with ones that depend on its own or those of the joints before.
+    ValueError : a joint without constraints, or with constraints that depend on its own or those of the joints before.
     """
     if not joints:
         return model
@@ -81,7 +81,7 @@ def _starts(lists) -> np.ndarray:
 
 
 def _independent(model: RodModel, joints: list[Closure]) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes of rows for moderate coordinates, and which do not vanish; ValueError where these depend on each other."""
+    """Sizes of rows for moderate coordinates, and which rows do not vanish; ValueError where these are dependent."""
     rng, scales, k = np.random.default_rng(0), coordinate_scales(model), model.closures
     samples = [scales * rng.uniform(-1.0, 1.0, model.nq) for _ in range(SAMPLES)]
     A = np.array([evaluate_chains(model, MASS_MATRIX, q)[1].A * scales for q in samples])
@@ -107,10 +107,10 @@ def _rank(A: np.ndarray) -> int:
 
 
 def check_independence(model: RodModel, qs: np.ndarray, argument: str, free: np.ndarray | slice = slice(None)) -> None:
-    """ValueError where the constraints depend on each other at one of the configurations qs (K, n).
+    """ValueError where the constraints are dependent at one of the configurations qs (K, n).
 
-    There, as where bars are in line, forces in the closed joints are not determined, nor are accelerations.  The free
-    coordinates (F,) move, by default all.
+    There, as where bars are in line, neither forces in the closed joints nor accelerations are determined.  `free` are
+    the coordinates (F,) that may move, by default all.
     """
     if not model.constraint_count:
         return
@@ -146,7 +146,7 @@ def check_closed(
 
 
 def _way_out(model: RodModel, e: np.ndarray) -> str:
-    """What to do where chains open by e (G,) are singular."""
+    """Advice for an error where chains open by e (G,) are singular."""
     gaps = [float(np.abs(own).max()) for own in np.split(e, model.closures.row_start[1:-1])]
     widest = int(np.argmax(gaps))
     if gaps[widest] <= OPEN:

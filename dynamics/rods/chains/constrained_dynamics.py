@@ -29,18 +29,19 @@ from dynamics.simd.lane_algebra import scale_into
 #
 #     [M_ff  -A_f'; A_f  0] [a_f; lambda] = - [r_f; e'' + 2 e' / T + e / T^2]          at a_f = 0, lambda = 0
 #
-# where T, Baumgarte's constant, draws open chains together; without it e'' = 0.  Derivatives of (a_f, lambda) in q, v,
+# where T, Baumgarte's constant, closes open chains; without it e'' = 0.  Derivatives of (a_f, lambda) in q, v,
 # u have the same matrix, and at the solution the right-hand sides
 #
 #     - [dr_f/dq; A'' + 2 A' / T + A / T^2]        - [dr_f/dv; 2 A' + 2 A / T]        [B_f; 0]
 #
-# Velocities and accelerations that open the chains lose what does, the least in the metric of M: the same matrix and
-# the right-hand sides [0; - e'] and [0; - e''].
+# Velocities and accelerations that open the chains are projected with the least change in the metric of M: the same
+# matrix with the right-hand sides [0; - e'] and [0; - e''].
 
 
 class ConstrainedMotion(NamedTuple):
-    """Of K points: accelerations a (K, n), multipliers (K, G), generalised forces that are missing, zero but along
-    prescribed coordinates, (K, n); derivatives of (a_f, lambda) along q_f, v_f and u, (K, F + G, 2 F + nu)."""
+    """Motion of K points: accelerations a (K, n), multipliers (K, G), residual generalised forces (K, n), which are
+    zero except along prescribed coordinates; derivatives of (a_f, lambda) along q_f, v_f and u, (K, F + G, 2 F +
+    nu)."""
 
     a: np.ndarray
     multipliers: np.ndarray
@@ -50,7 +51,7 @@ class ConstrainedMotion(NamedTuple):
 
 @kernel
 def fill_border(n, free, rows, K):
-    """K (F + G, F + G) = [0 -A_f'; A_f 0] from A (G n)."""
+    """Fill K (F + G, F + G) = [0 -A_f'; A_f 0] from A (G n)."""
     F = free.size
     K[:] = 0.0
     for x in range(F):
@@ -61,7 +62,8 @@ def fill_border(n, free, rows, K):
 
 @kernel
 def _factorize(n, free, mass, rows, K, d, pivots):
-    """Factors K and equilibration d of [M_ff -A_f'; A_f 0] from M (n n) and A (G n); whether it is regular."""
+    """Store factors K and equilibration d of [M_ff -A_f'; A_f 0] from M (n n) and A (G n); returns True if it is
+    regular."""
     fill_border(n, free, rows, K)
     for x in range(free.size):
         for y in range(free.size):
@@ -72,7 +74,7 @@ def _factorize(n, free, mass, rows, K, d, pivots):
 
 @kernel
 def _fill_derivatives(n, nu, free, rate, b, c, X):
-    """The right-hand sides, columns q_f, v_f, u, from the results b and c."""
+    """Fill the right-hand sides, columns q_f, v_f, u, from the results b and c."""
     F, closed = free.size, c.closed
     G = X.shape[0] - F
     rows, o = 3 * G, G * n
@@ -95,7 +97,7 @@ def _fill_derivatives(n, nu, free, rate, b, c, X):
 
 @kernel
 def _solve_scaled(K, d, pivots, X):
-    """X <- D K^-1 D X, K the factors of an equilibrated matrix."""
+    """X <- D K^-1 D X, with the factors K of an equilibrated matrix."""
     for x in range(X.shape[0]):
         for c in range(X.shape[1]):
             X[x, c] *= d[x]
@@ -117,11 +119,11 @@ def _add_motion(n, free, mass, rows, y, r):
 
 
 class _Places(NamedTuple):
-    """What is computed on the way."""
+    """Arrays of intermediate results."""
 
     work: np.ndarray
     A: np.ndarray
-    K: np.ndarray  # (F + G, F + G) and what `_factorize` makes of it
+    K: np.ndarray  # (F + G, F + G), replaced by its factors
     d: np.ndarray
     pivots: np.ndarray
     y: np.ndarray  # (F + G, .) right-hand sides, then a_f and multipliers
@@ -129,7 +131,7 @@ class _Places(NamedTuple):
 
 @kernel
 def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
-    """One of `_constrained`; s: `_Places`."""
+    """`_constrained` for one point; s: `_Places`."""
     n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
     F, (b, c, _), mass_matrix = free.size, carve_results(m, e, span(s.A)), np.int64(MASS_MATRIX)
     closed = c.closed
@@ -153,7 +155,8 @@ def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
 
 @routine
 def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
-    """Accelerations and multipliers into the states (K, .), and the others of `ConstrainedMotion`; rate: 1 / T."""
+    """Store accelerations and multipliers in the states (K, .), and the other fields of `ConstrainedMotion`; rate: 1 /
+    T."""
     m, e = by_reference(m), by_reference(e)
     N, none = free.size + e.closures.kind.size, np.empty((0, 0))
     s = _Places(
@@ -168,8 +171,8 @@ def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
 def constrained_motion(
     model: RodModel, arrays: RobotArrays, level: int, states: np.ndarray, free: np.ndarray, rate: float
 ) -> ConstrainedMotion:
-    """Solution for states (K, .) as `residual_kernel` reads them, which it overwrites; free (F,) coordinates, those of
-    the others holding the accelerations given; rate: 1 / T of Baumgarte's method, or 0."""
+    """Solution for states (K, .) in the layout of `residual_kernel`, which it overwrites; `free` (F,) are the free
+    coordinates, and the states contain the accelerations of the others; rate: 1 / T of Baumgarte's method, or 0."""
     n, nu, G, K = model.nq, int(arrays.numbers[0]), model.constraint_count, len(states)
     F = len(free)
     numbers = np.array([residual_work(model), result_numbers(model.arrays, arrays)])
@@ -182,7 +185,7 @@ def constrained_motion(
 
 @kernel
 def _project_point(m, e, free, s, state, r, rows, a):
-    """`project_motion` with s of two right-hand sides; rows (G n) of A; a (n), zero."""
+    """`project_motion` with arrays s for two right-hand sides; rows (G n) of A; a (n), zero."""
     n, G, F = m.numbers[0], e.closures.kind.size, free.size
     (b, (_, _, closed), _), multipliers = carve_results(m, e, span(s.A)), state[len(state) - G :]
     multipliers[:], s.y[:] = 0.0, 0.0
@@ -222,9 +225,9 @@ def _project(m, e, free, state, work, r, A):
 def project_motion(
     m: RodArrays, e: RobotArrays, free: np.ndarray, state: np.ndarray, work: np.ndarray, r: np.ndarray, A: np.ndarray
 ) -> None:
-    """Change the free velocities and accelerations of a state so that the chains stay closed: e' = e'' = 0; multipliers
-    of the motion from there into the state, and the forces that it misses, as in `ConstrainedMotion`, into r (n,).
-    work and A: places for what `residual_kernel` writes."""
+    """Change the free velocities and accelerations of a state so that the chains stay closed, e' = e'' = 0; store the
+    multipliers of the motion from there in the state, and its residual forces, as in `ConstrainedMotion`, in r (n,).
+    work and A: arrays for the results of `residual_kernel`."""
     _project(m, e, free, state, work, r, A)
 
 
@@ -289,8 +292,8 @@ class _Results:
 def acceleration_hessian(
     model: RodModel, arrays: RobotArrays, states: np.ndarray, motion: ConstrainedMotion
 ) -> tuple[np.ndarray, ...]:
-    """Hqq, Hqv, Hvv (K, n, n), Hqu (K, n, nu) of y'a, for states (K, .) with y in the place of w, their motion in them
-    and its first derivatives."""
+    """Hqq, Hqv, Hvv (K, n, n), Hqu (K, n, nu) of y'a, for states (K, .) with y in place of w, which contain their
+    motion, and its first derivatives."""
     n, G, X = model.nq, model.constraint_count, motion.derivatives
     least = _Results(model, arrays, MASS_MATRIX, states)
     A, K = least.rows(False), np.zeros((len(states), n + G, n + G))

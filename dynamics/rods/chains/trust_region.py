@@ -1,19 +1,19 @@
-"""The least of a quadratic model within a radius, also where the model has directions of negative curvature."""
+"""The minimum of a quadratic model within a radius, also where the model has directions of negative curvature."""
 
 import numpy as np
 from scipy.optimize import brentq
 
 ROUNDING = 1e-12
-"""Of the largest eigenvalue: what counts as zero."""
+"""Eigenvalue that counts as zero, relative to the largest."""
 NUDGE = 1e-6
-"""Of the force that a direction of negative curvature takes at the radius: what it is given at least."""
+"""Least component of the gradient along a direction of negative curvature, relative to the force at the radius."""
 
 
 def trust_region_step(g: np.ndarray, H: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
-    """The step p (n,) of g'p + p'Hp/2 -> min within |p| <= radius, and that value, which is never positive.
+    """The step p (n,) that minimizes g'p + p'Hp/2 within |p| <= radius, and that value, which is never positive.
 
     (H + mu 1) p = -g with mu >= max(0, - least eigenvalue of H), found from the eigenvalues of H [Nocedal, Wright
-    2006, section 4.3]; where g has no part along a direction of negative curvature, it is given a little.
+    2006, section 4.3]; where g has no component along a direction of negative curvature, a small one is added.
     """
     w, V = np.linalg.eigh(0.5 * (H + H.T))
     least = w[0]

@@ -1,8 +1,4 @@
-"""Where links and center lines of soft robots are, for reading results and drawing them; in numpy, a batch at once.
-
-A point between two nodes of a rod is one Magnus step away from the node before it, so that curves pass through the
-nodes of the model and end at its tip.
-"""
+"""Positions of links and center lines of soft robots, for results and pictures; in numpy, for a batch."""
 
 from __future__ import annotations
 
@@ -23,17 +19,17 @@ from dynamics.validation import as_batch, as_kind, as_whole_number
 Pose = tuple[np.ndarray, np.ndarray]
 """Rotations (..., 3, 3) and positions (..., 3)."""
 SMALL, TERMS = 0.5, 9
-"""Squared angles below which coefficients of the exponential are summed as series, of so many terms."""
+"""Squared angle below which coefficients of the exponential are summed as series, and the number of terms."""
 
 
 class CenterLine(NamedTuple):
-    """What to draw of a link.
+    """Points and radii to draw a link.
 
     Attributes
     ----------
-    points : (P, 3) or (K, P, 3), world axes, m.  Of a rod, at equal distances from base to tip; of a body, its parent's
-        frame, where it starts, its own frame and, if it carries no link, its centre of mass
-    radii : (P,) m, half of the smallest width of the rod's sections; zeros of a body
+    points : (P, 3) or (K, P, 3), world axes, m.  For a rod, at equal distances from base to tip; for a body, its
+        parent's frame, its joint, its own frame and, if it carries no link, its centre of mass
+    radii : (P,) m, half of the smallest width of the rod's sections; zeros for a body
     """
 
     points: np.ndarray
@@ -81,7 +77,7 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
     ----------
     model : RodModel
     q : (n,) or (K, n)
-    points : P of a rod, at least 2
+    points : number P of points of a rod, at least 2
     """
     qs, single = _configurations(model, q)
     points = as_whole_number("points", points, 2)
@@ -91,9 +87,9 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
 
 
 def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
-    """Segments (K, S, 2, 3) of all curves, m, as `trajopt.animate` draws them.
+    """Segments (K, S, 2, 3) of all curves, m, in the form that `trajopt.animate` draws.
 
-    Rods are joined to their parent's frame; segments that never have a length are left out.  Parameters as
+    Rods are joined to their parent's frame; segments that have no length at any time are left out.  Parameters as
     `center_lines`; for q (n,), K = 1.
     """
     qs, _ = _configurations(model, q)
@@ -113,7 +109,7 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
 
 
 def link_and_section_placements(model: RodModel, q: ArrayLike, points: int) -> Pose:
-    """Frames of all links, in their order, then of so many sections of each rod, at equal distances from base to tip.
+    """Frames of all links, in order, then of P = `points` sections of each rod, at equal distances from base to tip.
 
     Parameters as `center_lines`; for q (n,), K = 1.  Returns R (K, L + rods P, 3, 3) and p (K, L + rods P, 3), m.
     """
@@ -127,7 +123,7 @@ def link_and_section_placements(model: RodModel, q: ArrayLike, points: int) -> P
 
 
 def _configurations(model: RodModel, q: ArrayLike) -> tuple[np.ndarray, bool]:
-    """q as (K, n), and whether it was one point."""
+    """q as (K, n), and whether it was a single point."""
     return as_batch("q", q, as_kind("model", model, RodModel).nq)
 
 
@@ -145,7 +141,7 @@ def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[P
 
 
 def _joints_before(model: RodModel, s: int) -> list[int]:
-    """Segments of the joints that carry the link of segment s from its parent on, and s."""
+    """Segments of the joints from the parent to the link of segment s, and s."""
     m, links, chain = model.arrays, set(model.link_segments.values()), [s]
     while (parent := int(m.parent[chain[0]])) >= 0 and m.kind[parent] != ROD and parent not in links:
         chain.insert(0, parent)
@@ -153,7 +149,7 @@ def _joints_before(model: RodModel, s: int) -> list[int]:
 
 
 def is_loose(model: RodModel, s: int) -> bool:
-    """Whether a joint leaves its link no place to be drawn from: it moves along two directions or three."""
+    """True if a joint moves along two or three directions, so that its link has no fixed point to be drawn from."""
     m = model.arrays
     return m.kind[s] == JOINT and m.rows[s, 6] - m.rows[s, 3] > 1
 
@@ -178,7 +174,7 @@ def _section_poses(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) ->
 
 
 def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
-    """Points (K, P, 3): the parent's frame, where the joint is, the body's frame, its centre of mass."""
+    """Points (K, P, 3): the parent's frame, the joint, the body's frame, its centre of mass."""
     m, s = model.arrays, model.link_segments[name]
     R, p = ends[s]
     points = [p]
@@ -195,8 +191,8 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
 # ------------------------------------------------------------------------------------------------ segments
 @np.errstate(over="ignore", invalid="ignore")
 def segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
-    """Frames at the starts and at the ends of all segments, as `forward_pass` has them; ValueError where it has none of
-    a rod that turns too far."""
+    """Frames at the starts and at the ends of all segments, as in `forward_pass`; ValueError where a rod rotates too
+    far."""
     m, starts, ends, of_rods = model.arrays, [], [], []
     base = _fixed(m.base)
     for s, parent in enumerate(m.parent):

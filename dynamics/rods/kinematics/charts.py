@@ -1,13 +1,13 @@
-"""Charts of joints that turn about any axis: two vectors of coordinates x = [w; u] that place a joint alike.
+"""Charts of joints that rotate about any axis: two vectors of coordinates x = [w; u] for the same pose of the joint.
 
 A rotation by |w| about w is one by |w| - 2 pi about w.  In dual numbers w + e u, and along a path, this one formula
 
     phi(w) = (1 - 2 pi / |w|) w
 
-gives all: u, velocities, accelerations, for T3(phi(w)) phi'(w) = T3(w).  So a joint whose |w| passes LIMIT goes on in
-its other chart, with 2 pi - |w|, far from 2 pi, where coordinates are singular: rotations have no limit.
+holds for w, u, velocities and accelerations, since T3(phi(w)) phi'(w) = T3(w).  A joint whose |w| exceeds LIMIT changes
+to its other chart, with 2 pi - |w|, far from 2 pi, where coordinates are singular: rotations are not limited.
 
-`turns` are the coordinates (J, 6) of such joints, `turning_joints`.
+`turns` are the coordinates (J, 6) of such joints, from `turning_joints`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from dynamics.simd.comparison import all_less
 from dynamics.spatial.spatial import scale6
 
 LIMIT = 4.2
-"""rad, between pi and 2 pi: the other chart begins with 2.1 rad, so that changes are rare; a step may turn as far."""
+"""Limit of |w|, rad, between pi and 2 pi: the other chart begins with 2.1 rad, so that changes are rare, and a step may
+rotate by as much."""
 SQUARE = LIMIT**2
 _TURN = 2.0 * np.pi
 
 
 @helper
 def _number(x, i, first):
-    """Number `first` + i of x, zero for i < 0."""
+    """Entry `first` + i of x, zero for i < 0."""
     return load(x, first + i) if i >= 0 else splat(x, 0.0)
 
 
 @helper
 def _twist(turns, k, x, first):
-    """The six of joint k."""
+    """The six entries of joint k."""
     return (
         _number(x, turns[k, 0], first), _number(x, turns[k, 1], first), _number(x, turns[k, 2], first),
         _number(x, turns[k, 3], first), _number(x, turns[k, 4], first), _number(x, turns[k, 5], first),
@@ -65,14 +66,14 @@ def _square(a, b, c):
 
 @helper
 def _put(x, i, first, near, far, new):
-    """`new` into number `first` + i of x where near < far, none for i < 0."""
+    """Store `new` in entry `first` + i of x where near < far, nothing for i < 0."""
     if i >= 0:
         store(x, first + i, select_less(near, far, new, load(x, first + i)))
 
 
 @kernel
 def _move(turns, k, n, near, far, x):
-    """Joint k of x = (q, v) to its other chart where near < far."""
+    """Change joint k of x = (q, v) to its other chart where near < far."""
     q, v = _other_chart(_twist(turns, k, x, 0), _twist(turns, k, x, n))
     for r in range(6):
         _put(x, turns[k, r], 0, near, far, q[r])
@@ -81,7 +82,7 @@ def _move(turns, k, n, near, far, x):
 
 @kernel
 def change_charts(turns, n, x):
-    """Move joints of x = (q, v) that have passed the limit to their other chart."""
+    """Change joints of x = (q, v) that have passed the limit to their other chart."""
     align_stack(x)
     for k in range(turns.shape[0]):
         q = _twist(turns, k, x, 0)
@@ -92,8 +93,7 @@ def change_charts(turns, n, x):
 
 @kernel
 def move_near(turns, n, reference, x):
-    """Move joints of x = (q, v) to that one of their charts in which their w is nearer to the reference, a row of plain
-    numbers."""
+    """Change joints of x = (q, v) to the chart in which their w is nearer to the reference, a row of plain numbers."""
     align_stack(x)
     for k in range(turns.shape[0]):
         q = _twist(turns, k, x, 0)
@@ -106,7 +106,7 @@ def move_near(turns, n, reference, x):
 
 
 # --------------------------------------------------------------------------------------------
-# Changes of the chart of joints that turn about any axis (`charts`), with derivatives; in numpy, a batch at once.
+# Changes of the chart of joints that rotate about any axis, with derivatives; in numpy, for a batch.
 #
 # With n = w / |w| = grad |w| and N_k the k-th derivative of |w|, a form of k vectors, coordinates in the other chart
 # are
@@ -114,7 +114,7 @@ def move_near(turns, n, reference, x):
 #     w' = w - 2 pi n          w'' = wdot - 2 pi N_2 wdot
 #     u' = u - 2 pi N_2 u      u'' = udot - 2 pi (N_3 u wdot + N_2 udot)
 #
-# and so on along time.  N_k(a, b, ...), |w| being a function h of s = w.w, is a sum over the ways to leave vectors
+# and so on along time.  N_k(a, b, ...), |w| being a function h of s = w.w, is a sum over all ways to leave vectors
 # single or to pair them,
 #
 #     N_k = sum h^(k - pairs)(s) prod (2 w.a over single ones) prod (2 a.b over pairs)
@@ -139,8 +139,8 @@ _LETTERS = "ij"
 
 
 def norm_derivative(w: np.ndarray, vectors: Sequence[np.ndarray], free: int) -> np.ndarray:
-    """The derivative of |w| along vectors, w and each (K, 3), and along `free` more directions, which its last axes
-    are: (K,), (K, 3) or (K, 3, 3)."""
+    """Derivative of |w| along the vectors, w and each (K, 3), and along `free` further directions, which are the last
+    axes: (K,), (K, 3) or (K, 3, 3)."""
     count = len(vectors) + free
     s, total = np.einsum("ki,ki->k", w, w), np.zeros((len(w),) + (3,) * free, w.dtype)
     for pairing in _pairings(tuple(range(count))):
@@ -171,8 +171,8 @@ def _along(w: np.ndarray, turns: np.ndarray, *vectors: np.ndarray) -> np.ndarray
 
 # ------------------------------------------------------------------------------------------------ one joint
 def changed(x: np.ndarray, turns: np.ndarray) -> np.ndarray:
-    """x (K, orders, 6), coordinates of a joint with their time derivatives, up to the third order of these numbers, by
-    as many radians `turns` (K,), multiples of 2 pi, less."""
+    """Coordinates of a joint with their time derivatives x (K, orders, 6), up to the third order, in the chart whose
+    angle is smaller by `turns` (K,), rad, multiples of 2 pi."""
     w, u = x[:, 0, :3], x[:, 0, 3:]
     out = x.copy()
     out[:, 0, :3] += _along(w, turns)
@@ -190,7 +190,7 @@ def changed(x: np.ndarray, turns: np.ndarray) -> np.ndarray:
 
 
 def change_jacobian(x: np.ndarray) -> np.ndarray:
-    """Derivative (K, 12, 12) of (w, u, wdot, udot) in the other chart by those here, x (K, 12)."""
+    """Derivative (K, 12, 12) of (w, u, wdot, udot) in the other chart by those in this one, x (K, 12)."""
     w, u, wv, uv = (x[:, i : i + 3] for i in range(0, 12, 3))
     J = np.tile(np.eye(12, dtype=x.dtype), (len(x), 1, 1))
 
@@ -230,13 +230,13 @@ def change_hessian(x: np.ndarray, mu: np.ndarray) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ states
 def _numbers(joint: np.ndarray, n: int, rows: np.ndarray) -> np.ndarray:
-    """(K, orders, 6) of a joint, zero where it has none, of rows (K, orders n)."""
+    """Rows (K, orders n) reduced to a joint, (K, orders, 6), zero for components that it does not have."""
     parts = rows.reshape(len(rows), -1, n)
     return np.where(joint >= 0, parts[:, :, joint], 0.0)
 
 
 def beyond(turns: np.ndarray, xs: np.ndarray) -> np.ndarray:
-    """Which joints (K, J) have passed the limit at xs (K, n) or (K, 2 n)."""
+    """True for the joints (K, J) that have passed the limit at xs (K, n) or (K, 2 n)."""
     found = np.empty((len(xs), len(turns)), bool)
     for k, joint in enumerate(turns[:, :3]):
         w = xs[:, joint[joint >= 0]]
@@ -246,7 +246,7 @@ def beyond(turns: np.ndarray, xs: np.ndarray) -> np.ndarray:
 
 
 def farther(turns: np.ndarray, reference: np.ndarray, xs: np.ndarray) -> np.ndarray:
-    """Of which joints (K, J) the other chart is nearer to the reference (2 n,) or (K, 2 n), at xs (K, 2 n)."""
+    """True for the joints (K, J) whose other chart is nearer to the reference (2 n,) or (K, 2 n), at xs (K, 2 n)."""
     found = np.zeros((len(xs), len(turns)), bool)
     for k, joint in enumerate(turns[:, :3]):
         w, r = xs[:, joint[joint >= 0]], np.atleast_2d(reference)[:, joint[joint >= 0]]
@@ -261,7 +261,7 @@ def farther(turns: np.ndarray, reference: np.ndarray, xs: np.ndarray) -> np.ndar
 
 
 def change(turns: np.ndarray, n: int, xs: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """xs (K, orders n), of which joints (K, J) have changed their chart."""
+    """xs (K, orders n), with the joints (K, J) for which `which` is true in their other chart."""
     out = xs.copy()
     for k, joint in enumerate(turns):
         if which[:, k].any():
@@ -277,8 +277,8 @@ def _change(joint: np.ndarray, n: int, xs: np.ndarray, rows: np.ndarray, turns: 
 
 
 def within_limit(turns: np.ndarray, n: int, x: np.ndarray) -> np.ndarray:
-    """x (orders, n), the same array where no joint has passed the limit, with those that have in a chart in which they
-    turn by at most pi."""
+    """x (orders, n) with the joints that have passed the limit in a chart with an angle of at most pi; the same array
+    if there are none."""
     out = x
     for joint in turns:
         w = np.where(joint[:3] >= 0, x[0, joint[:3]], 0.0)
@@ -292,7 +292,7 @@ def within_limit(turns: np.ndarray, n: int, x: np.ndarray) -> np.ndarray:
 def change_derivatives(
     turns: np.ndarray, n: int, xs: np.ndarray, which: np.ndarray, mu: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Derivative (K, 2 n, 2 n) of `change` at xs (K, 2 n), and the Hessian of mu' of it for mu (K, 2 n)."""
+    """Derivative (K, 2 n, 2 n) of `change` at xs (K, 2 n), and the Hessian of mu'change for mu (K, 2 n)."""
     J = np.tile(np.eye(2 * n), (len(xs), 1, 1))
     H = None if mu is None else np.zeros((len(xs), 2 * n, 2 * n))
     for k, joint in enumerate(turns):

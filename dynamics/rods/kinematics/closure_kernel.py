@@ -1,4 +1,4 @@
-"""What holds chains closed: gaps of closures, with first derivatives and Hessians."""
+"""Constraints of closed chains: gaps of closures, with first derivatives and Hessians."""
 
 from dynamics.rods.kinematics.strains import add_beyond, load_column
 from dynamics.rods.model.arrays import (
@@ -44,9 +44,8 @@ from dynamics.spatial.spatial import (
 # --------------------------------------------------------------------------------------------
 # Closed chains: constraints e(q) = 0, their Jacobians A with two time derivatives, and the wrenches that hold them.
 #
-# In axes of the world a constraint row pulls at a side as a wrench W = [h; f] about the origin does, the direction u at
-# the point p or the moment c = a x b,                                                               [GVS, eqs. D69 -
-# D82]
+# In world axes, a constraint row acts on a side with a wrench W = [h; f] about the origin, given by the direction u at
+# the point p or by the moment c = a x b,                                                      [GVS, eqs. D69 - D82]
 #
 #     position       e = u.(p_A - p_B)     A: h = p_A x u, f = u       B: h = - p_B x u, f = - u
 #     orientation    e = a.b               A: h = c,       f = 0       B: h = - c,       f = 0
@@ -55,11 +54,11 @@ from dynamics.spatial.spatial import (
 #
 #     A_j = W.J      A_j' = h'.J + W.R      A_j'' = h''.J + 2 h'.R + W.Q
 #
-# and de/dq = A, de'/dq = A', de''/dq = A'', de'/dv = A, de''/dv = 2 A', de''/da = A.  Q of the forward pass has gravity
-# g in it: its linear part misses g x J_angular.
+# and de/dq = A, de'/dq = A', de''/dq = A'', de'/dv = A, de''/dv = 2 A', de''/da = A.  Q of the forward pass contains
+# gravity g: its linear part lacks g x J_angular.
 #
-# The reactions A'lambda are world-fixed wrenches at points of links (`loads`).  Moments lambda c turn with the sides,
-# what the derivative of such a wrench leaves out:
+# The reactions A'lambda are world-fixed wrenches at points of links (`loads`).  Moments lambda c rotate with the sides,
+# which the derivative of such a wrench does not contain:
 #
 #     dr/dq gets - (w_A - w_B)' sum lambda dc/dq,     dc/dq_j = (w_Aj x a) x b + a x (w_Bj x b)
 
@@ -80,7 +79,7 @@ def _vector(x, i, like):
 
 @kernel
 def store_side(k, c, side, gravity, segments, x):
-    """Axes, point and spins of a side of joint c."""
+    """Store axes, point and angular velocities of a side of joint c."""
     align_stack(x)
     s = k.segment[c, side]
     z, one = splat(x, 0.0), splat(x, 1.0)
@@ -105,7 +104,7 @@ def store_side(k, c, side, gravity, segments, x):
 
 @helper
 def _turned(side, a):
-    """A direction of a side in axes of the world, with two time derivatives."""
+    """A direction of a side in world axes, with two time derivatives."""
     w = load3(side, SPIN)
     x = rotate(load9(side, 0), a)
     y = cross(w, x)
@@ -122,7 +121,7 @@ def _store_jets(x, moment, rate, rate_2, force):
 
 @kernel
 def store_row(k, i, sides, jets, closed):
-    """e, e', e'' of row i, and its wrenches on both sides."""
+    """Store e, e', e'' of row i, and its wrenches on both sides."""
     align_stack(closed)
     rows, A, B = k.kind.size, sides[:SIDE], sides[SIDE:]
     a = _vector(k.a, i, closed)
@@ -203,15 +202,16 @@ def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
 
 @kernel
 def _on_side(m, k, c, side, share, families, segments, columns):
-    """With the share -1, columns of a side that is not at the tip of its rod; with 1, what they were."""
+    """With share -1, reduce the columns to those of a side that is not at the tip of its rod; with share 1, undo
+    that."""
     if k.segment[c, side] >= 0:
         add_beyond(m, k.segment[c, side], m.parent.size, share, families, segments, columns)
 
 
 @kernel
 def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
-    """e, e', e'', A, A', A'' as far as the level goes (`closed`), and the reactions among the wrenches, after
-    `forward_pass`; multipliers follow after the wrenches; work: 72 numbers."""
+    """Store e, e', e'', A, A', A'' as far as the level goes in `closed`, and the reactions among the wrenches, after
+    `forward_pass`.  Multipliers follow after the wrenches; work: 72 numbers."""
     align_stack(closed)
     rows, n = k.kind.size, m.numbers[0]
     size, joints, first = rows * n, k.segment.shape[0], 6 * k.first_wrench[0]
@@ -250,7 +250,7 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
 
 @kernel
 def subtract_turning(m, k, closed, dq):
-    """What the moments' turning with the sides adds to dr/dq."""
+    """Subtract from dr/dq the change of moments that rotate with the sides."""
     align_stack(dq)
     n, rows = m.numbers[0], k.kind.size
     for c in range(k.segment.shape[0]):
@@ -264,14 +264,14 @@ def subtract_turning(m, k, closed, dq):
 
 
 # --------------------------------------------------------------------------------------------
-# Second derivatives of closed chains: what they add to the Hessian of
+# Second derivatives of closed chains: their contribution to the Hessian of
 #
 #     w'r(q, v, a, u, lambda) + mu'(e'(q, v) + e(q) / T)
 #
-# Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu u
-# of position rows and turned by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b',
-# turns w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in q is
-# that of
+# The part in r is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu
+# u of position rows and rotated by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b',
+# rotations w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in
+# q is that of
 #
 #     1. wrenches that keep to the axes of a side: the composites f (z = w) and n (z = v) of `backward_pass` have these
 #     2. such as stay in the world    {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c
@@ -288,7 +288,7 @@ def subtract_turning(m, k, closed, dq):
 
 # three numbers each of a coordinate, of the joint as a whole, points of A and B, turns of A and B
 VELOCITY, RATE, VIRTUAL_RATE, RIGHT = 0, 15, 30, 33
-VIRTUAL_RIGHT = RIGHT + 15  # what VIRTUAL_RATE, and turns of A and B, are multiplied with
+VIRTUAL_RIGHT = RIGHT + 15  # factors of VIRTUAL_RATE, and angular velocities of A and B
 VECTORS = RIGHT + 24
 # sums over rows: D, f of mu, D of lambda
 OF_MU, PULL, OF_LAMBDA = 0, 9, 12
@@ -320,13 +320,13 @@ def _add3_at(x, i, y):
 
 @helper
 def _spins(sides):
-    """Omega of the rates in the sides."""
+    """Omega from the rates in the sides."""
     return add_scaled3(load3(sides, SPIN), splat(sides, -1.0), load3(sides, SIDE + SPIN))
 
 
 @kernel
 def _store_virtual_rates(k, c, segments, sides):
-    """Put rates along w in place of those in time."""
+    """Put rates along w in place of rates in time."""
     align_stack(sides)
     for side in range(2):
         s, own = k.segment[c, side], sides[SIDE * side :]
@@ -338,7 +338,7 @@ def _store_virtual_rates(k, c, segments, sides):
 
 @kernel
 def _add_virtual_row(m, s, jets, columns, row):
-    """Add a side's part of the rate along w of a row of A, (n)."""
+    """Add a side's part of the rate along w of a row of A (n)."""
     align_stack(row)
     n, h, h1, f = m.numbers[0], load3(jets, 0), load3(jets, 3), load3(jets, 9)
     for t in range(m.path_start[s], m.path_start[s + 1]):
@@ -388,7 +388,7 @@ def _add_composites(k, c, rate, sides, virtual, sums, segments):
 # ------------------------------------------------------------------------------------------------ vectors
 @kernel
 def _store_side_vectors(m, s, side, own, virtual, columns, vectors):
-    """J and its rates along v and w at a side, for all coordinates that move it."""
+    """Store J and its rates along v and w at a side, for all coordinates that move it."""
     align_stack(vectors)
     n, o, p, sign = m.numbers[0], 3 * side, load3(own, POINT), splat(vectors, 1.0 - 2.0 * side)
     half = splat(vectors, 0.5)
@@ -420,7 +420,7 @@ def _add_quadratic(D, s, spins, A, B, x):
 
 @kernel
 def _complete(rate, sides, virtual, sums, x):
-    """The vectors of a coordinate on the right, and what e adds to rates."""
+    """Store the right-hand vectors of a coordinate, and add the part of e to rates."""
     align_stack(x)
     D, L, f, v, w = load9(sums, OF_MU), load9(sums, OF_LAMBDA), load3(sums, PULL), _spins(sides), _spins(virtual)
     A, B, c, half = load3(x, VELOCITY + 9), load3(x, VELOCITY + 12), _moment(D), 0.5 * rate
@@ -438,7 +438,8 @@ def _complete(rate, sides, virtual, sums, x):
 
 @kernel
 def _add_products(m, k, c, vectors, Hqq, Hqv):
-    """Add the products of the vectors of all coordinates of a joint: halves of Hqq, and Hqv."""
+    """Add the products of the vectors of all coordinates of a joint: half of Hqq (to be added to its transpose), and
+    Hqv."""
     align_stack(Hqq)
     n = m.numbers[0]
     for s in range(k.path_start[c], k.path_start[c + 1]):
@@ -462,8 +463,8 @@ def _add_products(m, k, c, vectors, Hqq, Hqv):
 
 @kernel
 def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
-    """Between `forward_pass` and `closure_rows`: the composites n and e, rates of A along w (`virtual_rows`), and what
-    is left of the Hessian in Hqq, which is yet to be added to its transpose, and Hqv; work: `hessian_scratch`."""
+    """Add, between `forward_pass` and `closure_rows`, the composites n and e, the rates of A along w (`virtual_rows`),
+    and the rest of the Hessian to Hqv and to Hqq, which is then added to its transpose; work: `hessian_scratch`."""
     align_stack(closed)
     rows, n = k.kind.size, m.numbers[0]
     vectors, w = carve(work, VECTORS * n)
@@ -505,5 +506,5 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
 
 
 def hessian_scratch(k: ClosureArrays, n: int) -> int:
-    """Scratch numbers of `closure_hessian`."""
+    """Scratch size of `closure_hessian`."""
     return VECTORS * n + 4 * SIDE + 2 * JETS + SUMS if len(k.kind) else 0

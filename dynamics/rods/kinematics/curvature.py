@@ -8,9 +8,9 @@ and paths Omega(t), Z(t) of second order in time, the polynomial
 
     U_vv + t U_qv + t^2 U_qq  =  b P(T(Omega)'c) + Z'E(Omega; c) Z,       P(w) = Phi_1'K_w Phi_2 - Phi_2'K_w Phi_1
 
-gives what all blocks of the Hessian lack; U_qq has besides the derivative along lambda of the same expression with
-c = f, whose value is the symmetric part of the first derivative.  Here are the halves whose sum with their transposes
-is U.
+contains the terms that all blocks of the Hessian lack; U_qq also has the derivative along lambda of the same expression
+with c = f, whose value is the symmetric part of the first derivative.  This module stores U/2: half of each U, whose
+sum with its transpose is U.
 """
 
 from dynamics.rods.kinematics import exponential as jets
@@ -72,7 +72,7 @@ def wrench_at_start(R, p, f):
 
 @helper
 def _apply(ws, o, x):
-    """The curvature at ws[o] (real part, then dual part) on a twist."""
+    """Apply the curvature at ws[o] (real part, then dual part) to a twist."""
     real, dual = load6(ws, o), load6(ws, o + 6)
     w, z = angular(x), splat(ws, 0.0)
     zero = (z, z, z)
@@ -81,13 +81,13 @@ def _apply(ws, o, x):
 
 @helper
 def _transposed_at(ws, k, c):
-    """Order k of T' on a wrench."""
+    """Order k of T' applied to a wrench."""
     return tangent_transposed_times(load9(ws, T + 9 * k), load9(ws, T + 27 + 9 * k), c)
 
 
 @kernel
 def _store_curvature(w, c, s, derivatives, ws, o, orders):
-    """Orders of E into ws[o], 12 numbers each."""
+    """Store orders of E at ws[o], 12 numbers each."""
     jet = curvature_jet(w, c, s, derivatives)
     store6(ws, o, symmetric_of_order(jet, 0))
     store6(ws, o + 6, symmetric_of_order(jet, 3))
@@ -100,7 +100,7 @@ def _store_curvature(w, c, s, derivatives, ws, o, orders):
 
 @kernel
 def _along_lambda(level, R, p, derivatives, seg, ws):
-    """E and T'f along lambda: values and, of the Hessian, derivatives."""
+    """Store E and T'f along lambda: values and, for the Hessian, derivatives."""
     align_stack(seg)
     z = splat(seg, 0.0)
     none = (z, z, z, z, z, z)
@@ -115,7 +115,7 @@ def _along_lambda(level, R, p, derivatives, seg, ws):
 
 @kernel
 def _along_time(R, p, derivatives, seg, ws):
-    """E and T'c in time; of T'c orders 0 and 1, and order 2 added to the derivative along lambda, in W + 6."""
+    """Store E and T'c in time: of T'c orders 0 and 1; order 2 is added to the derivative along lambda, at W + 6."""
     align_stack(seg)
     w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
     s = jets.dot(w, w)
@@ -137,7 +137,7 @@ def _along_time(R, p, derivatives, seg, ws):
 
 @kernel
 def _curved_columns(columns, level, ws):
-    """E on the columns of Z and of its derivatives, of which Z'(one of the first four) + Z''(the last) is U/2."""
+    """Apply E to the columns of Z and of its derivatives, so that Z'(one of the first four) + Z''(the last) is U/2."""
     align_stack(ws)
     half = splat(ws, 0.5)
     for c in range(columns):
@@ -157,7 +157,7 @@ def _curved_columns(columns, level, ws):
 
 @kernel
 def _half_products(columns, level, ws):
-    """U/2 of first derivatives, and of qq, qv, vv."""
+    """Store U/2 of first derivatives, and of qq, qv, vv."""
     align_stack(ws)
     count = 4 if level >= SECOND else 1
     for r in range(columns):
@@ -172,7 +172,7 @@ def _half_products(columns, level, ws):
 
 @kernel
 def _add_brackets(b, level, ws):
-    """b Phi_1'K_w Phi_2 of every block: the other half is its transpose."""
+    """Add b Phi_1'K_w Phi_2 of every block; its transpose is the other half."""
     align_stack(ws)
     for k in range(4 if level >= SECOND else 1):
         w, o = load6(ws, W + 6 * k), HALVES + 144 * k
@@ -192,7 +192,7 @@ def _add_brackets(b, level, ws):
 
 @kernel
 def segment_curvature(h, b, halves, level, seg, ws):
-    """U/2 into HALVES for the segment's components: first derivatives, and qq, qv, vv."""
+    """Store U/2 for the segment's components in HALVES: first derivatives, and qq, qv, vv."""
     align_stack(seg)
     R, p = load9(seg, START), load3(seg, START + 9)
     strain_columns(h, b, halves, 4 if level >= SECOND else 1, seg, ws[Z:])

@@ -63,7 +63,7 @@ def compose(derivatives, s):
 
 @helper
 def of_twists(x0, x1, x2):
-    """Vector jet of x0 + x1 t + x2 t^2, twists."""
+    """Vector jet of x0 + x1 t + x2 t^2 for twists."""
     return (
         (x0[0], x1[0], x2[0], x0[3], x1[3], x2[3]),
         (x0[1], x1[1], x2[1], x0[4], x1[4], x2[4]),
@@ -73,7 +73,7 @@ def of_twists(x0, x1, x2):
 
 @helper
 def of_wrenches(x0, x1, x2):
-    """Vector jet of x0 + x1 t + x2 t^2, wrenches: forces come first, so that the dual part of c.w is the power."""
+    """Vector jet of x0 + x1 t + x2 t^2 for wrenches, with forces first, so that the dual part of c.w is the power."""
     swapped = join(linear(x0), angular(x0)), join(linear(x1), angular(x1)), join(linear(x2), angular(x2))
     return of_twists(swapped[0], swapped[1], swapped[2])
 
@@ -89,11 +89,11 @@ def of_wrenches(x0, x1, x2):
 #               = c3 (w.c) I + w g' + g w',         g = c3'(w.c) w - (c3/2 + s c3') c - c2' (w x c)
 #
 # No norm, no branch, no division: the formulas hold at w = 0, and for complex numbers.  The coefficients are accurate
-# to rounding up to |w| = pi and to 1e-11 up to 2 pi.  Beyond they are NaN, lest anything go on from wrong numbers.
+# to rounding up to |w| = pi and to 1e-11 up to 2 pi.  Beyond they are NaN, so that no wrong number is used.
 
 TERMS = 14
 FARTHEST = 2.0 * np.pi
-"""Rotation, rad, up to which the coefficients are known."""
+"""Rotation, rad, up to which the coefficients are accurate."""
 _SQUARE = FARTHEST**2
 _INVERSE = tuple(1.0 / factorial(k) for k in range(2 * TERMS + 12))
 
@@ -156,7 +156,7 @@ def tangent_jet(w, s, derivatives):
 
 @helper
 def of_order(T, k):
-    """The coefficients k of nine jets."""
+    """The coefficients of order k of nine jets."""
     return (T[0][k], T[1][k], T[2][k], T[3][k], T[4][k], T[5][k], T[6][k], T[7][k], T[8][k])
 
 
@@ -223,5 +223,5 @@ def curvature_jet(w, c, s, derivatives):
 
 @helper
 def symmetric_of_order(E, k):
-    """The coefficients k of six jets."""
+    """The coefficients of order k of six jets."""
     return (E[0][k], E[1][k], E[2][k], E[3][k], E[4][k], E[5][k])

@@ -1,12 +1,4 @@
-"""Forward pass over a tree of rods and joints: poses, twists, and how these change with the coordinates.
-
-Everything is in the world frame, where families of columns are plain sums along the path from the base.  Of a segment
-with start twists mu (virtual), eta and eta' (acceleration, gravity folded in), the increments are      [rod_hessian, 2]
-
-    S = T Z      R = S' + eta x S      Q = S'' + 2 eta x S' + (eta' x + eta x eta x) S      W = S_lambda + mu x S
-
-with time derivatives along q, v, a, and the twists advance by S lambda, S v, and S a + R v.
-"""
+"""Forward pass over a tree of rods and joints: poses, twists, and their derivatives in the coordinates."""
 
 
 from dynamics.rods.kinematics import exponential as jets
@@ -85,7 +77,7 @@ def placed(R, p, placement, s):
 
 @kernel
 def store_tangent(w, s, derivatives, T):
-    """T3 of a path into T: real parts of orders 0 to 2, then dual ones."""
+    """Store T3 of a path in T: real parts of orders 0 to 2, then dual ones."""
     jet = tangent_jet(w, s, derivatives)
     for_order = (0, 9, 18, 27, 36, 45)
     store9(T, for_order[0], of_order(jet, 0))
@@ -99,7 +91,7 @@ def store_tangent(w, s, derivatives, T):
 # ------------------------------------------------------------------------------------------------ increments
 @helper
 def _applied(T, k, x):
-    """T3's order k, real and dual, on a twist."""
+    """Order k of T3, real and dual, applied to a twist."""
     return tangent_times(load9(T, 9 * k), load9(T, 27 + 9 * k), x)
 
 
@@ -192,7 +184,8 @@ def _advance_twists(m, s, level, seg):
 # ------------------------------------------------------------------------------------------------ the pass
 @kernel
 def _start(m, s, level, segments, seg):
-    """State at the segment's start: that at its parent's end, or of the base, moved by the placement before."""
+    """Store the state at the segment's start: that at its parent's end, or of the base, moved by the placement
+    before."""
     align_stack(seg)
     parent = m.parent[s]
     if parent < 0:
@@ -241,7 +234,7 @@ def _curved_motion(m, s, level, seg, ws, R, p):
 
 @kernel
 def forward_pass(m, level, state, segments, columns, ws):
-    """Fill the segments, and J, R, Q, W (columns) as the level needs them; state: q, v, a, lambda (n each)."""
+    """Fill the segments, and J, R, Q, W (columns) as far as the level needs them; state: q, v, a, lambda (n each)."""
     align_stack(state)
     n = m.numbers[0]
     families = 4 if level >= SECOND else (3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0))
@@ -270,7 +263,7 @@ def forward_pass(m, level, state, segments, columns, ws):
 
 
 def forward_numbers(arrays: RodArrays) -> tuple[int, int, int]:
-    """Numbers of the segments, of the columns and of the scratch of `forward_pass`."""
+    """Sizes of the segments, of the columns and of the scratch of `forward_pass`."""
     return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.numbers[0]), 288 + 2 * TANGENT
 
 

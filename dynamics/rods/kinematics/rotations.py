@@ -1,7 +1,7 @@
-"""How far segments turn from start to end, and rods and joints that turn further than kernels can tell.
+"""Rotation of segments from start to end, and checks that no rod or joint rotates further than kernels can compute.
 
-The series of `exponential` hold for |w| <= 2 pi, that of a joint's rotation vector, or of a Magnus step of a rod from
-one of its points to the next.  A rod that bends or twists more has more points.
+The series of `exponential` hold for |w| <= 2 pi, where w is a joint's rotation vector, or that of a Magnus step of a
+rod from one node to the next.  A rod that bends or twists more needs more points.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dynamics.rods.model.arrays import ROD, SCREW, RodArrays
 from dynamics.rods.model.rod_model import Rod, RodModel, turning_segments
 
 MOST_POINTS = 1000
-"""Points of a rod that are tried."""
+"""Largest number of points of a rod that is tried."""
 NEAR = 0.8
-"""Share of the largest turn from which it may be what a method fails at."""
+"""Share of the largest rotation above which it is named as a possible cause of a method's failure."""
 
 
 # ------------------------------------------------------------------------------------------------ displacements
 def displacement(m: RodArrays, s: int, qs: np.ndarray) -> np.ndarray:
-    """Omega (K, 6) of a segment."""
+    """Displacements Omega (K, 6) of a segment."""
     rows, first = m.rows[s], m.first_mode[s]
     xi = np.empty((2, len(qs), 6))
     for r in range(6):
@@ -43,7 +43,7 @@ def magnus(h: ArrayLike, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def strains_along(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """xi (K, P, 6) at s (P,)."""
+    """Strains xi (K, P, 6) at s (P,)."""
     Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
     of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
     return rod.reference_strains(s) + np.stack(of_components, axis=-1)
@@ -52,8 +52,8 @@ def strains_along(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------ turns
 @np.errstate(over="ignore", invalid="ignore")
 def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
-    """The largest |w| over q (K, n) of every rod, by name, and of every joint that turns about any axis, by the words
-    "the joint of ..."; infinite where numbers overflow."""
+    """Largest rotation |w| over q (K, n) of every rod, by name, and of every joint that rotates about any axis, by the
+    words "the joint of ..."; infinite where numbers overflow."""
     m, turns = model.arrays, {}
     for name, rod in model.rods.items():
         steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
@@ -66,7 +66,7 @@ def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
 
 
 def _points_needed(rod: Rod, qs: np.ndarray, turn: float) -> int | None:
-    """Least number of points with which no step of the rod turns by more than FARTHEST; None if that is beyond
+    """Least number of points with which no step of the rod rotates by more than FARTHEST; None if it exceeds
     MOST_POINTS."""
     now = int(np.count_nonzero(rod.weights))
     for points in range(max(now + 1, int(min(0.5 * now * turn / FARTHEST, MOST_POINTS))), MOST_POINTS):
@@ -85,8 +85,8 @@ def _place(model: RodModel, what: str) -> str:
 
 
 def check_turns(model: RodModel, qs: np.ndarray, argument: str) -> None:
-    """Raise ValueError, naming the argument, where at q (n,) or (K, n) a rod turns by more than 2 pi from one of its
-    points to the next, with the points it needs, or a joint that turns about any axis."""
+    """ValueError, naming the argument, where at q (n,) or (K, n) a rod rotates by more than 2 pi between neighbouring
+    nodes (with the number of points it needs), or a joint about any axis does."""
     qs = np.atleast_2d(qs)
     for what, turn in _largest_turns(model, qs).items():
         if turn > FARTHEST:
@@ -99,8 +99,8 @@ def check_turns(model: RodModel, qs: np.ndarray, argument: str) -> None:
 
 
 def turned_far(model: RodModel, q: np.ndarray) -> str:
-    """Where a method fails at q (n,), what of it is near the largest turn, in words that follow a message; else
-    nothing."""
+    """Words to append to the message of a method that fails at q (n,): the rod or joint whose rotation is near the
+    largest one; empty if there is none."""
     turns = _largest_turns(model, q[None]) if np.isfinite(q).all() else {}
     what, turn = max(turns.items(), key=lambda item: item[1], default=("", 0.0))
     if turn <= NEAR * FARTHEST:

@@ -1,4 +1,4 @@
-"""How a segment depends on its coordinates: strains at its points, Omega and Z of a Magnus step, columns of families.
+"""Dependence of a segment on its coordinates: strains at its points, Omega and Z of a Magnus step, columns of families.
 
     Omega = h/2 (xi_1 + xi_2) + b xi_1 x xi_2        Z = dOmega / d(xi_1, xi_2)               [GVS, C1 - C14]
 """
@@ -10,13 +10,13 @@ from dynamics.spatial.spatial import add6, add_cross_motion, add_scaled6, cross_
 
 @helper
 def half_columns(m, s):
-    """Columns of strains that the segment has: 12, or 6 of a joint."""
+    """Number of strain columns of the segment: 12, or 6 for a joint."""
     return 12 if m.kind[s] == ROD else 6
 
 
 @helper
 def is_idle(m, s, c):
-    """Whether the component of column c has no coordinates."""
+    """True if the component of column c has no coordinates."""
     r = c - 6 if c >= 6 else c
     return m.rows[s, r] == m.rows[s, r + 1]
 
@@ -30,7 +30,7 @@ def mode(m, s, j):
 
 @helper
 def component_of(m, s, j):
-    """The component that the segment's coordinate j acts on; -1 for one of another segment."""
+    """The component of the segment's coordinate j; -1 if j belongs to another segment."""
     if j < m.rows[s, 0] or j >= m.rows[s, 6]:
         return -1
     r = 0
@@ -41,7 +41,7 @@ def component_of(m, s, j):
 
 @kernel
 def store_strains(m, s, n, state, count, seg):
-    """Strains at both points, and what v, a, lambda (the first `count` of the four) do to them."""
+    """Store strains at both points, and the strains due to v, a, lambda (the first `count` of the four)."""
     align_stack(seg)
     for r in range(6):
         for k in range(count):
@@ -58,7 +58,7 @@ def store_strains(m, s, n, state, count, seg):
 
 @kernel
 def store_displacements(h, b, count, seg):
-    """Omega, Omega', Omega''/2 and Omega_lambda of a rod's step."""
+    """Store Omega, Omega', Omega''/2 and Omega_lambda of a rod's step."""
     align_stack(seg)
     x1, x2 = load6(seg, VALUES), load6(seg, VALUES + 6)
     half, factor = splat(seg, 0.5 * h), splat(seg, b)
@@ -75,7 +75,7 @@ def store_displacements(h, b, count, seg):
 
 @helper
 def _store_cross(ws, o, x, b, h):
-    """Columns h e_i + b (x x e_i) at ws[o + 6 i]."""
+    """Store columns h e_i + b (x x e_i) at ws[o + 6 i]."""
     z = splat(ws, 0.0)
     u, v, w, p, q, r = b * x[0], b * x[1], b * x[2], b * x[3], b * x[4], b * x[5]
     store6(ws, o, (h, w, -v, z, r, -q))
@@ -88,7 +88,7 @@ def _store_cross(ws, o, x, b, h):
 
 @kernel
 def strain_columns(h, b, halves, count, seg, ws):
-    """Z (6, 12) and its derivatives along v, a, lambda: family k, column c at ws[72 k + 6 c]."""
+    """Store Z (6, 12) and its derivatives along v, a, lambda: column c of family k at ws[72 k + 6 c]."""
     align_stack(seg)
     for k in range(count):
         diagonal = splat(seg, 0.5 * h if k == 0 else 0.0)
@@ -100,14 +100,14 @@ def strain_columns(h, b, halves, count, seg, ws):
 
 @helper
 def column_place(columns, n, row, j):
-    """Where number `row` of the columns J, R, Q, W of coordinate j lies: beside that of coordinate j + 1 where
-    coordinates go in groups."""
+    """Index of entry `row` of the columns J, R, Q, W of coordinate j; entries of coordinates in one group lie side by
+    side."""
     return row * n + j if group_size(columns) > 1 else FAMILIES * j + row
 
 
 @helper
 def load_column(columns, n, row, j):
-    """Numbers row ... row + 5 of the columns of coordinate j."""
+    """Entries row ... row + 5 of the columns of coordinate j."""
     o, step = column_place(columns, n, row, j), column_place(columns, n, 1, 0)
     return (
         load(columns, o), load(columns, o + step), load(columns, o + 2 * step), load(columns, o + 3 * step),
@@ -128,7 +128,7 @@ def _store_column(columns, n, row, j, x):
 
 @kernel
 def add_families(m, s, share, count, seg, columns):
-    """Add a share of the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
+    """Add `share` times the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
     align_stack(seg)
     n, rod = m.numbers[0], m.kind[s] == ROD
     for r in range(6):
@@ -147,8 +147,8 @@ def add_families(m, s, share, count, seg, columns):
 
 @kernel
 def add_beyond(m, s, last, share, count, segments, columns):
-    """`add_families` of the segments before number `last` that lie beyond where the way to segment s leaves their rods:
-    the share -1 leaves the columns of that way."""
+    """Apply `add_families` to the segments of index below `last` that lie on the rods along the path to segment s,
+    beyond the points where that path leaves them; share -1 leaves only the columns of the path."""
     for t in range(m.beyond_start[s], m.beyond_start[s + 1]):
         if m.beyond[t] >= last:
             return

@@ -1,1 +1,1 @@
-"""What acts on segments: weight, water, contact, given wrenches, tendons."""
+"""Loads on segments: weight, water, contact, given wrenches, tendons."""

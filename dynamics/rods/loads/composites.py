@@ -1,4 +1,4 @@
-"""Composite inertias and forces of what lies behind a segment, and small matrices in the lanes."""
+"""Composite inertias and forces of the subtree behind a segment, and small matrices in the lanes."""
 
 from dynamics.rods.model.arrays import (
     ACCELERATION,
@@ -88,7 +88,7 @@ def store_block(A, o, x):
 
 @kernel
 def turn(R, A):
-    """A in the axes of a frame to the world's: every 3x3 block X becomes R X R'."""
+    """Transform A from the axes of a frame to the world's: every 3x3 block X becomes R X R'."""
     align_stack(A)
     back = (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
     for r in range(0, 6, 3):
@@ -99,8 +99,8 @@ def turn(R, A):
 
 @kernel
 def add_moved(p, A, total, o):
-    """total[o ...] += B'A B with B = [[1, 0], [-p~, 1]]: A acts on twists of a point p, the total on those of the
-    origin, of axes that agree."""
+    """total[o ...] += B'A B with B = [[1, 0], [-p~, 1]]: A acts on twists at a point p, the total on those at the
+    origin, in parallel axes."""
     align_stack(A)
     for i in range(6):  # rows of A B: angular columns gain -(linear) p~ = p x (rows)
         a = load6(A, 6 * i)
@@ -118,9 +118,9 @@ def add_moved(p, A, total, o):
 
 
 # --------------------------------------------------------------------------------------------
-# What moves with a segment's end, added up from the tips: wrenches, momenta, inertias, rates, in the world frame.
+# Sums over all bodies that move with a segment's end: wrenches, momenta, inertias, rates, in the world frame.
 #
-# Of a node with inertia M, twists mu and eta, and acceleration eta' (gravity folded in),             [rod_hessian, 2]
+# For a node with inertia M, twists mu and eta, and acceleration eta' (with gravity),               [rod_hessian, 2]
 #
 #     f = M eta' + eta x* M eta        n = N'mu        m = M mu
 #     N = (rate of M along eta) + (x -> x x* p)        p = M eta        B = -(rate of M along mu)
@@ -128,7 +128,7 @@ def add_moved(p, A, total, o):
 # so that N and B are a momentum and massless inertias, and all is additive.
 
 MOMENTA = 10
-"""Numbers of `store_momenta`."""
+"""Size of the results of `store_momenta`."""
 
 
 @helper
@@ -144,7 +144,7 @@ def _add3_at(ws, o, x):
 
 @helper
 def _node_inertia(m, s, seg):
-    """Mass, first moment and rotational inertia of what moves with the segment's end."""
+    """Mass, first moment and rotational inertia of the bodies at the segment's end."""
     R, p = load9(seg, END), load3(seg, END + 9)
     z, data = splat(seg, 0.0), m.inertia[s]
     mass = z + data[0]
@@ -184,7 +184,8 @@ def add_node(m, s, level, seg):
 
 @kernel
 def store_momenta(m, segments, x):
-    """x (MOMENTA): first moment; momentum [angular; linear], about the world's origin; kinetic energy, of all nodes."""
+    """Store in x (MOMENTA): first moment; momentum [angular; linear] about the world's origin; kinetic energy; of all
+    nodes."""
     align_stack(x)
     x[:] = 0.0
     for s in range(m.parent.size):
@@ -207,6 +208,6 @@ def add_to_parent(m, s, segments):
 
 @helper
 def composite_inertia(seg):
-    """Mass, first moment, rotational inertia."""
+    """Mass, first moment, rotational inertia of the composite."""
     o = COMPOSITE
     return load(seg, o + MASS), load3(seg, o + MOMENT), load6(seg, o + INERTIA)

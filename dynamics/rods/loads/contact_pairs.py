@@ -1,4 +1,4 @@
-"""Contact between two links, as spheres about their nodes."""
+"""Contact between two links as spheres about their nodes, and contact with damping and friction."""
 
 from dynamics.rods.kinematics.strains import add_families, load_column
 from dynamics.rods.loads.composites import add_at
@@ -55,7 +55,7 @@ from dynamics.spatial.spatial import (
 )
 
 # --------------------------------------------------------------------------------------------
-# Force of a contact with damping and friction, and its derivatives, of places, velocities and virtual velocities.
+# Force of a contact with damping and friction, and its derivatives, by positions, velocities and virtual velocities.
 #
 # With the depth D of a relative position x, its gradient g, the relative velocity y, and the force F(D) of `contacts`,
 #
@@ -131,8 +131,8 @@ def _add_block(X, row, column, S, x):
 
 @kernel
 def store_law(level, c, depth, inverse, u, T, y, v, work):
-    """L' and, where the level needs it, L'' at a relative velocity y and virtual velocity v, of a distance with 1/d, u
-    and T; work: LAW."""
+    """Store L' and, where the level needs it, L'' at a relative velocity y and virtual velocity v, for a distance with
+    1/d, u and T; work: LAW."""
     align_stack(work)
     X, G, CG, C = work[CURVATURE:], work[ROWS:], work[PRODUCTS:], work[COEFFICIENTS:]
     side, z, one = c[SIDE], splat(work, 0.0), splat(work, 1.0)
@@ -178,21 +178,21 @@ def law_force(work):
 
 
 # --------------------------------------------------------------------------------------------
-# Contact between points of two links, or with friction and damping: forces of relative places and velocities.
+# Contact between points of two links, or with friction and damping: forces of relative positions and velocities.
 #
-# With the columns X = (J, T, V) of the relative place x, velocity y and virtual velocity v of points A and B,
+# With the columns X = (J, T, V) of the relative position x, velocity y and virtual velocity v of points A and B,
 #
 #     J = dx/dq = dy/dv      T = dy/dq      V = dv/dq      L = v.f(x, y) as above,
 #
-# what is missing in r = -J'f and in the Hessian of w'r = -L is
+# the terms of r = -J'f and of the Hessian of w'r = -L are
 #
 #     dr/dq  - J'(f_x J + f_y T)      dr/dv  - J'f_y J      Hqq  - X'L''X      Hqv  - X'L''_y J      Hvv  - J'L''_yy J
 #
-# and what x, y and v curve: f as of a world-fixed force on either side (`segment_loads`), -L_x and -L_y as of rows of a
-# closed chain that pull there (`closure_kernel`).  Where no lane touches, all of it is left out.
+# and those of the second derivatives of x, y and v: f as a world-fixed force on either side (`segment_loads`), -L_x and
+# -L_y as rows of a closed chain that act there (`closure_kernel`).  If no lane is in contact, all of it is skipped.
 
 RATE, VIRTUAL_RATE, POINT_NUMBERS = 3, 6, 9
-"""Of a point: place, velocity, virtual velocity (3 each)."""
+"""Numbers of a point: position, velocity, virtual velocity (3 each)."""
 # numbers of a coordinate: J, T, V; of A and B how it moves the point, and the rate of that; the same times L' and L''
 OF_SIDES, RIGHT, RATES = 9, 21, 42
 RECORD = 51
@@ -200,7 +200,7 @@ RECORD = 51
 
 @kernel
 def _store_point(s, place, segments, x):
-    """The point of segment s at a place in its frame, or of the world."""
+    """Store the point of segment s at a position in its frame, or in the world."""
     align_stack(x)
     z = splat(x, 0.0)
     place, still = (z + place[0], z + place[1], z + place[2]), (z, z, z)
@@ -224,7 +224,7 @@ def _apart(x, o):
 
 @kernel
 def _add_loads(level, s, sign, point, law, segments, loads, A):
-    """What acts on segment s: the force, and wrenches that the curvature of coordinates multiplies."""
+    """Add the force on segment s, and the wrenches that the curvature of coordinates multiplies."""
     align_stack(A)
     seg, extra = segments[s * SEGMENT : (s + 1) * SEGMENT], loads[s * LOADS : (s + 1) * LOADS]
     z, p, f = splat(A, 0.0), load3(point, 0), scale3(law_force(law), sign)
@@ -250,7 +250,7 @@ def _node_columns(m, s, families, segments, columns):
 
 @kernel
 def _add_side(m, s, side, point, law, columns, records):
-    """J, T, V of the coordinates that move a side, and what belongs to this side alone."""
+    """Store J, T, V of the coordinates that move a side, and add the terms of this side alone."""
     align_stack(records)
     n, o, sign, half = m.numbers[0], OF_SIDES + 6 * side, splat(records, 1.0 - 2.0 * side), splat(records, 0.5)
     p, rate, virtual = load3(point, 0), load3(point, RATE), load3(point, VIRTUAL_RATE)
@@ -274,7 +274,7 @@ def _add_side(m, s, side, point, law, columns, records):
 
 @kernel
 def _complete(law, x):
-    """-L''X / 2, and -L''_y J, of a coordinate."""
+    """Store -L''X / 2 and -L''_y J of a coordinate."""
     align_stack(law)
     for i in range(9):
         y, half = splat(law, 0.0), splat(law, 0.0)
@@ -298,7 +298,7 @@ def _product(x, o, y, p, count, sum):
 
 @kernel
 def _add_first(n, path, first, last, of_rates, records, b):
-    """Add to dr/dq and, of forces that depend on velocities, to dr/dv."""
+    """Add to dr/dq and, if forces depend on velocities, to dr/dv."""
     align_stack(records)
     for s in range(first, last):
         x, i = records[RECORD * path[s] :], path[s]
@@ -312,7 +312,7 @@ def _add_first(n, path, first, last, of_rates, records, b):
 
 @kernel
 def _add_second(n, path, first, last, of_rates, records, b):
-    """Add to the Hessian: halves of Hqq and Hvv, which are yet to be added to their transposes, and Hqv."""
+    """Add to the Hessian: half of Hqq and Hvv, which are then added to their transposes, and Hqv."""
     align_stack(records)
     for s in range(first, last):
         x, i = records[RECORD * path[s] :], path[s]
@@ -369,5 +369,5 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
 
 
 def pair_numbers(k: RodContactArrays, n: int) -> int:
-    """Scratch numbers of `add_contact_pairs`."""
+    """Scratch size of `add_contact_pairs`."""
     return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

@@ -1,4 +1,4 @@
-"""What rods and links may touch: shapes and their distances, and the laws of compliant contact."""
+"""Shapes that rods and links may touch, with their distances, and the laws of compliant contact."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dynamics.spatial.spatial import add_scaled3, dot3, scale3
 from dynamics.validation import as_array, as_flag, as_name, as_not_negative, as_positive
 
 # --------------------------------------------------------------------------------------------
-# Distances from planes, points, axes and capsules, with all that contact needs of their derivatives.
+# Distances from planes, points, axes and capsules, with the derivatives that contact needs.
 #
-# The distance d of a place x has the gradient u and, with T = d d''(x), along a direction v,
+# The distance d of a point x has the gradient u and, with T = d d''(x), along a direction v,
 #
 #     planes      d = a.x                      T = 0
 #     others      d = |x - t a|                T = 1 - u u', of an axis 1 - a a' - u u'
 #     third       d'''(x)[v] = - ((u.v) T + u t' + t u') / d^2,     t = T v
 #
-# where t a is the place nearest to x on an axis of half length h: zero for points, infinite for lines.
+# where t a is the point nearest to x on an axis of half length h: zero for points, infinite for lines.
 
 PLANE, ROUND = 0, 1
 # numbers of a contact
@@ -29,13 +29,15 @@ STIFFNESS, EXPONENT, SMOOTHING, SIDE, OFFSET = 0, 1, 2, 3, 4
 POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
 DAMPING, FRICTION, SLIP = 17, 18, 19
 CONTACT_NUMBERS = 20
-"""Force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h, and a square that is added
-to that of d; the place (3) in axes of the link that touches; damping and friction (`contact_pairs`)."""
+"""Number of parameters of a contact: force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or
+ROUND, h, and a square that is added to that of d; the point (3) in axes of the touching link; damping and friction
+(`contact_pairs`)."""
 
 
 @helper
 def distance(c, x):
-    """d, 1/d (0 of planes), u (3) and T (xx xy xz yy yz zz) at x from the point of a contact with the numbers c."""
+    """d, 1/d (0 for planes), u (3) and T (xx xy xz yy yz zz) at x, relative to the point of a contact with the numbers
+    c."""
     z = 0.0 * x[0]
     a = (z + c[AXIS], z + c[AXIS + 1], z + c[AXIS + 2])
     along, h = dot3(a, x), c[HALF_LENGTH]
@@ -81,7 +83,7 @@ SMALLEST = 1e-100
 
 @helper
 def smooth_depth(depth, width):
-    """A function of the depth that is 0 below -width, the depth above width, and twice differentiable between, with two
+    """A twice differentiable function of the depth, 0 below -width and the depth above width, with two
     derivatives:  (d + w)^3 (3 w - d) / (16 w^3) for |d| < w;  width 0: max(depth, 0)."""
     zero, one = 0.0 * depth, 0.0 * depth + 1.0
     if width <= 0.0:
@@ -103,7 +105,7 @@ def smooth_depth(depth, width):
 
 @helper
 def half_power(x, twice):
-    """x^(twice / 2) for x >= 0 and whole numbers."""
+    """x^(twice / 2) for x >= 0 and a whole number `twice`."""
     y = 0.0 * x + 1.0
     for _ in range(twice // 2):
         y = y * x
@@ -114,7 +116,7 @@ def half_power(x, twice):
 def contact_law(depth, stiffness, exponent, width):
     """Force k s^p of the smoothed depth s, with two derivatives; p a whole number of halves, at least 1 [Hertz: 3/2].
 
-    Where s = 0 the derivatives are zero, although those of p < 2 need not exist there without smoothing."""
+    Where s = 0 the derivatives are set to zero, although for p < 2 and without smoothing they need not exist there."""
     s, ds, dds = smooth_depth(depth, width)
     power = half_power(s, round(2.0 * exponent))
     inverse = select_less(SMALLEST, s, 1.0 / (s + SMALLEST), 0.0 * s)
@@ -131,39 +133,41 @@ def speed_law(v, least):
 
 
 # --------------------------------------------------------------------------------------------
-# What links of a robot may touch, as users describe it: half-spaces, cylinders, spheres, capsules, other links.
+# Objects that links may touch, as users describe them: half-spaces, cylinders, spheres, capsules, other links.
 #
-# A link touches as spheres: a rod's nodes, as thick as the rod is there, or one about a point of a body.  Between the
-# nodes of a rod nothing touches, so that these have to be as close to each other as what they touch is small.
+# A link touches with spheres: about a rod's nodes, with the rod's radius there, or about a point of a body.  Between
+# the nodes of a rod there is no contact, so that the nodes have to be as close as the touched objects are small.
 
 SMALLEST_CORE = 1e-200
 CORE_SHARE = 1e-5
-"""Of the radius: the distance from the middle of what is solid within which forces fade, as they have no direction."""
+"""Distance from the centre of a solid round shape, relative to its radius, within which forces fade to zero, since they
+have no direction there."""
 
 
 @dataclass(frozen=True)
 class Contact:
-    """Base of contacts, of a `stiffness` k each: a force F = k depth^p along the normal [Hertz: p = 3/2].
+    """Base of contacts of stiffness k: a force F = k depth^p along the normal [Hertz: p = 3/2].
 
     With damping the force is F (1 + c d/dt depth) [Hunt and Crossley 1975], with friction there is also the force
 
         - mu F y / sqrt(y.y + s^2),   y the velocity of the sphere's centre across the normal
 
-    so that nothing sticks: what rests on a slope creeps, with at most the speed of about s.  Forces act at the centre.
+    so that there is no sticking: a body at rest on a slope creeps, with at most a speed of about s.  Forces act at the
+    centre.
 
     Parameters
     ----------
     exponent : p, a multiple of 1/2, at least 1; by default 3/2
     smoothing : width w, m, within which the depth is replaced by a function with two continuous derivatives that is 0
         below -w and the depth above w.  With w = 0, the default, the force of Hertz has no second derivative at first
-        touch: exact Hessians want w > 0.
-    damping : c, s/m; what parts faster than with 1 / c is pulled back
+        touch: exact Hessians need w > 0.
+    damping : c, s/m; bodies that separate faster than 1 / c are pulled back
     friction : mu
-    slip : s, m/s.  Explicit steps, as of extrapolated Euler, want it large: friction damps with mu F / s
+    slip : s, m/s.  Explicit steps, such as extrapolated Euler, need a large one: friction damps with mu F / s
 
     Raises
     ------
-    ValueError : a figure out of range.
+    ValueError : a parameter out of range.
     """
 
     _: KW_ONLY
@@ -188,19 +192,19 @@ class Contact:
         raise NotImplementedError
 
     def numbers(self, radius: float, place: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
-        """Numbers of the contact of a sphere of this radius about a place (3,) in axes of its link."""
+        """Numbers of the contact of a sphere of this radius about a point `place` (3,) in axes of its link."""
         law = [getattr(self, name) for name in ("stiffness", "exponent", "smoothing")]
         rates = self.damping, self.friction, self.slip
         return np.concatenate([np.ravel(x) for x in (*law, *self._surface(radius), place, *rates)]).astype(float)
 
     @property
     def resists(self) -> bool:
-        """Whether forces depend on velocities."""
+        """True if forces depend on velocities."""
         return self.damping > 0.0 or self.friction > 0.0
 
 
 def _round(radius: float, inside: bool, of_sphere: float) -> tuple[float, float, float]:
-    """Side, offset and core of what is round."""
+    """Side, offset and core of round shapes."""
     if as_flag("inside", inside):
         return 1.0, of_sphere - radius, SMALLEST_CORE
     return -1.0, radius + of_sphere, (CORE_SHARE * radius) ** 2
@@ -208,14 +212,14 @@ def _round(radius: float, inside: bool, of_sphere: float) -> tuple[float, float,
 
 @dataclass(frozen=True)
 class PlaneContact(Contact):
-    """A half-space: all that lies below a plane.
+    """A half-space below a plane.
 
     Parameters
     ----------
     stiffness : k, N / m^p
     normal : (3,) direction away from the half-space, or "x", "y", "z", the default
     point : (3,) of the plane, m, by default the world's origin
-    exponent, smoothing, damping, friction, slip : of `Contact`
+    exponent, smoothing, damping, friction, slip : as for `Contact`
     """
 
     stiffness: float
@@ -229,15 +233,15 @@ class PlaneContact(Contact):
 
 @dataclass(frozen=True)
 class CylinderContact(Contact):
-    """A cylinder without ends, touched from inside or outside.
+    """An infinite cylinder, touched from inside or outside.
 
     Parameters
     ----------
     radius : m
     stiffness : k, N / m^p
     point, axis : a point (3,) of the axis and its direction; by default the z axis of the world
-    inside : whether the link is inside, the default
-    exponent, smoothing, damping, friction, slip : of `Contact`
+    inside : True, the default, if the link is inside
+    exponent, smoothing, damping, friction, slip : as for `Contact`
     """
 
     radius: float
@@ -253,16 +257,16 @@ class CylinderContact(Contact):
 
 @dataclass(frozen=True)
 class SphereContact(Contact):
-    """A sphere, touched from outside or inside; it stands still or belongs to a link.
+    """A sphere, touched from outside or inside; it is fixed or moves with a link.
 
     Parameters
     ----------
     radius : m
     stiffness : k, N / m^p
     point : (3,) its centre, m, by default the origin
-    inside : whether the link is inside; by default outside
-    link : whose frame it moves with, that of a rod's tip; by default the world
-    exponent, smoothing, damping, friction, slip : of `Contact`
+    inside : True if the link is inside; by default outside
+    link : name of the link with whose frame it moves, for a rod that of its tip; by default the world
+    exponent, smoothing, damping, friction, slip : as for `Contact`
     """
 
     radius: float
@@ -278,16 +282,16 @@ class SphereContact(Contact):
 
 @dataclass(frozen=True)
 class CapsuleContact(Contact):
-    """All places within a radius of a straight line between two points, touched from outside.
+    """All points within a radius of a line segment, touched from outside.
 
-    The second derivative of the force jumps where the line's ends begin, as that of the distance does.
+    The second derivative of the force jumps where the segment's ends begin, as that of the distance does.
 
     Parameters
     ----------
     radius : m
     stiffness : k, N / m^p
     start, end : (3,) points, m, not the same
-    exponent, smoothing, damping, friction, slip : of `Contact`
+    exponent, smoothing, damping, friction, slip : as for `Contact`
     """
 
     radius: float
@@ -309,16 +313,17 @@ class CapsuleContact(Contact):
 class RodContact(Contact):
     """Another rod, or the same one further along: nodes of both touch each other as spheres.
 
-    Pairs of them are chosen when it is added, all of two rods.  Rods can slip between nodes that are further from each
-    other than they are thick, and spheres that overlap where a rod carries the other push from the start.
+    Pairs of nodes are chosen when the contact is added, all pairs for two rods.  Rods can slip through between nodes
+    that are further apart than the rods are thick, and spheres that overlap where a rod carries the other push from the
+    start.
 
     Parameters
     ----------
-    rod : its name
+    rod : name of the other rod
     stiffness : k, N / m^p
     apart : for the rod itself, the distance along it above which two nodes touch each other, m
     radius : of its spheres, m, by default that of a circular rod
-    exponent, smoothing, damping, friction, slip : of `Contact`
+    exponent, smoothing, damping, friction, slip : as for `Contact`
     """
 
     rod: str
@@ -334,7 +339,7 @@ class RodContact(Contact):
                 as_positive(name, getattr(self, name))
 
     def _surface(self, radius: float) -> tuple:
-        """Of spheres whose radii have this sum."""
+        """Side, offset and shape for spheres whose radii have this sum."""
         side, offset, core = _round(radius, False, 0.0)
         return side, offset, (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), ROUND, 0.0, core
 

@@ -1,13 +1,13 @@
 """Driven joints: a wrench between the parent's and the child's frame, along the components that the joint moves.
 
-Of a joint with g_end = g_start exp(X), X = Phi x, the wrench U = Phi u acts on the child, in axes of the frame that it
-carries, and the opposite on the parent.  Its power is U.(T(-X) dX/dt), T(-X) dX/dt being the child's twist relative to
-the parent in these axes, so that                                                        [GVS, eqs. D66, D67]
+For a joint with g_end = g_start exp(X), X = Phi x, the wrench U = Phi u acts on the child, in axes of the frame that it
+carries, and the opposite wrench on the parent.  Its power is U.(T(-X) dX/dt), T(-X) dX/dt being the child's twist
+relative to the parent in these axes, so that                                                     [GVS, eqs. D66, D67]
 
     B = Phi' T(-X)' Phi        w'B u = U.T(-X) W,      W = Phi w
 
-Unlike forces along the coordinates themselves, U means the same in any chart.  A joint that does not turn about more
-than one axis, and does not slide across it, has B = I.
+Unlike forces along the coordinates themselves, U does not depend on the chart.  A joint that rotates about at most one
+axis, and does not slide across it, has B = I.
 
 In dual numbers, X = theta + e rho, U = Uf + e Um, W = Ww + e Wv, the power of T(-X) is the dual part of
 
@@ -36,16 +36,16 @@ from dynamics.spatial.spatial import add3, add_scaled3, angular, cross, dot3, jo
 
 # scratch of a joint
 X, U, W, ONE, OTHER = 0, 6, 12, 18, 24
-"""Displacement, wrench, virtual motion, and units of two components."""
+"""Displacement, wrench, virtual motion, and unit vectors of two components."""
 DRIVE_NUMBERS = 30
 
 
 class DriveArrays(NamedTuple):
-    """Driven joints."""
+    """Arrays of the driven joints."""
 
-    coordinate: np.ndarray  # (D,) coordinates along which controls act themselves
-    control: np.ndarray  # (D,) these controls
-    joint: np.ndarray  # (J, 8) of other joints `rows` of their segments, and the first of their controls
+    coordinate: np.ndarray  # (D,) coordinates that controls act along directly
+    control: np.ndarray  # (D,) their controls
+    joint: np.ndarray  # (J, 8) for other joints, `rows` of their segments, and the first of their controls
 
 
 # ------------------------------------------------------------------------------------------------ the power
@@ -57,7 +57,7 @@ def _sum3(x, s, a, t, b):
 
 @helper
 def _parts(x, u, w):
-    """(s, ds), and of theta.m, (theta.a) (theta.b), a.b, m, n values and dual parts."""
+    """(s, ds), and values and dual parts of theta.m, (theta.a) (theta.b), a.b, m, n."""
     theta, rho, a, b, au, bw = angular(x), linear(x), linear(u), angular(w), angular(u), linear(w)
     s, ds = dot3(theta, theta), 2.0 * dot3(theta, rho)
     m, dm = cross(a, b), add3(cross(au, b), cross(a, bw))
@@ -72,7 +72,7 @@ def _parts(x, u, w):
 
 @helper
 def _weighted(c, k, x):
-    """g_k of a.b, theta.m and (theta.a) (theta.b)."""
+    """g_k from a.b, theta.m and (theta.a) (theta.b)."""
     return c[0][k] * x[0] + c[1][k] * x[1] + c[2][k] * x[2]
 
 
@@ -98,7 +98,7 @@ def _outer(x, s, a, b, y):
 
 @helper
 def power_hessian_times(x, u, w, y):
-    """The Hessian of U.T(-X) W in X on a direction y."""
+    """The Hessian of U.T(-X) W in X times a direction y."""
     (s, ds), real, dual, (m, dm), (n, dn) = _parts(x, u, w)
     c = stumpff_derivatives(s)
     theta, rho, a, b, au, bw = angular(x), linear(x), linear(u), angular(w), angular(u), linear(w)
@@ -128,7 +128,7 @@ def _real_times(theta, g1, g2, z, c3, a, b, y):
 # ------------------------------------------------------------------------------------------------ kernels
 @kernel
 def _gather(rows, first, state, ws, o):
-    """Six components at ws[o], those of the joint from the state at `first` on, others zero."""
+    """Store six components at ws[o]: those of the joint from the state at `first` on, zero for the others."""
     align_stack(ws)
     for r in range(6):
         store(ws, o + r, splat(ws, 0.0))
@@ -150,7 +150,7 @@ def _add(x, o, y):
 
 @kernel
 def _add_joint(rows, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
-    """What one driven joint adds; the last of rows is its first control."""
+    """Add the part of one driven joint; the last entry of `rows` is its first control."""
     align_stack(ws)
     start, control = rows[0], rows[7]
     _gather(rows, start, state, ws, X)
@@ -193,7 +193,7 @@ def _component(x, k):
 
 @kernel
 def add_drives(e, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
-    """Add what driven joints contribute to r = ... - B u and, as the level goes, to dr/dq, B, Hqq, Hqu.
+    """Add the part of driven joints to r = ... - B u and, as the level goes, to dr/dq, B, Hqq, Hqu.
 
     e: DriveArrays; state: q, v, a, w, u; scratch ws: DRIVE_NUMBERS."""
     align_stack(ws)

@@ -1,4 +1,4 @@
-"""Wrenches and other loads from outside, as a robot's builder states them, and laws of a user's own."""
+"""External loads, as a robot's builder receives them, and loads given by functions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from dynamics.tape.trace import traceable, traced
 from dynamics.validation import as_array, as_flag
 
 # --------------------------------------------------------------------------------------------
-# Loads after a law of the user's own: a function is traced, and its wrench differentiated as `loads` want it.
+# Loads given by a function: it is traced, and its wrench differentiated for `segment_loads`.
 #
-# The law gives a wrench of the frame (R, p), its velocities and controls u.  In axes of the frame, for what resists,
-# G = - [R'm; R'f] at the frame displaced by exp(X) and with the twist eta + d,
+# The law gives a wrench of the frame (R, p), its velocities and controls u.  In axes of the frame, as a resisting
+# force, G = - [R'm; R'f] at the frame displaced by exp(X) and with the twist eta + d,
 #
 #     P = G_X      N = G_d      C, E, B = the blocks XX, X d, d d of the Hessian of mu'G      G_u, and X u of mu'G
 
 INPUTS = 18
-"""Numbers that a program takes before controls: R, p and the twist in axes of the frame; after them mu (6)."""
+"""Number of inputs of a program before the controls: R, p and the twist in axes of the frame; after the controls
+follows mu (6)."""
 
 
 class Law(NamedTuple):
-    """A law as kernels need it: programs of three levels, controls, whether forces depend on velocities."""
+    """A law for kernels: programs of three levels, number of controls, and whether forces depend on velocities."""
 
     programs: tuple[Program, Program, Program]
     controls: int
@@ -51,9 +52,9 @@ def law_of(function: Callable[..., Any], controls: int) -> Law:
 
     Raises
     ------
-    TypeError : no function.
-    ValueError : one that cannot be traced or returns something else than six numbers; a force that is not affine in the
-        controls, or in which a control is multiplied with velocities.
+    TypeError : a law that is not a function.
+    ValueError : a function that cannot be traced or does not return six numbers; a force that is not affine in the
+        controls, or in which a control is multiplied by velocities.
     """
     if not callable(function):
         raise TypeError(f"law: got {type(function).__name__}, expected a function of R, p, w, v and u")
@@ -100,13 +101,13 @@ def _tilde(x: np.ndarray) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# External loads of a model as users describe them, and how they become loads of nodes.
+# External loads of a model as users describe them, converted to loads of nodes.
 
 Density = ArrayLike | Callable[[float], ArrayLike]
 
 @dataclass(frozen=True)
 class Fluid:
-    """A fluid at rest around slender rods: drag, lift, added mass and buoyancy per length, of the rod's radius r.
+    """A fluid at rest around slender rods: drag, lift, added mass and buoyancy per length, for a rod of radius r.
 
     Force on a length, with the velocity v in axes of the section:
 
@@ -144,7 +145,7 @@ class Fluid:
     def node_loads(
         self, length: float, radius: float, area: float, gravity: np.ndarray
     ) -> list[tuple[int, np.ndarray]]:
-        """Kinds and numbers of the loads of a node that stands for this length, m."""
+        """Kinds and numbers of the loads of a node that represents this length, m."""
         cx, cy, cz = as_array("drag", self.drag, (3,))
         D, M = np.zeros((6, 6)), np.zeros((6, 6))
         D[3:, 3:] = [[0.5 * np.pi * cx, 0.0, 0.0], [0.0, cy, -self.lift], [0.0, self.lift, cz]]
@@ -157,7 +158,7 @@ class Fluid:
 
 @dataclass
 class LoadList:
-    """Loads as they are added: (segment, kind, numbers), and contacts of segments A and B: (A, B, numbers)."""
+    """Loads added so far: (segment, kind, numbers), and contacts of segments A and B: (A, B, numbers)."""
 
     wrench_names: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
@@ -174,7 +175,7 @@ class LoadList:
         self.add_shares(kind, name, [(segment, 1.0)], point)
 
     def add_shares(self, kind: int, name: str, shares: Iterable[tuple[int, float]], point: ArrayLike) -> None:
-        """Append loads that take shares of one wrench: segments, and what it is multiplied with."""
+        """Append loads that take shares of one wrench: segments and factors."""
         if name in self.wrench_names:
             raise ValueError(f"name: {name!r} is taken")
         for segment, share in shares:
@@ -182,12 +183,13 @@ class LoadList:
         self.wrench_names.append(name)
 
     def make_room(self, first: int) -> None:
-        """Let all segments from number `first` on have a number more, for another one before them."""
+        """Raise the index of all segments from `first` on by one, for a new segment before them."""
         self.entries = [(s + (s >= first), kind, numbers) for s, kind, numbers in self.entries]
         self.contacts = [(s + (s >= first), t + (t >= first), numbers) for s, t, numbers in self.contacts]
 
     def arrays(self, m: RodArrays) -> LoadArrays:
-        """Sorted by segment, with the segments that carry any further out."""
+        """Arrays of the loads sorted by segment, with flags for the segments that carry loads themselves or further
+        out."""
         S = len(m.parent)
         ordered = sorted(self.entries, key=lambda entry: entry[0])
         counts = np.bincount([segment for segment, _, _ in ordered], minlength=S) if ordered else np.zeros(S)
@@ -206,7 +208,7 @@ class LoadList:
 
 
 def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:
-    """A load per length at s = X / length, of this shape; ValueError for another one."""
+    """A load per length at s = X / length, of the given shape; ValueError for another one."""
     if callable(density):
         return as_array(f"density({s:.6g})", density(s), shape)
     return as_array("density", density, shape)

@@ -1,5 +1,5 @@
-"""A soft robot as kernels see it: elasticity, tendons, chambers, driven joints, the order in which its mass matrix is
-solved."""
+"""A soft robot as kernels read it: elasticity, tendons, chambers, driven joints, and the order of elimination of its
+mass matrix."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,17 +14,17 @@ from dynamics.rods.model.rod_model import RodModel
 
 class RobotArrays(NamedTuple):
     """Arrays of a robot with n coordinates, W external wrenches, and nu controls: of tendons, chambers, driven joints,
-    laws."""
+    and laws, in this order."""
 
-    numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains and laws
+    numbers: np.ndarray  # (3,) nu; number of entries of a state after u; number of results for closed chains and laws
     external: LoadArrays  # with the reactions of closed chains
     closures: ClosureArrays
     band: np.ndarray  # (n, 2) columns band[i, 0] ... band[i, 1] - 1 of row i of K and D may differ from zero
     stiffness: np.ndarray  # (n, n)
     damping: np.ndarray  # (n, n)
     tendons: TendonArrays
-    drives: DriveArrays  # whose controls are those before those of laws
-    # degrees of freedom as `branch_factor` wants them
+    drives: DriveArrays  # of the controls before those of laws
+    # degrees of freedom in the form of `branch_factor`
     dof_body: np.ndarray  # (n,) not read
     dof_parent: np.ndarray  # (n,)
     subtree_end: np.ndarray  # (n,)
@@ -53,13 +53,13 @@ def _band(K: np.ndarray, D: np.ndarray) -> np.ndarray:
 
 
 def _elimination_order(model: RodModel) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinate before each on its path, and one past the last that it moves: zeros of M between branches.
+    """The coordinate before each on its path, and one past the last that it moves, for zeros of M between branches.
 
-    Where coordinates are not numbered depth-first, as branches added in turn are not, all are taken as one chain.
+    Where coordinates are not numbered depth-first, such as those of branches added in turn, all are taken as one chain.
     """
     m, n = model.arrays, model.nq
     parent = np.full(n, -1, np.int64)
-    moved: list[set[int]] = [set() for _ in range(n)]  # i and what it moves
+    moved: list[set[int]] = [set() for _ in range(n)]  # i and the coordinates that it moves
     for s in range(len(m.parent)):
         path = [int(i) for i in m.path[m.path_start[s] : m.path_start[s + 1]]]
         own = range(m.rows[s, 0], m.rows[s, 6])

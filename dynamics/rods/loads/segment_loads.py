@@ -1,4 +1,4 @@
-"""Loads of a segment by its nodes: of poses, of contact with what stands still, of fluids, and of users' laws."""
+"""Loads on the nodes of segments: loads of poses, contact with fixed objects, loads of fluids, and users' laws."""
 
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.loads.composites import add_at, add_moved, store_block, times6, transposed_times6, turn
@@ -117,8 +117,8 @@ def tilde(x):
 
 @kernel
 def add_pose_terms(level, p, moment, force, F1, F2, mu, seg, A, extra):
-    """P and C of a load with this moment and force at p, axes of the world; F1, F2 symmetric (six numbers each), or
-    zero for a force that stays as it is; e from P."""
+    """Add P and C of a load with this moment and force at p, world axes, and e from P; F1, F2 symmetric (six numbers
+    each), or zero for a constant force."""
     align_stack(A)
     xx, xy, xz, yy, yz, zz = F1
     A[:36] = 0.0
@@ -158,10 +158,9 @@ def add_pose_terms(level, p, moment, force, F1, F2, mu, seg, A, extra):
 
 
 # --------------------------------------------------------------------------------------------
-# Contact of a point of a link, as a sphere, with what stands still: forces of its position.
+# Contact of a point of a link, as a sphere, with fixed objects: forces that depend on its position.
 #
-# With a depth s d(p) + o of the distance d, and the law F of it (`contacts`), along a virtual velocity
-# v
+# With a depth s d(p) + o for the distance d, and the force law F (`contacts`), along a virtual velocity v
 #
 #     f = - s F u        F1 = - (F' u u' + s F T / d)
 #     F2 = - (s F'' (u.v) u u' + (F' - s F / d) ((u.v) T + u t' + t u') / d)
@@ -169,7 +168,7 @@ def add_pose_terms(level, p, moment, force, F1, F2, mu, seg, A, extra):
 
 @kernel
 def add_contact(c, level, R, p, mu, seg, A, extra):
-    """The contact with the numbers c of a point of the link whose frame is (R, p)."""
+    """Add the contact with the numbers c of a point of the link whose frame is (R, p)."""
     align_stack(A)
     z = splat(A, 0.0)
     p = add_rotated(p, R, (z + c[PLACE], z + c[PLACE + 1], z + c[PLACE + 2]))
@@ -198,8 +197,8 @@ def add_contact(c, level, R, p, mu, seg, A, extra):
 #                   B = d g' + g d' + (d.eta) |v|'',        d = D'mu
 #     added mass    F = M eta' + eta x* M eta,  as of a rigid body, with the acceleration without gravity
 #
-# F resists: it is added to the forces of inertia.  D and M are matrices (6, 6) in axes of the node, M symmetric.  As
-# the acceleration of the kernels holds gravity, M g is taken off again, a load of the pose.
+# F resists: it is added to the forces of inertia.  D and M are matrices (6, 6) in axes of the node, M symmetric.  Since
+# the acceleration of the kernels contains gravity, M g is subtracted again, as a load of the pose.
 
 
 @helper
@@ -211,7 +210,7 @@ def in_axes(R, p, x):
 
 @helper
 def to_world(R, p, f):
-    """A wrench in axes of a frame at (R, p), about the origin of the world."""
+    """A wrench in axes of a frame at (R, p), transformed to the world's axes and origin."""
     return wrench_about_origin(p, rotate(R, angular(f)), rotate(R, linear(f)))
 
 
@@ -223,7 +222,7 @@ def _entry6(x, i):
 
 @kernel
 def load_matrix(parameters, A):
-    """The parameters of a load as a matrix in A."""
+    """Load the parameters of a load as a matrix into A."""
     align_stack(A)
     for i in range(36):
         store(A, i, splat(A, parameters[i]))
@@ -231,7 +230,7 @@ def load_matrix(parameters, A):
 
 @kernel
 def carry(R, p, A, extra, o):
-    """Add the matrix A, in axes of the node, to the sum at o in the world frame; A is spent."""
+    """Add the matrix A, in axes of the node, to the sum at o in the world frame; A is overwritten."""
     align_stack(A)
     turn(R, A)
     add_moved(p, A, extra, o)
@@ -240,7 +239,7 @@ def carry(R, p, A, extra, o):
 # ------------------------------------------------------------------------------------------------ drag and lift
 @kernel
 def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
-    """Drag and lift at the node; D and A are scratch (36)."""
+    """Add drag and lift at the node; D and A are scratch (36)."""
     align_stack(A)
     load_matrix(parameters, D)
     eta, virtual = in_axes(R, p, load6(seg, END + TWIST)), in_axes(R, p, mu)
@@ -271,7 +270,7 @@ def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
 # ------------------------------------------------------------------------------------------------ added mass
 @kernel
 def _store_rate(x, momentum, sign, M, A):
-    """A = sign (x x* M - M x x) + (y -> y x* momentum)."""
+    """Store A = sign (x x* M - M x x) + (y -> y x* momentum)."""
     align_stack(A)
     one, z = splat(A, 1.0), splat(A, 0.0)
     for j in range(6):
@@ -287,7 +286,7 @@ def _store_rate(x, momentum, sign, M, A):
 
 @kernel
 def _add_weight(level, R, p, g, virtual, M, seg, A, extra):
-    """P, C and e of the load -M g, where g (3), in axes of the node, turns against it."""
+    """Add P, C and e of the load -M g, where g (3), in axes of the node, rotates against it."""
     align_stack(A)
     z = splat(A, 0.0)
     for i in range(6):
@@ -309,7 +308,7 @@ def _add_weight(level, R, p, g, virtual, M, seg, A, extra):
 
 @kernel
 def add_added_mass(parameters, gravity, level, R, p, mu, seg, M, A, extra):
-    """Added mass at the node; M and A are scratch (36)."""
+    """Add the added mass at the node; M and A are scratch (36)."""
     align_stack(A)
     load_matrix(parameters, M)
     z = splat(A, 0.0)
@@ -340,20 +339,20 @@ def add_added_mass(parameters, gravity, level, R, p, mu, seg, M, A, extra):
 
 
 # --------------------------------------------------------------------------------------------
-# Loads on a node after laws of the user's own, by the programs that compute them and their derivatives.
+# Loads on a node given by users' laws, by the programs that compute them and their derivatives.
 #
-# Beside what `segment_loads` sums towards the base, forces of pose and velocity at once have the block E, and controls
-# columns b of the forces, of which mu'b has the gradient h; with J, R, W of the coordinates at the node,
+# Beside the sums of `segment_loads` towards the base, forces of pose and velocity together have the block E, and
+# controls have columns b of the forces, where mu'b has the gradient h; with J, R, W of the coordinates at the node,
 #
 #     Hqq + J'E R + its transpose      Hqv + J'E J      B - J'b      Hqu + W'b + J'h
 
 OF_X, OF_D, OF_U = 6, 42, 78
-"""Where, among a program's outputs, P and N begin, and b (6 each), after which C, E, B and h follow."""
+"""Start of P, N and b (6 each) among a program's outputs; C, E, B and h follow."""
 
 
 @shared_kernel
 def _run(laws, i, R, p, eta, mu, controls, work):
-    """Program i at this pose and twist, in axes of the node."""
+    """Run program i at this pose and twist, in axes of the node."""
     constants, last = entry(laws, CONSTANTS_START, i), entry(laws, CONSTANTS_START, i + 1)
     for k in range(constants, last):
         store(work, k - constants, splat(work, laws.constants[k]))
@@ -382,14 +381,14 @@ def _six(laws, i, o, share, work):
 
 @kernel
 def _block(laws, i, o, share, work, A):
-    """36 outputs of program i into A."""
+    """Store 36 outputs of program i in A."""
     for r in range(0, 36, 6):
         store6(A, r, _six(laws, i, o + r, share, work))
 
 
 @kernel
 def _add_mixed(m, s, columns, E, b):
-    """Add J'E R, half of what is symmetric, to Hqq, and J'E J to Hqv; E about the origin."""
+    """Add J'E R, half of the symmetric term, to Hqq, and J'E J to Hqv; E about the origin."""
     n = m.numbers[0]
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
@@ -403,7 +402,7 @@ def _add_mixed(m, s, columns, E, b):
 
 @kernel
 def _add_controls(m, s, level, laws, i, share, R, p, columns, work, of_controls):
-    """Add to B and Hqu of all laws' controls, which are `of_controls`, one after the other."""
+    """Add to B and Hqu of the controls of all laws (`of_controls`), one after the other."""
     align_stack(work)
     n, law, all_of_them = m.numbers[0], i // 3, laws.integers[CONTROLS]
     first, last = entry(laws, FIRST_CONTROL, law), entry(laws, FIRST_CONTROL, law + 1)
@@ -424,7 +423,7 @@ def _add_controls(m, s, level, laws, i, share, R, p, columns, work, of_controls)
 
 @kernel
 def add_law(m, laws, law, share, level, s, R, p, mu, controls, seg, columns, extra, A, E, work, b, of_controls):
-    """A law's load at the end of segment s; A, E (36) and work are scratch."""
+    """Add a law's load at the end of segment s; A, E (36) and work are scratch."""
     align_stack(A)
     i = 3 * law + (0 if level < FIRST else (1 if level < SECOND else 2))
     eta, virtual = in_axes(R, p, load6(seg, END + TWIST)), in_axes(R, p, mu)
@@ -460,17 +459,17 @@ def add_law(m, laws, law, share, level, s, R, p, mu, controls, seg, columns, ext
 # --------------------------------------------------------------------------------------------
 # External loads at the ends of segments, added to the composites of the backward pass.
 #
-# What loads add to derivatives and Hessians are 6x6 matrices in the world frame, summed towards the base beside the
-# composites of rigid bodies: P and C of those that depend on the pose, N and B of those that depend on the twist, M, N
-# and B of added mass (above).  The wrench e = P'mu is one of the composites.
+# Loads add 6x6 matrices in the world frame to derivatives and Hessians, summed towards the base beside the composites
+# of rigid bodies: P and C for those that depend on the pose, N and B for those that depend on the twist, M, N and B for
+# added mass (above).  The wrench e = P'mu is one of the composites.
 
 
 @kernel
 def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, work, b, of_controls):
-    """Add the loads at the end of segment s, up to which the columns are.
+    """Add the loads at the end of segment s; the columns reach up to it.
 
-    controls: of laws; wrenches: (6 each) in the order of those given; work: `load_work`; b: `Blocks`; of_controls: B
-    and Hqu of laws, or nothing where they are not wanted."""
+    controls: of laws; wrenches: (6 each) in the order in which they were added; work: `load_work`; b: `Blocks`;
+    of_controls: B and Hqu of laws, or empty where they are not needed."""
     align_stack(seg)
     R, p, mu = load9(seg, END), load3(seg, END + 9), load6(seg, END + VIRTUAL)
     M, A = work[:36], work[36:72]
@@ -506,12 +505,12 @@ def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, wo
 
 
 def load_work(external: LoadArrays) -> int:
-    """Scratch numbers of `add_loads`."""
+    """Scratch size of `add_loads`."""
     return 72 + int(external.laws.integers[REGISTERS])
 
 
 @kernel
 def add_loads_to_parent(m, external, s, loads):
-    """Add what the loads of a subtree come to, to its parent's."""
+    """Add the sums of the loads of a subtree to its parent's."""
     if m.parent[s] >= 0 and external.loaded[s] == 1:
         accumulate(loads, m.parent[s] * LOADS, s * LOADS, LOADS)

@@ -30,8 +30,8 @@ Routes = Route | Sequence[Route]
 
 @dataclass(frozen=True)
 class Line:
-    """A line from the base of a rod to its tip, or on through rods that follow each other: base of `Tendon` and
-    `Chamber`, whose parameters these are."""
+    """A line from the base of a rod to its tip, or on through rods that follow each other: base class of `Tendon` and
+    `Chamber`, which have its parameters."""
 
     rod: str | Sequence[str]
     y: Routes
@@ -42,9 +42,9 @@ class Line:
     normalized: bool = False
 
     routes: ClassVar[tuple[str, ...]] = ("y", "z")
-    """Fields that are routes and have to be given."""
+    """Required fields that are routes."""
     one_way: ClassVar[str] = ""
-    """What negative controls are against."""
+    """Reason, for a warning, why controls should not be negative."""
     unit: ClassVar[str] = ""
     crosses_joints: ClassVar[bool] = False
 
@@ -67,7 +67,7 @@ class Line:
         as_flag("normalized", self.normalized)
 
     def _checked(self, what: str, route: Routes) -> Routes:
-        """A function, a number, or as many of these as there are rods, in a tuple."""
+        """A function or a number, or a tuple with one for each rod; raises errors for other values."""
         if callable(route):
             return route
         if isinstance(self.rod, str) or not isinstance(route, (list, tuple, np.ndarray)):
@@ -83,8 +83,8 @@ class Line:
         return (self.rod,) if isinstance(self.rod, str) else tuple(self.rod)
 
     def routing(self, *rods: Rod) -> np.ndarray:
-        """y, z, y', z' at the nodes of its rods, one after another: (P, 4); slopes at both ends of each, which carry no
-        weight, are zero.
+        """y, z, y', z' at the nodes of its rods, one after another: (P, 4); slopes at both ends of each rod, which have
+        no weight, are zero.
 
         Raises: ValueError where the line leaves a section, and for values that are not finite real numbers.
         """
@@ -93,23 +93,23 @@ class Line:
         return np.stack([y, z, self._slopes("y", rods), self._slopes("z", rods)], axis=1)
 
     def scales(self, *rods: Rod) -> np.ndarray:
-        """What a unit of its control pulls with at the nodes of its rods: (P,)."""
+        """Tension of a unit of the control at the nodes of its rods: (P,)."""
         return np.ones(sum(len(rod.nodes) for rod in rods))
 
     def label(self, what: str = "") -> str:
-        """The beginning of an error."""
+        """Beginning of an error message."""
         return f"{type(self).__name__.lower()} {self.name!r}: " + (f"{what}: " if what else "")
 
-    # -------------------------------------------------------------------------------------------- parts of these
+    # -------------------------------------------------------------------------------------------- parts of the above
     def values(self, what: str, rods: Sequence[Rod], s: np.ndarray | None = None) -> np.ndarray:
-        """A route at the nodes of the rods, or at s = X / length of each: (P,), rod after rod."""
+        """Values of a route at the nodes of the rods, or at s = X / length of each: (P,), rod after rod."""
         label = self.label(what)
         return np.array([_value(label, route, x) for route, X, _ in self._runs(what, rods, s) for x in X])
 
     def _runs(
         self, what: str, rods: Sequence[Rod], s: np.ndarray | None = None
     ) -> Iterator[tuple[Route, np.ndarray, float]]:
-        """Of each rod the route, the arguments it has at the nodes or at s, and the length they are divided by."""
+        """For each rod the route, its arguments at the nodes or at s, and the length by which they are divided."""
         route, before, whole = getattr(self, what), 0.0, sum(rod.length for rod in rods)
         for k, rod in enumerate(rods):
             own = isinstance(route, tuple)
@@ -132,7 +132,7 @@ class Line:
             first = own.stop
 
     def _slopes(self, what: str, rods: Sequence[Rod]) -> np.ndarray:
-        """dy/dX or dz/dX at the nodes."""
+        """Slopes dy/dX or dz/dX at the nodes."""
         given = f"d{what}"
         known = getattr(self, given) is not None
         slopes = []
@@ -173,20 +173,20 @@ class Tendon(Line):
     """A cable along a rod, from its base to its tip, or on through rods that follow each other.
 
     Parameters
-    ----------
-    rod : name of the rod; or names of several, from the base on, each carried by the tip of the one before.  Rigid
-        bodies may lie between two, and a joint of one degree of freedom, which the cable crosses straight from the last
-        place in one rod to the first in the next
-    y, z : place in the cross-section [m]: functions of X [m], or numbers.  Of several rods X is the length of rod
-        from the base of the first on; or one function or number for each of them, in a sequence, of its own X
-    dy, dz : their slopes dy/dX, dz/dX, functions or numbers; by default by a complex step where the function takes
-        complex numbers and that agrees with a central difference, else by the difference
+    rod : name of the rod; or names of several, from the base on, each carried by the tip of the one before.  Between
+        two of them there may be rigid bodies, and a joint of one degree of freedom, which the cable crosses straight
+        from the last point in one rod to the first in the next
+    y, z : position in the cross-section [m]: functions of X [m], or numbers.  For several rods, X is the length along
+        all rods from the base of the first; or a sequence of one function or number for each rod, of its own X
+    dy, dz : slopes dy/dX, dz/dX, functions or numbers; by default by a complex step if the function takes complex
+        numbers and the result agrees with a central difference, else by the difference
     name : by default "tendon" and its number
-    normalized : functions take s = X / length in [0, 1] instead of X, of the whole length if X is, and slopes are d/ds
+    normalized : True if functions take s = X / length in [0, 1] instead of X, the length of all rods if X is, and
+        slopes are d/ds
 
     Raises
     ------
-    ValueError, TypeError : names the argument, what came and what was expected.
+    ValueError, TypeError : an invalid argument; the message names it, the value and the expected one.
     """
 
     one_way: ClassVar[str] = "tendons only pull, and got negative tensions"
@@ -195,14 +195,15 @@ class Tendon(Line):
 
     @staticmethod
     def straight(rod: str | Sequence[str], y: float, z: float, name: str | None = None) -> Tendon:
-        """Parallel to the axis, of one rod or of several."""
+        """A tendon parallel to the axis of one rod or of several."""
         return Tendon(rod, y, z, 0.0, 0.0, name)
 
     @staticmethod
     def helix(
         rod: str | Sequence[str], radius: float, turns: float, phase: float = 0.0, name: str | None = None
     ) -> Tendon:
-        """y = radius cos(a), z = radius sin(a), a = 2 pi turns X / length + phase; turns < 0 is left-handed."""
+        """A helical tendon y = radius cos(a), z = radius sin(a), a = 2 pi turns X / length + phase; turns < 0 is
+        left-handed."""
         rate = 2.0 * np.pi * float(as_array("turns", turns, ()))
         radius, phase = float(as_array("radius", radius, ())), float(as_array("phase", phase, ()))
         y, z = partial(_wave, np.cos, radius, rate, phase), partial(_wave, np.sin, radius, rate, phase)
@@ -228,13 +229,13 @@ class Chamber(Line):
 
     Parameters
     ----------
-    rod, y, z, dy, dz, normalized : as of `Tendon`, of the centre line; no joint may lie between two rods
+    rod, y, z, dy, dz, normalized : as for `Tendon`, for the centre line; no joint may lie between two rods
     area : area A across the centre line [m^2], above zero: a function or number like y; it does not change with strains
     name : by default "chamber" and its number
 
     Raises
     ------
-    ValueError, TypeError : names the argument, what came and what was expected.
+    ValueError, TypeError : an invalid argument; the message names it, the value and the expected one.
     """
 
     _: KW_ONLY
@@ -260,26 +261,27 @@ class Chamber(Line):
 
 
 # --------------------------------------------------------------------------------------------
-# Tendons across a joint between two rods: straight from the last place in one to the first in the next.
+# Tendons across a joint between two rods: straight from the last point in one to the first in the next.
 #
-# Of a joint of one degree of freedom x, with the places at a and at E(x) b in axes of the joint, E a turn about its
-# axis or a shift along it, the square of the length is
+# For a joint of one degree of freedom x, with the points a and E(x) b in axes of the joint, E a rotation about its axis
+# or a translation along it, the square of the length is
 #
 #     l^2 = |E b - a|^2 = c0 + c1 cos x + c2 sin x   or   c0 + c1 x + c2 x^2
 #
 # and a tension u adds u l' to the residual, and its derivatives.
 
 MEETING, ROUNDING = 1e-9, 1e-12
-"""Of the places' distances to the joint: a distance between them, and of the squares: a change, that count as zero."""
+"""Distance between two points, relative to their distances to the joint, and change of the squared length that count as
+zero."""
 
 
 # ------------------------------------------------------------------------------------------------ kernels
 class SpanArrays(NamedTuple):
-    """G spans."""
+    """Arrays of the G spans."""
 
     control: np.ndarray  # (G,)
     coordinate: np.ndarray  # (G,) of the joint
-    turns: np.ndarray  # (G,) 1 of a joint that turns, 0 of one that slides
+    turns: np.ndarray  # (G,) 1 for a rotational joint, 0 for a prismatic one
     square: np.ndarray  # (G, 3) c0, c1, c2
 
 
@@ -294,7 +296,7 @@ def _derivatives(turns, c0, c1, c2, x):
     else:
         g, g1 = (c2 * x + c1) * x + c0, 2.0 * c2 * x + c1
         g2, g3 = 0.0 * x + 2.0 * c2, 0.0 * x
-    over = 1.0 / sqrt(g + 1e-200)  # finite also where the places meet
+    over = 1.0 / sqrt(g + 1e-200)  # finite also where the points coincide
     first = 0.5 * g1 * over
     second = (0.5 * g2 - first * first) * over
     return first, second, (0.5 * g3 - 3.0 * first * second) * over
@@ -307,7 +309,7 @@ def _add(x, o, y):
 
 @kernel
 def add_spans(e, level, n, nu, state, r, dq, Hqq, B, Hqu):
-    """Add what spans contribute, as `add_tendons`."""
+    """Add the part of spans; arguments as in `add_tendons`."""
     align_stack(state)
     for k in range(e.control.size):
         i, c = e.coordinate[k], e.control[k]
@@ -330,7 +332,7 @@ Span = tuple[int, int, bool, tuple[float, float, float]]
 
 
 def span_arrays(spans: Sequence[Span]) -> SpanArrays:
-    """Control, coordinate, whether the joint turns, and c, of each span."""
+    """Arrays of the spans: control, coordinate, whether the joint is rotational, and c."""
     control, coordinate, turns, square = zip(*spans, strict=True) if spans else ((), (), (), ())
     squares = np.array(square, float).reshape(-1, 3)
     return SpanArrays(np.array(control, np.int64), np.array(coordinate, np.int64), np.array(turns, np.int64), squares)
@@ -385,7 +387,7 @@ def _between(model: RodModel, line: Line, before: str, rod: str) -> list[int]:
 def _at_joint(
     model: RodModel, chain: Sequence[int], joint: int, a: np.ndarray, b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both places in axes of the joint, b at x = 0: a from the frame before the chain, b from that where its last
+    """Both points in axes of the joint, b at x = 0: a given in the frame before the chain, b in that where its last
     segment starts."""
     m, at = model.arrays, list(chain).index(joint)
     for k in chain[: at + 1]:
@@ -408,7 +410,7 @@ def _back(placement: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _square(component: int, a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
-    """c0, c1, c2 of a joint that moves this component."""
+    """c0, c1, c2 for a joint that moves this component."""
     axis = np.eye(3)[component % 3]
     if component >= 3:
         return float((b - a) @ (b - a)), float(2.0 * axis @ (b - a)), 1.0
@@ -418,7 +420,7 @@ def _square(component: int, a: np.ndarray, b: np.ndarray) -> tuple[float, float,
 
 
 # --------------------------------------------------------------------------------------------
-# Tendons and chambers as kernels see them: their pieces at the quadrature points of rods, and across joints.
+# Tendons and chambers as kernels read them: their pieces at the quadrature points of rods, and across joints.
 
 L = TypeVar("L", bound=Line)
 
@@ -455,8 +457,8 @@ def named_lines(
 
 
 def tendon_arrays(model: RodModel, lines: Sequence[Line]) -> TendonArrays:
-    """The lines, which all have names, in the order of their controls.  ValueError for rods that do not follow each
-    other, and for a line where it cannot be."""
+    """Arrays of the lines, which all have names, in the order of their controls.  ValueError for rods that do not
+    follow each other, and for a line that leaves its section."""
     pieces: dict[str, dict[int, np.ndarray]] = {name: {} for name in model.rods}
     spans = []
     for k, line in enumerate(lines):
@@ -491,7 +493,7 @@ def tendon_arrays(model: RodModel, lines: Sequence[Line]) -> TendonArrays:
 
 
 def warn_of_slack(argument: str, lines: Sequence[Line], controls: np.ndarray) -> None:
-    """Warn of negative controls (lines,) or (K, lines) of lines that are all of one kind."""
+    """Warn of negative controls (lines,) or (K, lines) of lines of one kind."""
     least = np.min(np.atleast_2d(controls), axis=0, initial=0.0)
     slack = [f"{line.name!r}: {x:.4g} {line.unit}" for line, x in zip(lines, least, strict=True) if x < 0.0]
     if slack:
@@ -509,17 +511,17 @@ def warn_of_slack(argument: str, lines: Sequence[Line], controls: np.ndarray) ->
 #     d(B'w)/dq = - sum_k w_k h'Phi / l
 #     d2(w'Bu)/dq2 = sum_k w_k Phi' { sum u (h g' + g h' + y_par (G - g g')) / l^2 } Phi
 #
-# with u and B of tendons; a chamber's are -A(X) times as large.
+# with u and B of tendons; those of a chamber are -A(X) times as large.
 
 # scratch of a point
 STRAINS, VIRTUAL, GRADIENT, BENT, STIFFNESS, CURVATURE = 0, 6, 12, 18, 24, 45
-"""Strains, virtual strains, g, h; lower triangles (21) of what Phi'{.}Phi adds to dr/dq and to Hqq."""
+"""Strains, virtual strains, g, h; lower triangles (21) of the terms {.} in Phi'{.}Phi of dr/dq and of Hqq."""
 TENDON_NUMBERS = 66
 
 
 @kernel
 def _strains(e, p, state, first, share, ws, o):
-    """share times the reference + Phi x at point p, for the coordinates x at `first` in the state."""
+    """Store share times the reference + Phi x at point p, for the coordinates x at `first` in the state."""
     align_stack(ws)
     for r in range(6):
         x = splat(ws, share * e.reference[p, r])
@@ -605,7 +607,8 @@ def _expand(e, p, n, ws, o, A):
 
 @kernel
 def _add_tendon(e, level, p, t, nu, u, ws, r, B, Hqu):
-    """What the pair t of point p and tendon adds to the residual, to B, Hqu, and to the triangles of the point."""
+    """Add the part of the pair t of point p and tendon to the residual, to B, Hqu, and to the triangles of the
+    point."""
     align_stack(ws)
     k, w = e.control[t], e.weight[p] * e.routing[t, 4]
     y, z, dy, dz = e.routing[t, 0], e.routing[t, 1], e.routing[t, 2], e.routing[t, 3]
@@ -635,7 +638,7 @@ def _add_tendon(e, level, p, t, nu, u, ws, r, B, Hqu):
 
 @kernel
 def add_tendons(e, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
-    """Add what tendons contribute to the residual r = ... - B u and, as the level goes, to dr/dq, B, Hqq, Hqu.
+    """Add the part of tendons to the residual r = ... - B u and, as the level goes, to dr/dq, B, Hqq, Hqu.
 
     e: TendonArrays; state: q, v, a, w, u; scratch ws: TENDON_NUMBERS."""
     align_stack(ws)

@@ -1,1 +1,1 @@
-"""What a soft robot is made of, as numbers: rods, links, strain bases, loads and closures as kernels read them."""
+"""Model of a soft robot: rods, links, strain bases, loads and closures, as arrays that kernels read."""

@@ -12,7 +12,7 @@ from dynamics.simd import helper
 from dynamics.tape.program import Program
 
 # --------------------------------------------------------------------------------------------
-# Trees of rods and joints as kernels see them: segments, each with its own coordinates, parents first.
+# Trees of rods and joints as kernels read them: segments, each with its own coordinates, parents first.
 #
 # A segment moves a frame from its start to its end, g_end = g_start exp(Omega(q)) g_after, where g_start is the
 # parent's end moved by the fixed g_before.  Omega depends on the segment's own coordinates x through strains at one or
@@ -34,14 +34,14 @@ class RodArrays(NamedTuple):
 
     parent: np.ndarray  # (S,) segment before, -1 for the base
     kind: np.ndarray  # (S,)
-    rows: np.ndarray  # (S, 7) component r is that of the coordinates rows[s, r] ... rows[s, r + 1] - 1
-    step: np.ndarray  # (S, 2) h and b; for joints 2, and m/rad of a SCREW along the axis about which it turns
+    rows: np.ndarray  # (S, 7) coordinates rows[s, r] ... rows[s, r + 1] - 1 belong to component r
+    step: np.ndarray  # (S, 2) h and b of rods; 2 for joints; for a SCREW the pitch along its axis, m/rad
     reference: np.ndarray  # (S, 12) xi* at both points
     first_mode: np.ndarray  # (S,) row of `modes` of the segment's first coordinate
     modes: np.ndarray  # (., 2) values at the two points
     before: np.ndarray  # (S, 12) R row-major and p of fixed placements
     after: np.ndarray  # (S, 12)
-    inertia: np.ndarray  # (S, 10) mass, first moment, rotational inertia of what moves with the end, in its frame
+    inertia: np.ndarray  # (S, 10) mass, first moment, rotational inertia of the body at the segment's end, in its frame
     path_start: np.ndarray  # (S + 1,)
     path: np.ndarray  # coordinates from the base up to and including those of a segment, for all segments
     beyond_start: np.ndarray  # (S + 1,)
@@ -68,15 +68,15 @@ FAMILIES = 24  # per coordinate: J, R, Q, W
 
 # ------------------------------------------------------------------------------------------------ levels of evaluation
 FORCES, MASS_MATRIX, FIRST, SECOND = 0, 1, 2, 3
-"""What is evaluated: generalised forces; also M; also first derivatives; also the Hessian."""
+"""Levels of evaluation: generalised forces; also M; also first derivatives; also the Hessian."""
 
 
 # --------------------------------------------------------------------------------------------
-# Contacts between points of two links, or with friction and damping, as kernels see them.
+# Contacts with friction or damping, or between points of two links, as kernels read them.
 
 
 class RodContactArrays(NamedTuple):
-    """C contacts between points of segments A and B, in two arrays, as each of them costs at every call."""
+    """C contacts between points of segments A and B, in two arrays, since each array passed to a kernel costs time."""
 
     integers: np.ndarray  # (2 C) segments whose ends are the frames of A and B, -1 for the world; (C + 1) where the
     # coordinates that move A or B begin; these
@@ -91,14 +91,14 @@ def touching_segment(k, i, side):
 
 @helper
 def touching_path(k, i):
-    """Where the coordinates of contact i begin and end among the integers."""
+    """First and last (exclusive) index of the coordinates of contact i among the integers."""
     C = k.numbers.shape[0]
     first = 3 * C + 1
     return first + k.integers[2 * C + i], first + k.integers[2 * C + i + 1]
 
 
 def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]) -> RodContactArrays:
-    """Of segments A and B and numbers."""
+    """Arrays of contacts given as segments A and B and numbers."""
     segment = np.array([ends for *ends, _ in contacts], np.int64).reshape(-1, 2)
     own = [m.path[m.path_start[s] : m.path_start[s + 1]] for s in range(len(m.parent))]
     paths = [np.unique(np.concatenate([own[s] for s in ends if s >= 0])) for ends in segment]
@@ -108,33 +108,34 @@ def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]
 
 
 # --------------------------------------------------------------------------------------------
-# Loads after laws of the user's own, as kernels see them: programs of `dynamics.tape`, three of each of L laws, of the
-# forces, also of first, also of second derivatives.
+# Loads added by `add_load`, as kernels read them: programs of `dynamics.tape`, three for each of L laws (forces, with
+# first derivatives, with second derivatives).
 #
-# All of it in two arrays, as each of them costs at every call.
+# All are in two arrays, since each array passed to a kernel costs time.
 
 CONTROLS, REGISTERS = 0, 1
-"""Where the number of all controls and that of the registers of the longest program are."""
+"""Indices of the number of all controls and of the largest number of registers of a program."""
 FIRST_CONTROL, RATES, LENGTHS, CONSTANTS_START, OUTPUTS_START, CODE_START, OUTPUTS, CODE = range(2, 10)
-"""Tables: first controls (L + 1) and whether forces depend on velocities (L), of laws; registers (3 L), and where those
-of constants, outputs and instructions begin (3 L + 1), of programs; and these, outputs being registers."""
+"""Tables of the laws: first controls (L + 1), and 1 if forces depend on velocities (L); of the programs: numbers of
+registers (3 L), and starts of constants, outputs and instructions (3 L + 1); then the outputs, as registers, and the
+instructions."""
 
 
 class LawArrays(NamedTuple):
-    """Tables and constants."""
+    """Tables and constants of the laws' programs."""
 
-    integers: np.ndarray  # two numbers, where the tables begin, tables
+    integers: np.ndarray  # the two numbers, the starts of the tables, the tables
     constants: np.ndarray
 
 
 @helper
 def entry(laws, table, i):
-    """Number i of a table."""
+    """Entry i of a table."""
     return laws.integers[laws.integers[table] + i]
 
 
 def law_arrays(laws: Sequence[tuple[Sequence[Program], int, bool]]) -> LawArrays:
-    """Of programs, the number of controls, and whether forces depend on velocities."""
+    """Arrays of laws given as programs, number of controls, and whether forces depend on velocities."""
     programs = [program for own, _, _ in laws for program in own]
     controls = [0, *accumulate(count for _, count, _ in laws)]
     code, constants, outputs = ([np.ravel(program[k]) for program in programs] for k in range(3))
@@ -148,14 +149,13 @@ def law_arrays(laws: Sequence[tuple[Sequence[Program], int, bool]]) -> LawArrays
 
 
 # --------------------------------------------------------------------------------------------
-# External loads as kernels see them, and what they add up to.
+# External loads as kernels read them, and their sums.
 
 WRENCH, FOLLOWER, DEAD, CONTACT, DRAG, ADDED_MASS, CARRIED, LAW = range(8)
 PARAMETERS = 40
-"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, the point (3) of the link, and what it is
-multiplied with; DEAD: a force (3) and a moment (3), axes of the world; CARRIED: these in axes of the node; CONTACT:
-those of `loads.contacts`; DRAG: matrix (36), speed of the smoothing; ADDED_MASS: matrix (36); LAW:
-its number, and what it is multiplied with."""
+"""Numbers of a load.  WRENCH and FOLLOWER: index of the wrench, point (3) of the link, factor; DEAD: a force (3) and a
+moment (3) in world axes; CARRIED: the same in axes of the node; CONTACT: those of `loads.contacts`; DRAG: matrix (36),
+speed of the smoothing; ADDED_MASS: matrix (36); LAW: index of the law, factor."""
 
 # sums over a subtree, in the world frame: P, C, M, N, B of `loads` as matrices
 P, C, M6, N6, B6 = 0, 36, 72, 108, 144
@@ -163,7 +163,7 @@ LOADS = 180
 
 
 class LoadArrays(NamedTuple):
-    """L loads in the order of their segments, of which there are S."""
+    """L loads in the order of the S segments that carry them."""
 
     start: np.ndarray  # (S + 1,) loads at the end of segment s: start[s] ... start[s + 1] - 1
     kind: np.ndarray  # (L,)
@@ -174,7 +174,7 @@ class LoadArrays(NamedTuple):
 
 
 # --------------------------------------------------------------------------------------------
-# Closed chains as kernels see them, and where their results lie.
+# Closed chains as kernels read them, and the layout of their results.
 
 POSITION, ORIENTATION = 0, 1
 
@@ -198,7 +198,7 @@ class ClosureArrays(NamedTuple):
 
 
 def no_closures() -> ClosureArrays:
-    """None at all."""
+    """Arrays without closed joints."""
     none = np.zeros(0, np.int64)
     return ClosureArrays(
         np.zeros((0, 2), np.int64), np.zeros((0, 2, 3)), np.zeros(1, np.int64), none, np.zeros((0, 3)),
@@ -207,15 +207,16 @@ def no_closures() -> ClosureArrays:
 
 
 def input_numbers(closures: ClosureArrays) -> int:
-    """Numbers that a state has for closed chains after its external wrenches: the wrenches on both sides of each joint,
-    12 C, which kernels compute; 1/T and the weights mu (G) of e' + e/T in Hessians; the multipliers (G)."""
+    """Number of entries that closed chains add to a state after its external wrenches: the wrenches on both sides of
+    each joint (12 C), which kernels compute; 1/T and the weights mu (G) of e' + e/T in Hessians; the multipliers
+    (G)."""
     rows = len(closures.kind)
     return 12 * len(closures.segment) + (1 + 2 * rows if rows else 0)
 
 
 def closure_numbers(closures: ClosureArrays, n: int) -> int:
-    """Numbers of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n of each joint in between, and rates of A
-    along w (G n)."""
+    """Size of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n for each joint between, and rates of A along
+    w (G n)."""
     return int(closed_numbers(closures, n))
 
 
@@ -227,5 +228,5 @@ def closed_numbers(closures, n):
 
 @helper
 def virtual_rows(closures, n):
-    """Where the last of them begin."""
+    """Start of the rates of A along w in the results."""
     return 3 * closures.kind.size * (1 + n) + 6 * n * closures.segment.shape[0]

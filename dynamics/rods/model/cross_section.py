@@ -16,7 +16,7 @@ MatrixFunction = Callable[[float], ArrayLike]
 SizeFunction = Callable[[np.ndarray], ArrayLike]
 
 CORNERS = 16
-"""Of what stands for a disc in pictures."""
+"""Corners of the polygon that stands for a disc in pictures."""
 
 
 class SectionProperties(NamedTuple):
@@ -29,7 +29,8 @@ class SectionProperties(NamedTuple):
 
 
 def _sizes(name: str, size: float | SizeFunction, at_tip: float | None, s: ArrayLike) -> np.ndarray:
-    """A size at s (K,), given at the base and at the tip, or as a function; ValueError for what is no length."""
+    """Values of a size at s (K,), given at the base and at the tip, or as a function.  ValueError for values that are
+    not lengths."""
     s = np.asarray(s, float)
     if callable(size):
         if at_tip is not None:
@@ -52,16 +53,8 @@ ENDS = np.array([0.0, 1.0])
 
 @dataclass(frozen=True)
 class Circular:
-    """A disc of this radius [m] at the base and, by default the same, at the tip, linear between; or of a radius that
-    is a function of s = X / length (K,) and returns (K,).
-
-    Examples
-    --------
-    >>> rods.Circular(0.02)
-    Circular(radius=0.02, radius_at_tip=None)
-    >>> tapered = rods.Circular(0.025, 0.018)
-    >>> bulging = rods.Circular(lambda s: 0.02 + 0.01 * s * (1.0 - s))
-    """
+    """A disc whose radius [m] varies linearly from base to tip, by default constant, or is a function of s = X / length
+    (K,) that returns (K,)."""
 
     radius: float | SizeFunction
     radius_at_tip: float | None = None
@@ -80,20 +73,20 @@ class Circular:
         return SectionProperties(np.pi * r**2, 2.0 * J, J, J)
 
     def contains(self, s: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Whether the points (y, z) lie in the section at s, each (K,)."""
+        """True where the points (y, z) lie in the section at s, each (K,)."""
         r = self.radii(s)
         return np.asarray(y) ** 2 + np.asarray(z) ** 2 <= (r * (1.0 + 1e-9)) ** 2
 
     def outline(self, s: np.ndarray) -> np.ndarray:
-        """Points (y, z) around the section at s = X / length (K,), in turn from y to z: (K, C, 2)."""
+        """Points (y, z) around the section at s = X / length (K,), counterclockwise from y to z: (K, C, 2)."""
         angles = np.linspace(0.0, 2.0 * np.pi, CORNERS, endpoint=False)
         return self.radii(s)[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
 @dataclass(frozen=True)
 class Rectangular:
-    """A rectangle, height along y and width along z [m], at the base and, by default the same, at the tip; or functions
-    of s = X / length (K,) that return (K,)."""
+    """A rectangle with height along y and width along z [m], which vary linearly from base to tip, by default constant,
+    or are functions of s = X / length (K,) that return (K,)."""
 
     height: float | SizeFunction
     width: float | SizeFunction
@@ -114,19 +107,19 @@ class Rectangular:
         return SectionProperties(h * w, rectangle_torsion(h, w), h * w**3 / 12.0, h**3 * w / 12.0)
 
     def contains(self, s: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Whether the points (y, z) lie in the section at s, each (K,)."""
+        """True where the points (y, z) lie in the section at s, each (K,)."""
         h, w = self.sides(s)
         slack = 0.5 * (1.0 + 1e-9)
         return (np.abs(y) <= slack * h) & (np.abs(z) <= slack * w)
 
     def outline(self, s: np.ndarray) -> np.ndarray:
-        """As that of a disc: its four corners (K, 4, 2)."""
+        """The four corners of the section at s = X / length (K,): (K, 4, 2)."""
         signs = np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
         return 0.5 * signs * np.stack(np.broadcast_arrays(*self.sides(s)), axis=-1)[:, None]
 
 
 def rectangle_torsion(height: ArrayLike, width: ArrayLike) -> np.ndarray:
-    """Saint-Venant's torsion constant of rectangles, whose sections warp, to rounding; sides a >= b [m]:
+    """Saint-Venant's torsion constant of rectangles, with warping, accurate to rounding; sides a >= b [m]:
 
         a b^3 (1/3 - 64 b / (pi^5 a) sum tanh(k pi a / (2 b)) / k^5,  k = 1, 3, 5 ...)   [Timoshenko, Goodier, eq. 170]
     """
@@ -134,7 +127,7 @@ def rectangle_torsion(height: ArrayLike, width: ArrayLike) -> np.ndarray:
     ratio = b / np.where(a > 0.0, a, 1.0)
     k = np.arange(1.0, 16.0, 2.0)
     x = k * np.pi / np.maximum(ratio[..., None], 1e-3)
-    missing = 2.0 * np.exp(-x) / (1.0 + np.exp(-x))  # of the tanh to 1
+    missing = 2.0 * np.exp(-x) / (1.0 + np.exp(-x))  # 1 - tanh
     total = zeta(5.0) * 31.0 / 32.0 - (missing / k**5).sum(axis=-1)
     return a * b**3 * (1.0 / 3.0 - 64.0 / np.pi**5 * ratio * total)
 
@@ -152,11 +145,11 @@ class Elastic:
     poisson : Poisson's ratio nu, above -1 and at most 1/2;  the shear modulus is G = E / (2 (1 + nu))
     density : kg/m^3
     viscosity : Pa s, at least 0
-    shear_correction : factor of the area that resists shear, above 0: 5/6 of rectangles, 0.9 of discs, say
+    shear_correction : factor of the area that resists shear, above 0: for example 5/6 for rectangles, 0.9 for discs
 
     Raises
     ------
-    ValueError : a figure out of range.
+    ValueError : a parameter out of range.
     """
 
     young: float
@@ -195,19 +188,19 @@ class Elastic:
 
 @dataclass(frozen=True)
 class Anisotropic:
-    """Linear elasticity of sections whose stiffness is given as it is, of laminates, fibres or lattices, say.
+    """Linear elasticity of sections with a given stiffness matrix, for example laminates, fibres or lattices.
 
     Parameters
     ----------
-    stiffness_matrix : (6, 6), symmetric and positive definite, or a function of s = X / length that returns one: what
-        strains [torsion, bending y, z, stretch, shear y, z] ask of [moments; forces], N m^2, N m and N
+    stiffness_matrix : (6, 6), symmetric and positive definite, or a function of s = X / length that returns one: the
+        map from strains [torsion, bending y, z, stretch, shear y, z] to [moments; forces], N m^2, N m and N
     density : kg/m^3
-    damping_matrix : (6, 6), symmetric, without negative eigenvalues, or such a function; these times s; by default zero
+    damping_matrix : (6, 6), symmetric and positive semidefinite, or such a function; units times s; by default zero
 
     Raises
     ------
-    ValueError : another shape, a matrix that is not symmetric or not positive, a density that is not; also from
-        `add_rod`, for what functions return.
+    ValueError : a wrong shape, a matrix that is not symmetric or not positive, a density that is not positive;
+        `add_rod` raises the same for the values of functions.
     """
 
     stiffness_matrix: ArrayLike | MatrixFunction
@@ -222,11 +215,11 @@ class Anisotropic:
                 object.__setattr__(self, name, _as_energy(name, given, definite))
 
     def stiffness(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
-        """The matrices at s (K,): (K, 6, 6)."""
+        """Stiffness matrices at s (K,): (K, 6, 6)."""
         return _matrices("stiffness_matrix", self.stiffness_matrix, s, True)
 
     def damping(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
-        """The matrices at s (K,): (K, 6, 6)."""
+        """Damping matrices at s (K,): (K, 6, 6)."""
         given = np.zeros((6, 6)) if self.damping_matrix is None else self.damping_matrix
         return _matrices("damping_matrix", given, s, False)
 
@@ -238,7 +231,7 @@ def _matrices(name: str, given: ArrayLike | MatrixFunction, s: np.ndarray, defin
 
 
 def _as_energy(name: str, given: ArrayLike, definite: bool) -> np.ndarray:
-    """A matrix (6, 6), symmetric and with positive eigenvalues, or none below zero."""
+    """The matrix (6, 6) as an array; ValueError unless it is symmetric and positive definite, or semidefinite."""
     K = as_array(name, given, (6, 6))
     scale = np.sqrt(np.abs(np.diag(K)))
     scale[scale == 0.0] = 1.0

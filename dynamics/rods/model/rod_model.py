@@ -1,4 +1,4 @@
-"""What counts as a moderate change of each coordinate of a soft robot."""
+"""`RodModel`, a tree of rods and rigid bodies, and the scales and rotational joints of its coordinates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from dynamics.validation import as_array, look_up
 
 
 def coordinate_scales(model: RodModel) -> np.ndarray:
-    """Moderate values of the coordinates (n,): angles and displacements 0.3, strains that bend a rod as much."""
+    """Moderate values of the coordinates (n,): 0.3 rad or m of joints; 0.3 / length of torsion and bending, 0.1 of
+    other strains."""
     scales = np.full(model.nq, 0.3)
     for rod in model.rods.values():
         for r in range(6):
@@ -29,25 +30,26 @@ def coordinate_scales(model: RodModel) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# Joints that turn about any axis, and may turn without limit.
+# Joints that rotate about any axis, by any angle: free, spherical and planar joints.
 
 
 def turning_segments(model: RodModel) -> np.ndarray:
-    """Free, spherical and planar joints."""
+    """Segments (J,) of free, spherical and planar joints."""
     m = model.arrays
     return np.flatnonzero((m.kind == JOINT) & (m.rows[:, 0] < m.rows[:, 3]))
 
 
 def rotation_count(model: RodModel, coordinate: int) -> int:
-    """How many coordinates, from this one on, are the rotation vector of such a joint: 0, if it is none."""
+    """Number of coordinates of the rotation vector that begins at this coordinate in such a joint; 0 if none begins
+    there."""
     rows = model.arrays.rows[turning_segments(model)]
     return int((rows[:, 3] - rows[:, 0])[rows[:, 0] == coordinate].sum())
 
 
 def turning_joints(model: RodModel, held: np.ndarray | tuple[int, ...] = ()) -> np.ndarray:
-    """Coordinates (J, 6) of the components [angular; linear] of joints that may change their chart, -1 of components
-    without: free, spherical and planar joints without stiffness and damping, whose forces would depend on the chart,
-    none of whose coordinates is held."""
+    """Coordinates (J, 6) of the components [angular; linear] of the joints that may change their chart, -1 for
+    components that a joint does not have.  These are free, spherical and planar joints without stiffness and damping,
+    whose forces would depend on the chart, and without a coordinate in `held`."""
     found, segments = [], turning_segments(model)
     if not len(segments):
         return np.empty((0, 6), np.int64)
@@ -61,12 +63,12 @@ def turning_joints(model: RodModel, held: np.ndarray | tuple[int, ...] = ()) -> 
 
 
 # --------------------------------------------------------------------------------------------
-# Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads.
+# Hybrid robots of rods and rigid bodies, as the builder makes them and all other modules read them.
 
 
 @dataclass(frozen=True, eq=False)
 class Rod(ByContent):
-    """A soft link: its properties, and where it stands in the model; compared by content.
+    """A soft link: its properties and its place in the model.  Rods are compared by content.
 
     Attributes
     ----------
@@ -76,9 +78,9 @@ class Rod(ByContent):
     material : Elastic or Anisotropic
     basis : StrainBasis
     reference : (6,) strains at rest, or a function of s (K,) that returns (K, 6)
-    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length, and between them places where
+    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length, and further positions at which
         wrenches act
-    weights : (P,) of the quadrature, m; zero where there is no Gauss-Legendre point
+    weights : (P,) quadrature weights, m; zero at nodes that are not Gauss-Legendre points
     coordinates : slice of its coordinates in q
     segments : slice of its P - 1 segments in the arrays
     """
@@ -95,7 +97,7 @@ class Rod(ByContent):
     segments: slice
 
     def _parts(self) -> Mapping[str, Any]:
-        s = self.nodes / self.length  # functions have no content but their values
+        s = self.nodes / self.length  # functions are compared by their values
         of_material = (self.material.density, *(self.densities(what) for what in ("stiffness", "damping")))
         of_functions = {"basis": (self.basis.rows, self.basis.values(s)), "material": of_material}
         of_functions["reference"] = self.reference_strains(s)
@@ -115,13 +117,14 @@ class Rod(ByContent):
         return h, np.sqrt(3.0) * h * h / 12.0, self.reference_strains(places), self.basis.values(places).T
 
     def reference_strains(self, s: np.ndarray) -> np.ndarray:
-        """Strains at rest (K, 6) at s = X / length (K,).  ValueError for what a function should not return."""
+        """Strains at rest (K, 6) at s = X / length (K,).  ValueError if the function of s returns another shape or
+        values that are not finite."""
         if not callable(self.reference):
             return np.broadcast_to(self.reference, (len(s), 6))
         return as_array(f"rod {self.name!r}: reference(s)", self.reference(np.asarray(s)), (len(s), 6))
 
     def densities(self, what: str) -> np.ndarray:
-        """"stiffness" or "damping" of the sections at the nodes: diagonals (P, 6) or matrices (P, 6, 6)."""
+        """Stiffness or damping (`what`) of the sections at the nodes: diagonals (P, 6) or matrices (P, 6, 6)."""
         return getattr(self.material, what)(self.properties, self.nodes / self.length)
 
     def energy_matrix(self, densities: np.ndarray) -> np.ndarray:
@@ -137,13 +140,14 @@ class Rod(ByContent):
 
 
 class LinkContact(NamedTuple):
-    """What a link may touch, with spheres about places in it.
+    """Contact of a link, which touches with spheres fixed to it.
 
     Attributes
     ----------
     link : str
-    contact : such as PlaneContact, as it was given
-    places : (P, 3) centres in the frame of a body, m; of a rod (X, 0, 0), where they are while it is straight
+    contact : the contact as it was given, such as PlaneContact
+    places : (P, 3) centres of the spheres in the frame of a body, m; for a rod (X, 0, 0), the centres while it is
+        straight
     radii : (P,) m
     """
 
@@ -157,11 +161,11 @@ class LinkContact(NamedTuple):
 class RodModel(ByContent):
     """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
 
-    Compared and hashed by all but its own name.
+    Models are compared and hashed by everything but their name.
 
     The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
-    spherical joints, exponential coordinates [angular; linear] of free-flyers and of planar joints.  These rotations
-    are at most 2 pi; motion goes on in equivalent coordinates (`dynamics.rods.kinematics.charts`).
+    spherical joints, exponential coordinates [angular; linear] of free-flyers and of planar joints.  The angle of a
+    rotation vector is at most 2 pi; a motion continues in equivalent coordinates (`dynamics.rods.kinematics.charts`).
 
     Attributes
     ----------
@@ -173,13 +177,13 @@ class RodModel(ByContent):
     joint_coordinates : mapping of a link's name to the slice of its joint's coordinates
     stiffness, damping : (n, n), of rods and joints
     total_mass : kg
-    wrench_names : tuple of str, of the external loads that take a wrench, W of them
+    wrench_names : tuple of str, names of the W external loads that take a wrench
     closed_joints : tuple of Closure
-    constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
-    contacts : tuple of `LinkContact`: which links touch what
-    load_controls : tuple of str, controls of loads after laws
-    arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
-        of closed joints among them; for kernels
+    constraint_sizes : (G,) sizes of the rows of the closed joints' Jacobian, for moderate coordinates
+    contacts : tuple of `LinkContact`
+    load_controls : tuple of str, controls of the loads added by `add_load`
+    arrays, external, closures, reaction_loads : the model, its loads and its closed joints as arrays for kernels;
+        reaction_loads are the loads with the reactions of closed joints
     """
 
     name: str
@@ -209,7 +213,7 @@ class RodModel(ByContent):
         return {k: dict(x) if isinstance(x, MappingProxyType) else x for k, x in self.__dict__.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Mappings cannot be pickled as those that nobody may change."""
+        """Restore a copy, with mappings made read-only again: read-only mappings cannot be pickled."""
         self.__dict__.update(state)
         for field in fields(self):
             if isinstance(state[field.name], dict):
@@ -217,17 +221,17 @@ class RodModel(ByContent):
 
     @property
     def nv(self) -> int:
-        """As nq."""
+        """Number of velocities, equal to nq."""
         return self.nq
 
     @property
     def wrench_count(self) -> int:
-        """W."""
+        """Number W of external wrenches."""
         return len(self.wrench_names)
 
     @property
     def input_count(self) -> int:
-        """Numbers of the controls of laws and of W wrenches."""
+        """Number of controls of loads and of components of the W wrenches."""
         return len(self.load_controls) + 6 * self.wrench_count
 
     @property
@@ -237,7 +241,7 @@ class RodModel(ByContent):
 
     @property
     def constraint_count(self) -> int:
-        """Constraints G of the closed joints."""
+        """Number G of constraints of the closed joints."""
         return len(self.closures.kind)
 
     def segment_of(self, link: str) -> int:
@@ -246,7 +250,7 @@ class RodModel(ByContent):
 
     @property
     def gravity(self) -> np.ndarray:
-        """Acceleration (3,), m/s^2."""
+        """Acceleration of gravity (3,), m/s^2."""
         return self.arrays.gravity
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Segments of a tree of rods and bodies, with the joints that only soft robots have."""
+"""Segments of a tree of rods and bodies, and the joints that only soft robots have."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from dynamics.rods.model.arrays import ROD, RodArrays
 from dynamics.validation import as_array
 
 # --------------------------------------------------------------------------------------------
-# A joint that rods have besides those of rigid robots: a nut on a thread.
+# A joint of soft robots alone: a nut on a thread.
 
 
 @dataclass(frozen=True)
 class Helical:
-    """A turn about an axis and a shift along it, of `pitch` metres per radian: one degree of freedom, the angle.
+    """A rotation about an axis with a translation of `pitch` metres per radian along it; q is the angle.
 
-    Of rod models alone; rigid models do not take it.
+    Only rod models have it; rigid models do not.
 
     Parameters
     ----------
     axis : 'x', 'y', 'z' or a vector (3,)
-    pitch : m/rad; the lead of a thread is 2 pi times as large; negative of left-handed threads
+    pitch : m/rad; the thread's lead is 2 pi times as large; negative for left-handed threads
 
     Raises
     ------
-    ValueError : an axis that is none, a pitch that is no finite number.
+    ValueError : an axis that is not valid, a pitch that is not a finite number.
 
     Examples
     --------
@@ -62,12 +62,12 @@ class Helical:
 
 
 # --------------------------------------------------------------------------------------------
-# Columns of `RodArrays` as a builder adds segments, and what joints and bodies put into them.
+# Columns of `RodArrays` as a builder appends segments, and the entries of joints and bodies.
 
 
 @dataclass
 class SegmentList:
-    """Columns of `RodArrays` as they grow."""
+    """Columns of `RodArrays`, which grow with each segment."""
 
     parent: list[int] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
@@ -92,7 +92,7 @@ class SegmentList:
         after: tuple[np.ndarray, np.ndarray],
         inertia: ArrayLike,
     ) -> int:
-        """Append a segment; returns its number."""
+        """Append a segment; returns its index."""
         self.parent.append(parent)
         self.kind.append(kind)
         self.rows.append(np.asarray(rows, np.int64))
@@ -106,9 +106,9 @@ class SegmentList:
         return len(self.parent) - 1
 
     def split(self, s: int, first: Sequence, second: Sequence) -> None:
-        """Put a massless segment before segment s, and let the two be these steps (h, b, strains at rest, modes).
+        """Put a massless segment before segment s; the two have these steps (h, b, strains at rest, modes).
 
-        Segments from s on have a number more than before, so what stood at the end of s still does.
+        The indices of the segments from s on rise by one, so that loads at the end of s stay there.
         """
         self.parent = [k + (k >= s) for k in self.parent]
         identity = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
@@ -126,7 +126,7 @@ class SegmentList:
         self.reference[s + 1] = np.ravel(second[2])
 
     def arrays(self, n: int, base: tuple[np.ndarray, np.ndarray], gravity: np.ndarray) -> RodArrays:
-        """All of it, with the coordinates on the path to each segment."""
+        """`RodArrays` of all segments, with the coordinates on the path to each."""
         path, start, beyond, beyond_start = [], [0], [], [0]
         of_rods: dict[int, list[int]] = {}
         for s, kind in enumerate(self.kind):
@@ -182,20 +182,20 @@ def _frame_with_z(axis: np.ndarray) -> np.ndarray:
 
 
 def inertia_about_frame(mass: float, com: np.ndarray, symmetric: np.ndarray) -> np.ndarray:
-    """Mass, first moment, and xx xy xz yy yz zz about the frame's origin."""
+    """Mass, first moment, and xx xy xz yy yz zz of the inertia about the frame's origin."""
     I = symmetric + mass * (com @ com * np.eye(3) - np.outer(com, com))
     return np.concatenate([[mass], mass * com, I[np.triu_indices(3)]])
 
 
 # --------------------------------------------------------------------------------------------
-# A joint that closes a chain, as a builder takes it down.
+# A joint that closes a chain, as a builder stores it.
 
 Pose = tuple[np.ndarray, np.ndarray]
 
 
 
 def has_rows(joint: Joint) -> bool:
-    """Whether constraint rows stand for the joint, else those of a fixed one with coordinates of its own."""
+    """True if the joint is represented by constraint rows; otherwise by a fixed joint and coordinates of its own."""
     return isinstance(joint, (Revolute, Spherical, Fixed))
 
 
@@ -215,7 +215,7 @@ class Closure:
         return self.placements[0][0] @ axes, self.placements[1][0] @ axes
 
     def reversed(self, axes: tuple[np.ndarray, np.ndarray]) -> bool:
-        """Whether axes of both sides (3, 3) that satisfy the constraints are turned by half a turn or more."""
+        """True if axes of both sides (3, 3) that satisfy the constraints differ by a rotation of about half a turn."""
         cosines = np.diag(axes[0].T @ axes[1])
         if isinstance(self.joint, Spherical):
             return False

@@ -25,13 +25,13 @@ class StrainBasis:
     Parameters
     ----------
     functions : mapping of component name to a sequence of functions
-        Each takes s (K,) and returns (K,) finite numbers; a component that is missing keeps its reference.  The
-        functions of a component are to be independent on the rod.
+        Each takes s (K,) and returns (K,) finite numbers.  A component without functions keeps its reference strain.
+        The functions of a component must be linearly independent on the rod.
 
     Attributes
     ----------
     size : number of coordinates
-    rows : (7,) component r has the coordinates rows[r] ... rows[r + 1] - 1
+    rows : (7,) coordinates rows[r] ... rows[r + 1] - 1 belong to component r
 
     Raises
     ------
@@ -57,7 +57,8 @@ class StrainBasis:
             raise ValueError("functions: got none, expected at least one; a rod that cannot deform is a body")
 
     def values(self, s: np.ndarray) -> np.ndarray:
-        """Phi of each coordinate at s (K,), in its own component: (K, size).  ValueError where one is not finite."""
+        """Values of the coordinates' functions at s (K,), each in its own component: (K, size).  ValueError if one is
+        not finite."""
         s = np.asarray(s, dtype=np.float64)
         columns = [np.broadcast_to(f(s), s.shape) for of_component in self._functions for f in of_component]
         values = np.array(columns, dtype=np.float64).T

@@ -11,8 +11,8 @@ and with J, R, Q, W of all coordinates on the path, at the middle of the segment
     Hqq = {W'Y1 + R'Y2 + Q'Y3 + its transpose}      Hqv = W'X1 + R'X2 + {J'Y2 + 2 R'Y3}'
     Hvv = {J'X2 + its transpose}                    Hqa = W'X3 + {J'Y3}'
 
-summed over segments, each with the curvature of `curvature` in its own block.  Strains multiply the factors at last:
-two numbers for a coordinate of a rod.
+summed over segments, each with the curvature of `curvature` in its own block.  Strains multiply the factors last: two
+numbers for a coordinate of a rod.
 """
 
 from dynamics.rods.kinematics.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
@@ -38,7 +38,7 @@ from dynamics.spatial.spatial import dot6, load6
 
 @kernel
 def _add_forces(m, s, seg, tau):
-    """Generalised forces of the segment's coordinates: S'f through the strains."""
+    """Store generalised forces of the segment's coordinates: S'f through the strains."""
     align_stack(seg)
     f, rod = load6(seg, COMPOSITE + FORCE), m.kind[s] == ROD
     for r in range(6):
@@ -54,7 +54,7 @@ def _add_forces(m, s, seg, tau):
 
 @kernel
 def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
-    """What one segment adds to the blocks of A."""
+    """Add one segment's part to the blocks of A."""
     factors, w = carve(ws, FACTORS)
     curvature, L = carve(w, CURVATURE_NUMBERS)
     right_factors(m, s, level, seg, factors)
@@ -77,9 +77,9 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
 
 @kernel
 def backward_pass(m, external, level, controls, wrenches, segments, columns, loads, ws, tau, A, of_controls):
-    """Generalised forces tau (n) and `Blocks` in A, as the level needs them, after `forward_pass` and
-    `clear_blocks`; controls of laws and wrenches of the external loads that take them, what all loads come to (LOADS
-    per segment), and B and Hqu of laws."""
+    """Store generalised forces tau (n) and `Blocks` in A, as far as the level needs them, after `forward_pass` and
+    `clear_blocks`; arguments also: controls of laws, wrenches of the external loads that take them, sums of all loads
+    (LOADS per segment), and B and Hqu of laws."""
     align_stack(tau)
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
@@ -111,5 +111,5 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
 
 
 def backward_numbers(of_loads: int = 0) -> int:
-    """Numbers of the scratch of `backward_pass`, of which loads and contacts need so many."""
-    return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # of products: of a group
+    """Scratch size of `backward_pass`, of which loads and contacts need `of_loads`."""
+    return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # products of a group

@@ -1,6 +1,6 @@
 """Sums over segments of products with strains: blocks (n, n) of derivatives.
 
-Where coordinates i go in groups, blocks are added up transposed, so that the numbers of a group lie side by side.
+Where coordinates i go in groups, blocks are summed transposed, so that the entries of a group lie side by side.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ n = Size("n", "m.numbers[0]")
 
 
 class Blocks(NamedTuple):
-    """Derivatives of ID, each with what is transposed in it, as far as that is summed apart."""
+    """Derivatives of ID; terms that enter transposed are summed in blocks of their own."""
 
     dq: np.ndarray = lanes(n * n)
     dv: np.ndarray = lanes(n * n)
@@ -39,7 +39,7 @@ BLOCKS = len(Blocks._fields)
 
 
 class BlockRows(NamedTuple):
-    """Where derivatives of K knots go, (K, n n) each, or without rows where they are not wanted."""
+    """Arrays for the derivatives of K knots, (K, n n) each, or without rows where a derivative is not needed."""
 
     dq: np.ndarray
     dv: np.ndarray
@@ -52,7 +52,7 @@ class BlockRows(NamedTuple):
 
 @kernel
 def scatter_derivatives(b, t, rows):
-    """The blocks to the knots from t on."""
+    """Scatter the blocks to the knots from t on."""
     pairs = (
         (b.dq, rows.dq), (b.dv, rows.dv), (b.M, rows.M), (b.Hqq, rows.Hqq), (b.Hqv, rows.Hqv), (b.Hvv, rows.Hvv),
         (b.Hqa, rows.Hqa),
@@ -64,14 +64,14 @@ def scatter_derivatives(b, t, rows):
 
 @helper
 def _both(L, c, rod):
-    """Products with the strains at both points; a joint has one point, and modes of zero at the second."""
+    """Products with the strains at both points; for a joint, which has one point, the modes at the second are zero."""
     x = product(L, c)
     return x, (product(L, c + 6) if rod else x)
 
 
 @helper
 def _places(n):
-    """Where each of the `Blocks` begins in A: a call with one array costs less than with all of them."""
+    """Start of each of the `Blocks` in A: a call with one array costs less than with all of them."""
     k = n * n
     return Blocks(0 * k, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k, 9 * k, 10 * k)
 
@@ -122,7 +122,7 @@ def add_pairs(m, s, level, i, members, L, A):
 
 @kernel
 def _add_transposed(n, X, Y):
-    """X (n n) += Y', Y another block."""
+    """X (n n) += Y', where Y is another block."""
     align_stack(X)
     for i in range(n):
         for j in range(i + 1):
@@ -145,7 +145,7 @@ def clear_blocks(level, b):
 
 @kernel
 def add_transposed_blocks(n, level, b):
-    """Turn the sums into derivatives."""
+    """Add the blocks of transposed terms, which turns the sums into derivatives."""
     if level >= MASS_MATRIX:
         add_transpose(n, 1.0, b.M)
     if level >= FIRST and group_size(b.M) > 1:

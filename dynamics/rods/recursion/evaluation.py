@@ -1,8 +1,8 @@
 """Inverse dynamics of rods and rigid bodies with its derivatives, knots in lanes, or one knot in plain numbers.
 
-    ID(q, v, a) = M(q) a + c(q, v) + g(q): what inertia and gravity ask of the generalised forces, without elasticity
+    ID(q, v, a) = M(q) a + c(q, v) + g(q): generalised forces of inertia and gravity, without elasticity
 
-Levels: FORCES alone, then also MASS_MATRIX, FIRST derivatives, SECOND, the Hessian of w'ID.
+Levels: FORCES alone; MASS_MATRIX also; FIRST, also first derivatives; SECOND, also the Hessian of w'ID.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class InverseDynamicsDerivatives(NamedTuple):
 
 
 class InverseDynamicsHessian(NamedTuple):
-    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Of Hqv and Hqa rows are q; Hva = Haa = 0."""
+    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Rows of Hqv and Hqa belong to q; Hva = Haa = 0."""
 
     Hqq: np.ndarray
     Hqv: np.ndarray
@@ -59,7 +59,7 @@ class InverseDynamicsHessian(NamedTuple):
 # ------------------------------------------------------------------------------------------------ kernels
 @shared_kernel
 def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, results):
-    """tau (n) and, in A, `Blocks`, as far as the level goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each);
+    """Store tau (n) and, in A, `Blocks` as far as the level goes (for MASS_MATRIX only M). state: q, v, a, w (n each);
     inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
     those of closed chains (`arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
@@ -83,7 +83,7 @@ def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, t
 
 
 def work_numbers(model: RodModel) -> int:
-    """Scratch numbers per lane of `inverse_dynamics_kernel`."""
+    """Scratch size per lane of `inverse_dynamics_kernel`."""
     segments, columns, scratch = forward_numbers(model.arrays)
     of_loads = max(pair_numbers(model.external.contacts, model.nq), load_work(model.external))
     least = max(scratch, backward_numbers(of_loads), hessian_scratch(model.closures, model.nq))
@@ -92,8 +92,8 @@ def work_numbers(model: RodModel) -> int:
 
 @driver
 def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows, momenta):
-    """tau, `BlockRows`, and momenta if it has rows, for knots in lanes of `states` (K, 4 n), and of controls of laws
-    and wrenches, `wrenches` (K, .)."""
+    """Store tau, `BlockRows`, and momenta if it has rows, for the knots in lanes of `states` (K, 4 n) and of `wrenches`
+    (K, .), controls of laws and wrenches."""
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.numbers[0]
     x, w = carve(work, 4 * n)
@@ -115,7 +115,7 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
 
 
 def driver_numbers(model: RodModel) -> int:
-    """Scratch numbers per lane of `drive_inverse_dynamics`."""
+    """Scratch size per lane of `drive_inverse_dynamics`."""
     return work_numbers(model) + 5 * model.nq + MOMENTA + model.input_count + block_numbers(model.arrays)
 
 
@@ -123,7 +123,8 @@ def driver_numbers(model: RodModel) -> int:
 def state_batches(
     model: RodModel, wrenches: ArrayLike | None = None, **vectors: ArrayLike
 ) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
+    """True for a single point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by
+    default zero."""
     W = as_kind("model", model, RodModel).wrench_count
     vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)
     arrays, single = {}, True
@@ -139,7 +140,7 @@ def state_batches(
 
 
 def common_length(batches: Mapping[str, np.ndarray]) -> int:
-    """The number of points K of batches of 1 or K points; ValueError names one of another length."""
+    """The number of points K of batches of 1 or K points; ValueError names a batch of another length."""
     K = max((len(array) for array in batches.values() if len(array) != 1), default=1)
     for name, array in batches.items():
         if len(array) not in (1, K):
@@ -148,7 +149,7 @@ def common_length(batches: Mapping[str, np.ndarray]) -> int:
 
 
 def flat_wrenches(wrenches: ArrayLike, model: RodModel) -> np.ndarray:
-    """The wrenches (W, 6) or (K, W, 6) in a row (6 W) or (K, 6 W)."""
+    """The wrenches (W, 6) or (K, W, 6) as rows (6 W) or (K, 6 W)."""
     count, array = model.wrench_count, as_floats("wrenches", wrenches)
     if array.shape[-2:] != (count, 6) or array.ndim not in (2, 3):
         raise ValueError(f"wrenches: got shape {array.shape}, expected ({count}, 6) or (K, {count}, 6)")
@@ -159,13 +160,13 @@ def evaluate(
     model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray, momenta: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
-    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go.  ValueError where rods or joints turn
-    too far."""
+    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA) is filled if given.  ValueError where rods or joints
+    rotate too far."""
     K, n = len(states), model.nq
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
-    inputs = np.zeros((K, model.input_count))  # with controls of zero
+    inputs = np.zeros((K, model.input_count))  # controls are zero
     inputs[:, len(model.load_controls) :] = wrenches
     plant = model.arrays, model.external, no_closures()
     sums = np.empty((0, MOMENTA)) if momenta is None else momenta
@@ -188,8 +189,8 @@ def inverse_dynamics(
     Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
     one, in the order in which they were added, by default zero.
     Returns: (n,) or (K, n), N m or N along the coordinates.
-    Raises: ValueError for a wrong shape, a number that is not finite, or a rod that turns by more than 2 pi from one of
-    its points to the next; the functions below too.
+    Raises: ValueError for a wrong shape, a number that is not finite, or a rod that rotates by more than 2 pi between
+    neighbouring nodes; so do the functions below.
     """
     single, states, given = state_batches(model, wrenches, q=q, v=v, a=a)
     (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])

@@ -3,7 +3,7 @@
     a = - M^-1 r(q, v, 0, u),       a_q = - M^-1 r_q,    a_v = - M^-1 r_v,    a_u = M^-1 B           at that a
     Hessian of y'a: that of `implicit_function`, with w = M^-1 y and H the Hessian of w'r       [rod_hessian, section 6]
 
-Elasticity and damping may be those at the end of a step, v+ = v + h a, q+ = q + h v+, for they are linear:
+Elasticity and damping may be taken at the end of a step, v+ = v + h a, q+ = q + h v+, since they are linear:
 
     r + K (q+ - q) + D (v+ - v) = 0:     M + h D + h^2 K in place of M,  r_v + h K in place of r_v,  r + h K v of r
 """
@@ -50,16 +50,16 @@ def _add_stiffness(e, h, n, rv):
 
 @shared_kernel
 def linearly_implicit_kernel(m, e, h, level, state, L, work, r, A):
-    """a in the state's third part, with elasticity at the end of a step h, or at its start for h = 0; and, in A, the
-    results of `residual_kernel` with those of a in place of those of r: a_q, a_v, the Hessian of y'a (Hqa stays that of
-    w'r), and a_u, Hqu in place of B, Hqu.
+    """Store a in the state's third part, with elasticity at the end of a step h, or at its start for h = 0; and, in A,
+    the results of `residual_kernel` with derivatives of a in place of those of r: a_q, a_v, the Hessian of y'a (Hqa
+    remains that of w'r), and a_u, Hqu in place of B, Hqu.
 
-    state: q, v, -, y, u, wrenches; of SECOND, w = M^-1 y takes the place of y.  L (n n) becomes the factor of M."""
+    state: q, v, -, y, u, wrenches; for SECOND, w = M^-1 y replaces y.  L (n n) becomes the factor of M."""
     n, nu = m.numbers[0], e.numbers[0]
     b, c, _ = carve_results(m, e, A)
     a, w = state[2 * n : 3 * n], state[3 * n : 4 * n]
     a[:] = 0.0
-    least = np.int64(MASS_MATRIX)  # for a literal numba would compile everything once more
+    least = np.int64(MASS_MATRIX)  # np.int64, since numba would compile everything once more for a literal
     residual_kernel(m, e, least, state, work, r, A)
     scale_into(n * n, L, 1.0, b.M)
     if h > 0.0:
@@ -86,13 +86,14 @@ def linearly_implicit_kernel(m, e, h, level, state, L, work, r, A):
 
 @shared_kernel
 def accelerations_kernel(m, e, level, state, L, work, r, A):
-    """`linearly_implicit_kernel` of the motion itself, h = 0."""
+    """`linearly_implicit_kernel` with h = 0, for the accelerations of the motion itself."""
     linearly_implicit_kernel(m, e, 0.0, level, state, L, work, r, A)
 
 
 @driver
 def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu):
-    """a and its derivatives, as `drive_residual` has them, for `states` (K, 4 n + nu + 6 W), knots in lanes."""
+    """Store a and its derivatives for `states` (K, 4 n + nu + 6 W), knots in lanes; arguments as in
+    `drive_residual`."""
     m, e = by_reference(m), by_reference(e)
     n = m.numbers[0]
     state, w = carve(work, states.shape[1])
@@ -108,5 +109,5 @@ def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu
 
 
 def accelerations_driver_numbers(model: RodModel, e: RobotArrays) -> int:
-    """Scratch numbers per lane of `drive_accelerations`."""
+    """Scratch size per lane of `drive_accelerations`."""
     return residual_driver_numbers(model, e) + model.nq**2

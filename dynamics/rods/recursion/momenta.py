@@ -1,10 +1,4 @@
-"""Where the mass of a soft robot is, how it moves, and the energies that it has.
-
-    center of mass = h / m       [angular; linear] = sum I_k V_k       kinetic = sum V_k.I_k V_k / 2
-
-over the nodes k of all rods and bodies, with inertias I_k and twists V_k in the world's axes.  Added mass of fluids is
-not the robot's.
-"""
+"""Center of mass, momentum and energies of a soft robot."""
 
 from __future__ import annotations
 
@@ -22,7 +16,7 @@ from dynamics.validation import check_choice
 
 
 class Energies(NamedTuple):
-    """Kinetic energy, elastic energy of rods and joints, potential energy of weight, zero at the world's origin; J,
+    """Kinetic energy, elastic energy of rods and joints, potential energy of weight (zero at the world's origin), J;
     each a number or (K,)."""
 
     kinetic: np.ndarray
@@ -38,7 +32,8 @@ class Momentum(NamedTuple):
 
 
 def _momenta(model: RodModel, **vectors: ArrayLike) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether it is one point, the states (K, 4 n), and what `store_momenta` gives (K, MOMENTA)."""
+    """True for a single point, the states (K, 4 n), and the results of `store_momenta` (K,
+    MOMENTA)."""
     single, states, wrenches = state_batches(model, **vectors)
     momenta = np.empty((len(states), MOMENTA))
     evaluate(model, FORCES, states, wrenches, momenta)
@@ -54,8 +49,8 @@ def _center(model: RodModel, momenta: np.ndarray) -> np.ndarray:
 def center_of_mass(model: RodModel, q: ArrayLike) -> np.ndarray:
     """Center of mass (3,) or (K, 3), m, world axes; q (n,) or (K, n).
 
-    Raises: ValueError for a wrong shape, a number that is not finite, or a model without mass; the functions below
-    too, but for the mass.
+    Raises: ValueError for a wrong shape, a number that is not finite, or a model without mass; so do the functions
+    below, except for the mass.
     """
     single, _, momenta = _momenta(model, q=q)
     (center,) = unbatch(single, _center(model, momenta))
@@ -69,7 +64,7 @@ def momentum(model: RodModel, q: ArrayLike, v: ArrayLike, about: str = "center_o
     ----------
     model : RodModel
     q, v : (n,) or (K, n)
-    about : "center_of_mass" or "world", the world's origin: what the angular momentum is about
+    about : reference point of the angular momentum: "center_of_mass", or "world" for the world's origin
 
     Returns
     -------
@@ -91,6 +86,6 @@ def energies(model: RodModel, q: ArrayLike, v: ArrayLike) -> Energies:
     """Energies(kinetic, elastic, gravitational) at q, v (n,) or (K, n): v'M v / 2, q'K q / 2, - m g.c."""
     single, states, momenta = _momenta(model, q=q, v=v)
     qs = states[:, : model.nq]
-    elastic = np.array([0.5 * (x @ (model.stiffness @ x)) for x in qs])  # each point by itself
+    elastic = np.array([0.5 * (x @ (model.stiffness @ x)) for x in qs])  # point by point, as for a single one
     gravitational = -(momenta[:, :3] * model.gravity).sum(axis=1)
     return Energies(*unbatch(single, momenta[:, 9].copy(), elastic, gravitational))

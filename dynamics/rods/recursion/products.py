@@ -1,4 +1,4 @@
-"""Right factors of a segment: what columns on its path are multiplied with (`backward_pass`)."""
+"""Right factors of a segment, by which the columns on its path are multiplied (`backward_pass`)."""
 
 from dynamics.rods.kinematics.strains import column_place, component_of, half_columns, is_idle, mode
 from dynamics.rods.loads.composites import add_at, composite_inertia, times6, transposed_times6
@@ -49,7 +49,7 @@ FACTORS = 648
 
 @kernel
 def right_factors(m, s, level, seg, ws):
-    """The factors of the columns whose component has coordinates."""
+    """Store the factors of the columns whose component has coordinates."""
     align_stack(seg)
     mass, h, I = composite_inertia(seg)
     o, two = COMPOSITE, splat(seg, 2.0)
@@ -82,7 +82,7 @@ def right_factors(m, s, level, seg, ws):
 
 @kernel
 def add_load_factors(m, s, level, seg, extra, ws):
-    """What external loads add to the factors, and P'S and P'W + C S + K_e S / 2."""
+    """Add the part of external loads to the factors, and P'S and P'W + C S + K_e S / 2."""
     align_stack(seg)
     two, half = splat(seg, 2.0), splat(seg, 0.5)
     for c in range(half_columns(m, s)):
@@ -110,19 +110,19 @@ def add_load_factors(m, s, level, seg, extra, ws):
 # --------------------------------------------------------------------------------------------
 # Products of the columns on the path of a segment with its right factors, for groups of coordinates.
 #
-# A group is as many coordinates as a vector has lanes where the numbers are those of one knot, else one coordinate.
+# For a single knot, a group has as many coordinates as a vector has lanes; for knots in lanes, one coordinate.
 
 PRODUCTS = 11
-"""Left products of a coordinate with the factors, 12 each: J'Y1, R'X4 + Q'X3, J'X1, J'X4 + 2 R'X3, J'X3, then those of
-the Hessian: qq, qv and its transposed part, vv, qa and its transposed part."""
+"""Number of left products of a coordinate with the factors, 12 entries each: J'Y1, R'X4 + Q'X3, J'X1, J'X4 + 2 R'X3,
+J'X3, then those of the Hessian: qq, qv and its transposed part, vv, qa and its transposed part."""
 ALL = -1  # members of a group
 
 
 # ------------------------------------------------------------------------------------------------ groups
 @helper
 def path_group(m, s, t, ws):
-    """First coordinate and members of the group that begins with m.path[t], and the place of the next group in the
-    path."""
+    """First coordinate and number of members of the group that begins with m.path[t], and the start of the next group
+    in the path."""
     first, members = m.path[t], 0
     while t < m.path_start[s + 1] and m.path[t] < first + group_size(ws):
         members |= 1 << (m.path[t] - first)
@@ -155,7 +155,7 @@ def product(L, c):
 # ------------------------------------------------------------------------------------------------ products
 @kernel
 def left_products(m, s, level, i, members, columns, ws, L):
-    """Products of J, R, Q, W of the coordinates from i on with the factors."""
+    """Store products of J, R, Q, W of the coordinates from i on with the factors."""
     align_stack(ws)
     n, two = m.numbers[0], splat(ws, 2.0)
     J, R = _family(columns, n, 0, i, members), _family(columns, n, 6, i, members)
@@ -185,7 +185,7 @@ def left_products(m, s, level, i, members, columns, ws, L):
 
 @kernel
 def add_load_products(m, s, level, i, members, columns, ws, L):
-    """Products of J of the coordinates from i on with the factors that loads have of their own."""
+    """Add products of J of the coordinates from i on with the loads' own factors."""
     align_stack(ws)
     J = _family(columns, m.numbers[0], 0, i, members)
     for c in range(half_columns(m, s)):
@@ -204,7 +204,8 @@ def _add_at(L, o, x):
 
 @kernel
 def _add_curvature_of(m, s, level, row, i, k, halves, L):
-    """Add row i of the segment's own U/2, a coordinate of component `row`, to the products, number k of their group."""
+    """Add row i of the segment's own U/2, for a coordinate of component `row`, to the products, member k of the
+    group."""
     align_stack(L)
     one, two = mode(m, s, i)
     size, rod, half = group_size(L), m.kind[s] == ROD, splat(L, 0.5)
@@ -230,7 +231,7 @@ def _add_curvature_of(m, s, level, row, i, k, halves, L):
 
 @kernel
 def add_curvature(m, s, level, i, members, halves, L):
-    """Add the segment's own U/2 to the products of those coordinates from i on that are its own."""
+    """Add the segment's own U/2 to the products of the coordinates from i on that belong to the segment."""
     for k in range(group_size(L)):
         row = component_of(m, s, i + k)
         if row >= 0 and (members >> k) & 1:

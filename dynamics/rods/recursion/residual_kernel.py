@@ -40,7 +40,7 @@ nu = Size("nu", "e.numbers[0]")
 
 
 class ControlBlocks(NamedTuple):
-    """Results that follow after `Blocks`."""
+    """Results that follow after `Blocks`: B and Hqu of the controls, and those of closed chains."""
 
     B: np.ndarray = lanes(n * nu)
     Hqu: np.ndarray = lanes(n * nu)
@@ -52,14 +52,14 @@ _carve_control_blocks, _control_block_numbers = carving(ControlBlocks)
 
 @helper
 def carve_results(m, e, A):
-    """`Blocks` and `ControlBlocks` of the results A, and what lies behind them."""
+    """`Blocks` and `ControlBlocks` in the results A, and the rest of A."""
     b, rest = carve_blocks(m, A)
     c, rest = _carve_control_blocks(m, e, rest)
     return b, c, rest
 
 
 def result_numbers(m: RodArrays, e: RobotArrays) -> int:
-    """Numbers of `carve_results`."""
+    """Size of the results in `carve_results`."""
     return block_numbers(m) + _control_block_numbers(m, e)
 
 
@@ -81,7 +81,7 @@ def _add_elasticity(e, level, n, state, r, b):
 
 @kernel
 def _add_law_controls(n, nu, laws, level, results, B, Hqu):
-    """B and Hqu of the controls of laws, which are the last."""
+    """Store B and Hqu of the controls of laws, which are the last."""
     if level >= FIRST:
         for i in range(n):
             for j in range(laws):
@@ -93,9 +93,9 @@ def _add_law_controls(n, nu, laws, level, results, B, Hqu):
 
 @shared_kernel
 def residual_kernel(m, e, level, state, work, r, A):
-    """r (n) and, in A, what `carve_results` finds there, as far as the level goes, `Blocks` of r in place of ID.
-    m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed chains
-    (12 C + G); work: `residual_work`."""
+    """Store r (n) and, in A, the results of `carve_results` as far as the level goes, with `Blocks` of r in place of
+    ID. m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed
+    chains (12 C + G); work: `residual_work`."""
     n, nu = m.numbers[0], e.numbers[0]
     b, (B, Hqu, closed), _ = carve_results(m, e, A)
     laws = e.external.laws.integers[CONTROLS]
@@ -112,13 +112,13 @@ def residual_kernel(m, e, level, state, work, r, A):
 
 
 def residual_work(model: RodModel) -> int:
-    """Scratch numbers of `residual_kernel`."""
+    """Scratch size of `residual_kernel`."""
     return max(work_numbers(model), TENDON_NUMBERS, DRIVE_NUMBERS)
 
 
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
-    """r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
+    """Store r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
     state, w = carve(work, states.shape[1])
     forces, A = carve(w, m.numbers[0])
@@ -133,7 +133,7 @@ def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
 
 @kernel
 def scatter_results(b, of_controls, t, rows, B, Hqu):
-    """The results to the knots from t on."""
+    """Scatter the results to the knots from t on."""
     scatter_derivatives(b, t, rows)
     if B.shape[0] > 0:
         scatter(of_controls.B, t, B)
@@ -142,5 +142,5 @@ def scatter_results(b, of_controls, t, rows, B, Hqu):
 
 
 def residual_driver_numbers(model: RodModel, e: RobotArrays) -> int:
-    """Scratch numbers per lane of `drive_residual`."""
+    """Scratch size per lane of `drive_residual`."""
     return 5 * model.nq + int(e.numbers[0] + e.numbers[1]) + result_numbers(model.arrays, e) + residual_work(model)

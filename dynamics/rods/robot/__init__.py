@@ -1,1 +1,1 @@
-"""Soft robots as users have them: built, driven, tracked."""
+"""Soft robots for users: construction, actuation and tracking."""

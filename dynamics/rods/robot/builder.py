@@ -59,14 +59,14 @@ from dynamics.validation import (
 )
 
 # --------------------------------------------------------------------------------------------
-# Checks of what a builder puts into a rod.
+# Checks of the parts of a rod.
 
 SINGULAR = 1e-12
-"""A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
+"""Least eigenvalue of a stiffness matrix scaled to a diagonal of ones; below it, a direction has no stiffness."""
 
 
 def check_points(label: str, points: int, basis: StrainBasis) -> None:
-    """ValueError unless this many points resolve the functions of every component."""
+    """ValueError unless this number of points resolves the functions of every component."""
     as_whole_number(f"{label}points", points, 1)
     counts = np.diff(basis.rows)
     most = int(np.argmax(counts))
@@ -78,7 +78,7 @@ def check_points(label: str, points: int, basis: StrainBasis) -> None:
 
 
 def check_slenderness(label: str, length: float, section: Section) -> None:
-    """Warn of a rod that is thicker than long, of which one figure is likely to be in another unit."""
+    """Warn of a rod that is thicker than long, since one of the two sizes is then likely to be in another unit."""
     s = np.linspace(0.0, 1.0, 11)
     widest = 2.0 * section.radii(s) if isinstance(section, Circular) else np.maximum(*section.sides(s))
     if (largest := float(widest.max())) > 2.0 * length:
@@ -93,8 +93,8 @@ def check_stiffness(label: str, K: np.ndarray) -> None:
 
 
 def strains_at_rest(label: str, given: ArrayLike | Callable[[np.ndarray], ArrayLike], s: np.ndarray) -> Any:
-    """(6,), or a function of s (K,) that returns (K, 6): the one given, or the polynomial through rows given at the
-    nodes s.  ValueError for another shape."""
+    """Strains at rest as (6,) or as a function of s (K,) that returns (K, 6): the given one, or the polynomial through
+    rows given at the nodes s.  ValueError for another shape."""
     if callable(given):
         return given
     values = as_floats(label, given)
@@ -104,11 +104,11 @@ def strains_at_rest(label: str, given: ArrayLike | Callable[[np.ndarray], ArrayL
 
 
 # --------------------------------------------------------------------------------------------
-# The part of a builder that knows where on links something acts, makes nodes there, and takes laws of the user's.
+# The part of a builder that finds the nodes where loads act, splits segments there, and adds loads of the user's own.
 
 
 class LoadBuilder:
-    """Places on the links of a `RodModelBuilder`, and loads after laws."""
+    """Positions on the links of a `RodModelBuilder`, and loads given by functions."""
 
     _segments: SegmentList
     _links: dict[str, int]
@@ -124,25 +124,25 @@ class LoadBuilder:
         at: float | None = None,
         per_length: bool = False,
     ) -> None:
-        """Let a law of your own act on a link: a function of its pose, its velocity and controls.
+        """Add a load on a link given by your own function of the link's pose, its velocity and controls.
 
-        The function is called once with symbols in place of numbers, as those of `trajopt.CallableSystem` are; what it
-        does with them is run, and differentiated exactly, by kernels that are there already.
+        The function is called once with symbols in place of numbers, like those of `trajopt.CallableSystem`; existing
+        kernels evaluate the traced operations and differentiate them exactly.
 
         Parameters
         ----------
         link : a link added before
-        law : (R, p, w, v, u) -> (6,) moment about p, N m, and force, N, axes of the world, for the axes R (3, 3) of the
-            link's frame, of a rod those of its section, the frame's origin p (3,), its angular velocity w (3,) and its
-            velocity v (3,), axes of the world, and its own controls u (k,), in which the wrench is affine, with factors
-            that do not depend on velocities.  It should have two continuous derivatives
+        law : (R, p, w, v, u) -> (6,) moment about p, N m, and force, N, in world axes.  R (3, 3) are the axes of the
+            link's frame (for a rod, of its section), p (3,) is the frame's origin, w (3,) its angular velocity and v
+            (3,) its velocity in world axes, and u (k,) are the load's own controls.  The wrench must be affine in u,
+            with factors that do not depend on velocities, and should have two continuous derivatives
         controls : names of its controls, which become controls of the robot, after all others
-        at : where on a rod, X / length above 0 and at most 1; by default the tip
-        per_length : for a rod, whether the wrench is one per length, N and N/m, all along it
+        at : position along a rod, X / length above 0 and at most 1; by default the tip
+        per_length : True for a wrench per length, N and N/m, all along a rod
 
         Raises
         ------
-        TypeError : no function.
+        TypeError : a law that is not a function.
         ValueError : an unknown link, a place out of range, a name given twice, a law that cannot be used.
         """
         segment, along, k = self._segment_of(link), as_flag("per_length", per_length), len(self._loads.laws)
@@ -166,7 +166,7 @@ class LoadBuilder:
     def _place_on(
         self, link: str, at: float, label: str = "", base: float | None = None, argument: str = "at"
     ) -> float:
-        """X / length of a rod, above 0, or `base`; ValueError for another place."""
+        """X / length of a position on a rod, above 0, or `base`; ValueError for another one."""
         at = float(as_array(label + argument, at, ()))
         if not 0.0 < at <= 1.0 and at != base:
             least = "above 0" if base is None else "at least 0"
@@ -176,7 +176,8 @@ class LoadBuilder:
         return at
 
     def _frame_on(self, link: str, at: float, placement: Pose) -> tuple[int, Pose]:
-        """The segment at whose end a frame is fixed that is placed so in that of a link, and its placement there."""
+        """The segment whose end carries a frame with this placement in that of a link, and the frame's placement
+        there."""
         if link == "world":
             return -1, placement
         if at > 0.0:
@@ -189,7 +190,7 @@ class LoadBuilder:
         return look_up(argument, link, self._links)
 
     def _node(self, rod: str, at: float) -> int:
-        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
+        """The segment that ends at X = at length of a rod; if there is no node, a segment is split there."""
         part = self._rods[rod]
         segment = node_at(part, at * part.length)
         if segment is not None:
@@ -213,14 +214,15 @@ class LoadBuilder:
 
 
 # --------------------------------------------------------------------------------------------
-# The part of a builder that lets links touch things and each other.
+# The part of a builder that adds contacts of links with objects and with each other.
 
 MOST_NODES = 1000
-"""Of a rod that touches something."""
+"""Largest number of nodes of a rod in contact."""
 
 
 class _Spheres(NamedTuple):
-    """Of a link that touches: segments whose ends carry them, centres in these frames, radii, X along a rod."""
+    """The spheres of a link in contact: segments whose ends carry them, centres in these frames, radii, X along a
+    rod."""
 
     segments: list[int]
     places: np.ndarray
@@ -241,16 +243,16 @@ class ContactBuilder(LoadBuilder):
         point: ArrayLike = (0.0, 0.0, 0.0),
         spacing: float | None = None,
     ) -> None:
-        """Let a link touch something, as spheres.
+        """Add a contact of a link, which touches with spheres.
 
         Parameters
         ----------
-        link : a rod, with spheres about its nodes but the one at its base; or a body, with one about a point of it
-        contact : PlaneContact, SphereContact, CapsuleContact or CylinderContact; RodContact of another rod or itself
+        link : a rod, with spheres about its nodes except the one at its base; or a body, with one sphere about a point
+        contact : PlaneContact, SphereContact, CapsuleContact or CylinderContact; RodContact with another rod or itself
         radius : of the spheres, m, by default that of a circular rod at the node, and zero of a body
         point : (3,) centre of the sphere, in the body's frame
-        spacing : the distance of a rod's nodes, m, above which it gets others in between, as does the rod of a
-            RodContact; by default the points of the quadrature and the tip touch
+        spacing : largest distance of a rod's nodes, m; nodes are added where they are further apart, also in the rod of
+            a RodContact; by default the quadrature points and the tip touch
 
         Raises
         ------
@@ -281,7 +283,7 @@ class ContactBuilder(LoadBuilder):
         self._contacts.append(LinkContact(link, contact, centres, own.radii))
 
     def _check(self, link: str, contact: Contact, place: np.ndarray, touching: list, spacing: float | None) -> None:
-        """ValueError for what `add_contact` does not take."""
+        """ValueError for arguments that `add_contact` does not take."""
         self._segment_of(link)
         if isinstance(contact, SphereContact) and contact.link is not None:
             look_up("contact: link", contact.link, self._links)
@@ -308,7 +310,7 @@ class ContactBuilder(LoadBuilder):
                     raise ValueError(f"spacing: got {spacing} m, for {count:.0f} nodes, expected at most {MOST_NODES}")
 
     def _spheres(self, link: str, radius: float | None, place: np.ndarray, everywhere: bool) -> _Spheres:
-        """Of a body, or of a rod, at nodes that loads made in it too or not."""
+        """The spheres of a body, or of a rod: at all its nodes if `everywhere`, else without those made for loads."""
         if link not in self._rods:
             return _Spheres([self._links[link]], place[None], np.array([radius or 0.0]), np.zeros(1))
         rod = self._rods[link]
@@ -319,7 +321,7 @@ class ContactBuilder(LoadBuilder):
         return _Spheres([rod.segments.start + int(k) - 1 for k in kept], np.zeros((len(X), 3)), radii, X)
 
     def _refine(self, name: str, spacing: float | None) -> None:
-        """Make nodes in a rod, so that they are no further from each other."""
+        """Add nodes to a rod so that neighbouring ones are at most `spacing`, m, apart."""
         if spacing is not None:
             rod = self._rods[name]
             for start, end in zip(rod.nodes[:-1], rod.nodes[1:], strict=True):
@@ -328,7 +330,7 @@ class ContactBuilder(LoadBuilder):
 
 
 # --------------------------------------------------------------------------------------------
-# Building a model of rods and rigid bodies link by link, each after its parent.
+# Construction of a model of rods and rigid bodies link by link, each after its parent.
 
 Placement = tuple[ArrayLike, ArrayLike]
 RodJoint = Joint | Helical
@@ -386,20 +388,21 @@ class RodModelBuilder(ContactBuilder):
 
         Parameters
         ----------
-        name, mass, com, inertia : as `ModelBuilder.add_body` has them
+        name, mass, com, inertia : as for `ModelBuilder.add_body`
         parent : a link added before, or "world"
-        joint : a joint as there, or a sequence of joints one behind the other, without mass between: a cylindrical
-            joint is (Revolute("z"), Prismatic("z")), a universal one (Revolute("x"), Revolute("y")); or `rods.Helical`
+        joint : a joint as for `ModelBuilder.add_body`, or a sequence of joints in series without mass between, such as
+            (Revolute("z"), Prismatic("z")), a cylindrical, or (Revolute("x"), Revolute("y")), a universal joint; or
+            `rods.Helical`
         placement : (R, p), joint frame in the parent's frame; by default the identity
         stiffness, damping : (nv,) or one number for every degree of freedom of the joint; N m / rad or N / m, and
             these times s
-        at : where on a parent that is a rod, X / length from 0 to 1, the parent's frame being that of its section; by
-            default the tip.  The rod's kinematics have a node there from now on
+        at : position along a parent that is a rod, X / length from 0 to 1, where the parent's frame is that of its
+            section; by default the tip.  The rod has a node there from then on
 
         Raises
         ------
         ValueError : a name given twice, an unknown parent, values out of range.
-        TypeError : if `joint` is no joint, nor a sequence of joints.
+        TypeError : a `joint` that is neither a joint nor a sequence of joints.
         """
         label = f"body {name!r}: "
         joints = _as_joints(label, joint)
@@ -441,17 +444,17 @@ class RodModelBuilder(ContactBuilder):
         section : Circular or Rectangular
         material : Elastic or Anisotropic
         basis : StrainBasis, such as LegendreBasis(bending_y=4, bending_z=4)
-        joint : between parent and rod, or a sequence of joints as for `add_body`; None, the default: clamped
-        points : Gauss-Legendre points of the quadrature of forces and inertia, at least the functions of a component;
-            together with both ends also the points between which kinematics are integrated
+        joint : between parent and rod, or a sequence of joints as for `add_body`; by default None, which clamps the rod
+        points : number of Gauss-Legendre points of the quadrature of forces and inertia, at least the number of
+            functions of a component; kinematics are integrated between these points and both ends
         reference : (6,) strains at rest [torsion, bending y, z, stretch, shear y, z]; by default straight.  Where they
             vary along the rod: a function of s = X / length (K,) that returns (K, 6), or (points + 2, 6), those at the
             base, the points of the quadrature and the tip, between which they follow a polynomial
 
         Raises
         ------
-        ValueError : as `add_body`; more functions in a component than points resolve; functions that leave a direction
-            without stiffness.
+        ValueError : as `add_body`; more functions in a component than the points resolve; functions that leave a
+            direction without stiffness.
         TypeError : arguments of another kind.
         """
         label = f"rod {name!r}: "
@@ -505,32 +508,32 @@ class RodModelBuilder(ContactBuilder):
         stiffness: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
     ) -> None:
-        """Close a chain: a joint between two links that are there already.
+        """Close a chain by a joint between two links added before.
 
-        Revolute(axis), the axis having the same coordinates in both frames, Spherical() and Fixed() are constraints
+        Revolute(axis), whose axis has the same coordinates in both frames, Spherical() and Fixed() are constraints
         alone.  Any other joint, a sequence of joints, and one with stiffness or damping, carry a massless link of the
-        closure's name on link B, which is fixed to link A.  Its coordinates are how A's frame stands in B's, and those
-        of any other joint: they can be prescribed, and driven by `SoftRobot(torques=)`.
+        closure's name on link B, which is fixed to link A.  Its coordinates are the pose of A's frame in B's, like
+        those of any other joint: they can be prescribed, and driven by `SoftRobot(torques=)`.
 
         Parameters
         ----------
-        name : of the closed joint
+        name : name of the closed joint
         link_a, link_b : links added before; link_b may be "world"
         joint : any but FreeFlyer, or a sequence of joints as for `add_body`; (Revolute("z"),) has its angle among the
             coordinates
-        placement_a, placement_b : (R, p), the joint's frame in the links' frames, of rods those of their sections; by
+        placement_a, placement_b : (R, p), the joint's frame in the links' frames, for rods those of their sections; by
             default the identity
-        at_a, at_b : where on links that are rods, X / length from 0 to 1; by default their tips
+        at_a, at_b : positions along links that are rods, X / length from 0 to 1; by default their tips
         stiffness, damping : as for `add_body`
 
         Raises
         ------
-        ValueError : a name given twice, an unknown link, twice the same place, a joint that constrains nothing, values
+        ValueError : a name given twice, an unknown link, the same place twice, a joint that constrains nothing, values
             out of range.
-        TypeError : no joint.
+        TypeError : an argument that is not a joint.
 
-        `build` drops constraints that vanish at any configuration, and raises ValueError where others depend on each
-        other.  The chains need not be closed at q = 0: `assemble` finds coordinates that close them.
+        `build` drops constraints that vanish at any configuration, and raises ValueError where others are dependent.
+        The chains need not be closed at q = 0: `assemble` finds coordinates that close them.
         """
         label = f"closure {name!r}: "
         if as_name("name", name) in (closure.name for closure in self._closures):
@@ -554,7 +557,7 @@ class RodModelBuilder(ContactBuilder):
             frame = self._frame_on(link_b, at_b, b)
             self._links[name] = self._add_joints(name, frame, joints, np.zeros(10), values)
             closed_by, link_b, at_b, b = Fixed(), name, 1.0, IDENTITY
-        for link, at in ((link_a, at_a), (link_b, at_b)):  # nodes first: they move others' numbers
+        for link, at in ((link_a, at_a), (link_b, at_b)):  # nodes come first, since they shift the indices of others
             self._frame_on(link, at, IDENTITY)
         sides = self._frame_on(link_a, at_a, a), self._frame_on(link_b, at_b, b)
         segments, placements = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
@@ -574,11 +577,12 @@ class RodModelBuilder(ContactBuilder):
         Parameters
         ----------
         link : a link added before
-        name : by default that of the link
-        follower : whether its axes are those of the link, else of the world
-        point : (3,) where it acts, in the link's frame, of a rod that of its section; by default the frame's origin
-        at : where on a rod, X / length above 0 and at most 1; by default the tip, of a body 1.  The rod's kinematics
-            have a node there from now on
+        name : by default the link's name
+        follower : True for axes of the link, False for axes of the world
+        point : (3,) point of action in the link's frame, for a rod in that of its section; by default the frame's
+            origin
+        at : position along a rod, X / length above 0 and at most 1; by default the tip, 1 for a body.  The rod has a
+            node there from then on
 
         Raises
         ------
@@ -587,7 +591,7 @@ class RodModelBuilder(ContactBuilder):
         segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
         name, at = as_name("name", link if name is None else name), self._place_on(link, at)
         self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
-        if at != 1.0:  # once nothing is refused
+        if at != 1.0:  # all arguments are checked by now
             segment = self._node(link, at)
             self._loads.entries[-1] = (segment, *self._loads.entries[-1][1:])
 
@@ -598,16 +602,16 @@ class RodModelBuilder(ContactBuilder):
         follower: bool = False,
         name: str | None = None,
     ) -> None:
-        """Let a wrench per length act all along a rod; it adds to others.
+        """Let a wrench per length act all along a rod, in addition to other loads.
 
         Parameters
         ----------
         rod : a rod added before
-        density : (6,) [moment; force] per length, N m/m and N/m, or a function of s = X / length that returns these;
-            taken at the points of the quadrature.  With a name one number, or such a function, that the wrench per
-            length of this name is multiplied with
-        follower : whether its axes are those of the section, else of the world
-        name : by default the load is always the same; with a name it is an argument of the dynamics, as of `add_wrench`
+        density : (6,) [moment; force] per length, N m/m and N/m, or a function of s = X / length that returns these, at
+            the quadrature points.  With a name: a number, or a function of s, by which the named wrench per length is
+            multiplied
+        follower : True for axes of the section, False for axes of the world
+        name : by default None, a constant load; with a name the load is an argument of the dynamics, as in `add_wrench`
 
         Raises
         ------
@@ -627,7 +631,7 @@ class RodModelBuilder(ContactBuilder):
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
         """Surround a circular rod with a fluid at rest.
 
-        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of fluid.
+        Raises ValueError for an unknown rod or one of another section, TypeError for another kind of fluid.
         """
         as_kind("fluid", fluid, Fluid)
         part, section = self._circular(rod)
@@ -638,10 +642,10 @@ class RodModelBuilder(ContactBuilder):
                 self._loads.add(part.segments.start + int(k) - 1, *load)
 
     def add_drag(self, link: str, matrix: ArrayLike, smoothing: float = 1e-3) -> None:
-        """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in own axes.
+        """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in its own axes.
 
         Parameters: matrix D (6, 6); smoothing s of |v| = sqrt(v.v + s s), m/s, at least 0.
-        Raises: ValueError for an unknown link or numbers out of range.
+        Raises ValueError for an unknown link or numbers out of range.
         """
         D, s = as_array("matrix", matrix, (6, 6)), float(as_array("smoothing", smoothing, ()))
         if s < 0.0:
@@ -649,9 +653,9 @@ class RodModelBuilder(ContactBuilder):
         self._loads.add(self._segment_of(link), DRAG, np.append(D.ravel(), s))
 
     def add_added_mass(self, link: str, matrix: ArrayLike) -> None:
-        """Add inertia (6, 6), symmetric, axes of the link's frame [angular; linear], that has no weight.
+        """Add inertia (6, 6), symmetric, in axes of the link's frame [angular; linear], without weight.
 
-        Raises: ValueError for an unknown link or a matrix that is not symmetric, or has a negative eigenvalue.
+        Raises ValueError for an unknown link or a matrix that is not symmetric or has a negative eigenvalue.
         """
         M = as_array("matrix", matrix, (6, 6))
         if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max():
@@ -660,9 +664,9 @@ class RodModelBuilder(ContactBuilder):
             raise ValueError(f"matrix: got one with the eigenvalue {least:.3g}, expected none below zero")
         self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
 
-    # -------------------------------------------------------------------------------------------- parts of these
+    # -------------------------------------------------------------------------------------------- parts of the above
     def _check_new(self, name: str, parent: str, label: str) -> None:
-        """ValueError where a link of this name is there, or its parent is not."""
+        """ValueError if a link of this name exists, or its parent does not."""
         if as_name("name", name) in self._links or name == "world":
             raise ValueError(f"name: {name!r} is taken")
         self._known(parent, label + "parent")
@@ -681,7 +685,7 @@ class RodModelBuilder(ContactBuilder):
         return values[0], values[1]
 
     def _add_joints(self, name, frame, joints, inertia, values) -> int:
-        """Joints one behind the other, with inertia behind the last; returns the segment that ends there."""
+        """Append joints in series, with the inertia at the end of the last; returns the segment that ends there."""
         (parent, placement), start, massless = frame, self._n, np.zeros(10)
         for i, joint in enumerate(joints):
             components, axes = joint_motion(joint)
@@ -713,8 +717,8 @@ class RodModelBuilder(ContactBuilder):
 
     # -------------------------------------------------------------------------------------------- the model
     def build(self) -> RodModel:
-        """The model; the builder may go on.  ValueError if it has no coordinates, or closed chains whose
-        constraints depend on each other."""
+        """The model; the builder can be used further.  ValueError if the model has no coordinates, or closed chains
+        with dependent constraints."""
         if self._n == 0:
             raise ValueError("build: the model has no coordinates, expected at least one rod or movable body")
         K, D = np.zeros((self._n, self._n)), np.zeros((self._n, self._n))

@@ -1,4 +1,4 @@
-"""Where links of a robot touch, how hard, and the energy that is in it; in numpy, a batch at once."""
+"""Contact points of a robot's links with their forces, depths and energy, in numpy for a batch."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ ABSCISSAE, SHARES = np.polynomial.legendre.leggauss(24)
 
 
 class ContactForces(NamedTuple):
-    """C contacts of a model, those with things that stand still first.
+    """The C contacts of a model, those with fixed objects first.
 
     Attributes
     ----------
-    links : (C,) tuple of pairs of names, of the link that touches and of what it touches, "world" or a link
+    links : (C,) tuple of pairs of names: the link, and the object it touches, "world" or a link
     points : (C, 3) or (K, C, 3) centres of the spheres that touch, m, world axes
     forces : (C, 3) or (K, C, 3) on the first link of each pair, N, without damping and friction
-    depths : (C,) or (K, C) m, below zero where there is room
-    energy : of all, J, a number or (K,); the forces are its gradient with the sign turned
+    depths : (C,) or (K, C) penetration depths, m, negative where there is a gap
+    energy : elastic energy of all contacts, J, a number or (K,); the forces are its negative gradient
     """
 
     links: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class ContactForces(NamedTuple):
 def contact_forces(model: RodModel, q: ArrayLike) -> ContactForces:
     """All contacts of a model at q (n,) or (K, n), whether they touch or not.
 
-    Raises: ValueError for a wrong shape or a number that is not finite, TypeError for no model.
+    Raises ValueError for a wrong shape or a number that is not finite, TypeError for a model of another kind.
     """
     qs, single = as_batch("q", q, as_kind("model", model, RodModel).nq)
     _, ends = segment_poses(model, qs)
@@ -71,7 +71,7 @@ def contact_forces(model: RodModel, q: ArrayLike) -> ContactForces:
 
 
 def _contacts(model: RodModel):
-    """Segments A and B and numbers of each."""
+    """Segments A and B and the numbers of each contact."""
     loads = model.external
     for s, (first, last) in enumerate(zip(loads.start[:-1], loads.start[1:], strict=True)):
         for k in range(first, last):
@@ -87,7 +87,7 @@ def _place(ends: list[Pose], segment: int, place: np.ndarray) -> np.ndarray:
 
 @routine
 def _touch(c, x, depths, gradients):
-    """Depths (K,) and gradients (K, 3) of the distance at x (K, 3) of a contact with the numbers c."""
+    """Depths (K,) and gradients (K, 3) of the distance at points x (K, 3) for a contact with the numbers c."""
     for k in range(x.shape[0]):
         d, _, u, _ = distance(c, (x[k, 0], x[k, 1], x[k, 2]))
         depths[k] = c[SIDE] * d + c[OFFSET]
@@ -96,20 +96,20 @@ def _touch(c, x, depths, gradients):
 
 @routine
 def _press(c, depths, forces):
-    """Forces (K,) at these depths."""
+    """Contact forces (K,) at these depths."""
     for k in range(depths.shape[0]):
         forces[k] = contact_law(depths[k], c[STIFFNESS], c[EXPONENT], c[SMOOTHING])[0]
 
 
 def _law(c: np.ndarray, depths: np.ndarray) -> np.ndarray:
-    """The forces at depths of any shape."""
+    """Contact forces at depths of any shape."""
     forces = np.empty(depths.size)
     _press(c, depths.ravel(), forces)
     return forces.reshape(depths.shape)
 
 
 def _energy(c: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """The integral of the force over the depth (K,): by quadrature where it is smoothed."""
+    """Energy (K,), the integral of the force over the depth, by quadrature where the force is smoothed."""
     w, p = c[SMOOTHING], c[EXPONENT] + 1.0
     half = 0.5 * (np.clip(depth, -w, w) + w)
     within = (half[:, None] * SHARES * _law(c, half[:, None] * (1.0 + ABSCISSAE) - w)).sum(axis=1)

@@ -1,9 +1,10 @@
-"""A frame on a link, anywhere along a rod: what its residuals share.
+"""A frame on a link, anywhere along a rod: the common part of its residuals.
 
-Only what lies between the base and the frame counts, without mass and gravity: the model is a chain of the segments on
-the way, the last of them a Magnus step that ends where the frame is, so that at the model's nodes it is where the model
-has it.  The Jacobian's columns are those of the chain's end.  Wrenches of constant components there, in axes of the
-world or of the frame, have the generalised forces J'f, so that second derivatives of J are first or second ones of ID.
+Only the links between the base and the frame matter, without mass and gravity: the model is the chain of the segments
+on this path, the last of them a Magnus step that ends at the frame, so that at the model's nodes the frame is where the
+model has it.  The Jacobian's columns are those of the chain's end.  Wrenches of constant components there, in axes of
+the world or of the frame, have the generalised forces J'f, so that second derivatives of J are first or second
+derivatives of ID.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from dynamics.validation import as_array, as_kind, as_placement
 
 segments_count = Size("segments_count", "external.start.size - 1")
 WORK = segments_count * (SEGMENT + LOADS) + n * FAMILIES + max(288 + 2 * TANGENT, backward_numbers())
-"""Scratch of inverse dynamics, and of the forward pass alone."""
+"""Scratch size of inverse dynamics, and of the forward pass alone."""
 TARGET = 0.06
-"""Arms of the cross that stands for one in pictures, of the length of the longest rod."""
+"""Length of the arms of the cross that marks a target in pictures, relative to the longest rod."""
 SCRATCH = {"state": 4 * n, "scratch": 6 + n + n * n * BLOCKS, "room": WORK}
 
 
 # ------------------------------------------------------------------------------------------------ kernels
 @helper
 def massless(block):
-    """The model, of which residuals of links keep the arrays themselves."""
+    """The model itself: the residuals of links store its arrays without mass."""
     return block
 
 
 @helper
 def load_configuration(m, x, state):
-    """q of a state x = (q, v) into `state`; its rates are zero."""
+    """Load q of a state x = (q, v) into `state`, with zero rates."""
     n = m.numbers[0]
     state[n:] = 0.0
     for i in range(n):
@@ -50,7 +51,7 @@ def load_configuration(m, x, state):
 
 @helper
 def swept(m, level, state, room):
-    """Segments and columns after a forward pass, which they are at the start of the scratch."""
+    """Segments and columns after a forward pass; they lie at the start of the scratch."""
     segments, columns, w = carved(m, room)
     forward_pass(m, level, state, segments, columns, w)
     return segments, columns
@@ -58,7 +59,7 @@ def swept(m, level, state, room):
 
 @helper
 def carved(m, room):
-    """Segments, columns, and what is left."""
+    """The scratch split into segments, columns, and the rest."""
     segments, w = carve(room, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * m.numbers[0])
     return segments, columns, w
@@ -82,7 +83,8 @@ class LinkResidual(KernelResidual):
     def _attach(
         self, model: RodModel, link: str, s: float, placement: Any, what: str, kind: int = WRENCH
     ) -> tuple[np.ndarray, RodArrays, dict[str, Any]]:
-        """Coordinates on the way to the frame, the chain, and what kernels take besides; see `LinkTranslation`."""
+        """Coordinates on the path to the frame, the chain, and the further arguments of kernels; parameters as for
+        `LinkTranslation`."""
         as_kind("model", model, RodModel)
         s, placement = as_share(model, link, s), as_placement("placement", placement)
         for part in placement:
@@ -95,12 +97,12 @@ class LinkResidual(KernelResidual):
 
 
 def target_size(model: RodModel) -> float:
-    """Arms of the cross that stands for a target in pictures, m."""
+    """Length of the arms of the cross that marks a target in pictures, m."""
     return TARGET * max((rod.length for rod in model.rods.values()), default=1.0)
 
 
 def as_share(model: RodModel, link: str, s: float) -> float:
-    """A place on a link, X / length between 0 and 1; ValueError otherwise."""
+    """A position on a link, X / length between 0 and 1; ValueError otherwise."""
     model.segment_of(link)
     s = float(as_array("s", s, ()))
     if not 0.0 <= s <= 1.0:
@@ -111,7 +113,8 @@ def as_share(model: RodModel, link: str, s: float) -> float:
 
 
 def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, np.ndarray]) -> RodArrays:
-    """The segments up to X = s length of a rod, or to a body, without mass and gravity; the last ends at the frame."""
+    """The segments up to X = s length of a rod, or up to a body, without mass and gravity; the last ends at the
+    frame."""
     m, last = model.arrays, model.segment_of(link)
     modes, step, reference = m.modes, m.step.copy(), m.reference.copy()
     if link in model.rods:
@@ -137,7 +140,7 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
 
 
 def load_at_end(m: RodArrays, kind: int) -> LoadArrays:
-    """A wrench at the end of the last segment, the only load."""
+    """Arrays with a wrench at the end of the last segment as the only load."""
     loads = LoadList()
     loads.add_wrench(len(m.parent) - 1, kind, "force", np.zeros(3))
     return loads.arrays(m)

@@ -1,11 +1,11 @@
 """Orientation of a frame on a link, anywhere along a rod:  r = log3(target'R(q)).
 
-With w the angular columns in the frame's axes, Ji = Jr(r)^-1, lam = Ji'mu, as of rigid robots,
+With w the angular columns in the frame's axes, Ji = Jr(r)^-1, lam = Ji'mu, as for rigid robots,
 
     r_x = Ji w,      H of mu'r  =  -w'Ji'Gam(r, lam) Ji w + K,
 
-K the symmetric part of d(w'lam)/dq for a moment lam that turns with the frame, or, which is the same, stays in the
-world: that of -ID at rest of the robot without mass, with the load R lam.
+K is the symmetric part of d(w'lam)/dq for a moment lam that rotates with the frame or, equivalently, stays fixed in the
+world: the derivative of -ID at rest for the robot without mass, with the load R lam.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _value(m, target, path, x, state, room, r, J):
 
 @kernel
 def _hessian(m, external, closures, path, state, r, mu, room, scratch, H):
-    """H (n n), the Hessian of mu'r, after the value; scratch as `link_translation` has it."""
+    """H (n n), the Hessian of mu'r, after the value; scratch as in `link_translation`."""
     align_stack(state)
     n, level = m.numbers[0], np.int64(FIRST)
     wrench, w = carve(scratch, 6)
@@ -100,13 +100,13 @@ class LinkRotation(LinkResidual):
 
     Parameters
     ----------
-    model, link, s, placement : as of `LinkTranslation`
+    model, link, s, placement : as for `LinkTranslation`
     target : (3, 3), a rotation, or (N+1, 3, 3) with one for each knot of a problem, or a function of time, t (s) to
         (3, 3), which a problem evaluates at its knots
 
     Raises
     ------
-    TypeError, ValueError : as `LinkTranslation`, and for a target that is no rotation.
+    TypeError, ValueError : as `LinkTranslation`, and for a target that is not a rotation.
     """
 
     nr = 3
@@ -126,8 +126,8 @@ class LinkRotation(LinkResidual):
         self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, of several the last one, as pictures show it, where the frame is at the last state; see
-        `trajopt.interfaces.residual.SeenResidual`."""
+        """Scene objects of the target (the last one if there are several), at the frame's position in the last state;
+        see `trajopt.interfaces.residual.SeenResidual`."""
         model = cast(RodModel, self.model)
         place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(xs[-1:])[0]
         return (target_cross(self.target.reshape(-1, 3, 3)[-1], place, target_size(model)),)

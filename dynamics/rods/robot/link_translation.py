@@ -1,8 +1,8 @@
 """Position of a frame on a link, anywhere along a rod:  r = p(q) - target, world axes.
 
-Columns of J are those of the frame's twist, moved to its origin.  The generalised forces of a constant force f at that
-point are J'f, so that the Hessian of f'r is d(J'f)/dq: that of -ID at rest, of the robot without mass and gravity, with
-a load f at the frame.
+The columns of J are those of the frame's twist, moved to its origin.  The generalised forces of a constant force f at
+that point are J'f, so that the Hessian of f'r is d(J'f)/dq: the derivative of -ID at rest for the robot without mass
+and gravity, with a load f at the frame.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _hessian(m, external, closures, state, mu, room, scratch, H):
 
 
 class LinkTranslation(LinkResidual):
-    """Position of a frame on a link less a target, world axes, m.
+    """Position of a frame on a link minus a target, world axes, m.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ class LinkTranslation(LinkResidual):
     link : one of `model.link_names`
     target : (3,), m, or (N+1, 3) with one for each knot of a problem, or a function of time, t (s) to (3,), which a
         problem evaluates at its knots
-    s : where on a rod, X / length between 0 and 1; by default the tip.  Of a body 1
+    s : position along a rod, X / length between 0 and 1; by default the tip.  For a body 1
     placement : (R, p), the frame in that of the rod's section (its x is the rod's axis) or of the body; by default the
         identity
 
     Raises
     ------
-    TypeError : no RodModel.
+    TypeError : a model that is not a RodModel.
     ValueError : unknown link (with the nearest matches), s out of range, or a target or placement of wrong shape or
         with non-finite entries.
     """
@@ -101,7 +101,7 @@ class LinkTranslation(LinkResidual):
         self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, as pictures show it, of several the last one and the path of all; see
+        """Scene objects of the target, for several targets the last one and the path of all; see
         `trajopt.interfaces.residual.SeenResidual`."""
         path = np.atleast_2d(self.target)
         shapes = (target_cross(np.eye(3), path[-1], target_size(cast(RodModel, self.model))),)

@@ -6,7 +6,7 @@ body, all in components c() of the reference, v_c and omega those of the velocit
     d/dv = c(S)      d/dq = c(R) + [local_world_aligned] [S_w x v_c; S_w x omega]
 
 For a multiplier mu, mu'r = v'tau with the generalised forces tau = J'mu of a wrench mu at the frame, in the axes of the
-reference.  Of the robot without mass, at rest under this load, tau = -ID, whence
+reference.  For the robot without mass, at rest under this load, tau = -ID, hence
 
     Hvq = -dID/dq      Hqq = -d2(v'ID)/dq2      Hvv = 0
 """
@@ -62,7 +62,7 @@ def _value(m, reference, target, path, x, state, room, r, J):
 
 @kernel
 def _hessian(m, external, closures, state, mu, room, scratch, H):
-    """H (2n 2n), the Hessian of mu'r, after the value; scratch as `link_translation` has it."""
+    """H (2n 2n), the Hessian of mu'r, after the value; scratch as in `link_translation`."""
     align_stack(state)
     n, level = m.numbers[0], np.int64(SECOND)
     wrench, w = carve(scratch, 6)
@@ -82,13 +82,13 @@ def _hessian(m, external, closures, state, mu, room, scratch, H):
 
 
 class LinkVelocity(LinkResidual):
-    """Velocity of a frame on a link less a target, [linear; angular], m/s and rad/s.
+    """Velocity of a frame on a link minus a target, [linear; angular], m/s and rad/s.
 
     Parameters
     ----------
-    model, link, s, placement : as of `LinkTranslation`
-    target : (6,), optional, zero unless given; in the same reference.  Or (N+1, 6) with one for each knot of a problem,
-        or a function of time, t (s) to (6,), which a problem evaluates at its knots
+    model, link, s, placement : as for `LinkTranslation`
+    target : (6,), by default zero, in the same reference; or (N+1, 6) with one for each knot of a problem, or a
+        function of time, t (s) to (6,), which a problem evaluates at its knots
     reference : "local_world_aligned" (velocity of the frame's origin and angular velocity, world axes) or "local" (the
         same in the frame's own axes)
 

@@ -1,4 +1,4 @@
-"""Coordinate-controlled joints: which coordinates follow given functions of time, and what these functions are."""
+"""Joints whose coordinates are prescribed as functions of time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class PrescribedMotion(NamedTuple):
 
     Attributes
     ----------
-    links : names, and the slices of their coordinates among the prescribed ones
-    coordinates, free : (P,) prescribed ones, in the order of the links, and (F,) others
-    values : function of t: q, v, a of the prescribed coordinates, (3, P)
+    links : names of links, and the slices of their coordinates among the prescribed ones
+    coordinates, free : (P,) prescribed coordinates, in the order of the links, and (F,) the others
+    values : function of t that returns q, v, a of the prescribed coordinates, (3, P)
     """
 
     links: dict[str, slice]
@@ -32,18 +32,19 @@ class PrescribedMotion(NamedTuple):
     values: Callable[[float], np.ndarray]
 
     def of_links(self, forces: np.ndarray) -> dict[str, np.ndarray]:
-        """Forces (., n) along all coordinates, split into those of the prescribed joints (., dof)."""
+        """Forces (., n) along all coordinates, split by prescribed joint: (., dof) by name of link."""
         return {name: forces[..., self.coordinates[own]] for name, own in self.links.items()}
 
 
 def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) -> PrescribedMotion:
-    """The joints of these links with functions of t that return (3,), or (3, dof): coordinates, rates, accelerations.
+    """The prescribed motion of the joints of these links, given as functions of t that return coordinates, rates and
+    accelerations, (3,) or (3, dof).
 
     Raises
     ------
-    ValueError : an unknown link, or one without a joint; its function too, for what has another shape, and for more
-        than 2 pi of a joint that turns about any axis.
-    TypeError : no function.
+    ValueError : an unknown link, or one without a joint; also when a function returns another shape, or more than 2 pi
+        for a joint that rotates about any axis.
+    TypeError : a value that is not a function.
     """
     links, coordinates, motions, turning = {}, [], [], []
     for name, motion in _by_link(prescribed).items():
@@ -85,7 +86,8 @@ def _coordinates(model: RodModel, name: str) -> slice:
 
 
 def _as_rows(name: str, t: float, value: ArrayLike, dof: int) -> np.ndarray:
-    """Coordinates, rates and accelerations (3, dof), of one degree of freedom also (3,); ValueError for others."""
+    """Coordinates, rates and accelerations (3, dof), given so or, for one degree of freedom, as (3,).  ValueError for
+    other shapes."""
     given = as_floats(f"prescribed[{name!r}]({t:.6g})", value)
     if dof == 1 and given.ndim == 1:
         given = given[:, None]
@@ -93,7 +95,7 @@ def _as_rows(name: str, t: float, value: ArrayLike, dof: int) -> np.ndarray:
 
 
 def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """What a function of t gave, as an array; ValueError names the function and t."""
+    """The value of a function of t as an array; ValueError names the function and t."""
     if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape:
         if np.isfinite(value).all():
             return value
@@ -101,7 +103,7 @@ def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np
 
 
 def prescribed_values(model: RodModel, prescribed: Mapping[str, ArrayLike] | None) -> PrescribedMotion:
-    """The same for joints at rest at given coordinates, a number or (dof,)."""
+    """The prescribed motion of joints at rest at given coordinates, a number or (dof,), by name of link."""
 
     def at_rest(name: str, value: ArrayLike) -> Motion:
         own = _coordinates(model, name)

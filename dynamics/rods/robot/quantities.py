@@ -1,4 +1,4 @@
-"""What of a soft robot's motion is worth seeing against time: tips of rods, joints, energies; units of its controls."""
+"""Quantities of a soft robot to draw over time: positions of rod tips, joints, energies; units of controls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dynamics.rods.recursion.momenta import energies
 from dynamics.rods.robot.soft_robot import SoftRobot
 
 FEW = 3
-"""Of more rods only those that carry no link are followed."""
+"""Number of rods above which only those that carry no link are drawn."""
 Panel = tuple[str, tuple[str, ...], np.ndarray]
 """A label with a unit, names of curves, values (K, n)."""
 
@@ -32,7 +32,7 @@ def quantities(model: RodModel, q: np.ndarray, v: np.ndarray) -> tuple[Panel, ..
 
 
 def control_units(robot: SoftRobot) -> tuple[str, ...]:
-    """N of tendons, Pa of chambers, N m or N of joints, nothing of other controls."""
+    """Units of the controls: N for tendons, Pa for chambers, N m or N for joints, empty for others."""
     joints = [robot.model.joint_coordinates[name] for name in robot.torques]
     driven = [k for own in joints for k in range(own.start, own.stop)]
     of_joints = ["N m" if _turns(robot.model, k) else "N" for k in driven]
@@ -41,13 +41,14 @@ def control_units(robot: SoftRobot) -> tuple[str, ...]:
 
 
 def coordinate_units(model: RodModel) -> tuple[str, ...]:
-    """rad or m of the coordinates of joints, nothing of those of strains."""
+    """Units of the coordinates: rad or m for joints, empty for strains."""
     joints = {k for own in model.joint_coordinates.values() for k in range(own.start, own.stop)}
     return tuple("" if k not in joints else "rad" if _turns(model, k) else "m" for k in range(model.nv))
 
 
 def _tips(model: RodModel) -> tuple[str, ...]:
-    """Rods, of many those at the ends of branches; links where there are none."""
+    """Names of the rods whose tips are drawn, of more than FEW those at the ends of branches; of all links if there are
+    no rods."""
     if not model.rods:
         return model.link_names
     carrying = set(model.arrays.parent.tolist())
@@ -56,7 +57,7 @@ def _tips(model: RodModel) -> tuple[str, ...]:
 
 
 def _turns(model: RodModel, k: int) -> bool:
-    """Whether the coordinate of a joint is an angle: it acts on one of the first three components."""
+    """True if the coordinate of a joint is an angle, that is, acts on one of the first three components."""
     rows = model.arrays.rows
     s = int(np.flatnonzero((rows[:, 0] <= k) & (k < rows[:, 6]))[0])
     return bool(k < rows[s, 3])

@@ -1,4 +1,4 @@
-"""What holds a soft robot in motion: multipliers of closed chains, and forces that drive prescribed joints.
+"""Constraint forces of a soft robot in motion: multipliers of closed chains, and forces that drive prescribed joints.
 
 At the solution of the equations of `constrained_dynamics`, prescribed coordinates p with given accelerations and free
 ones f, all derivatives have the same matrix,                                                    [GVS, eqs. 43 - 47]
@@ -35,7 +35,8 @@ T = TypeVar("T")
 
 class Reactions(NamedTuple):
     """Accelerations a (n,), multipliers (G,) of closed chains, N and N m, and forces (dof,), N or N m, that drive
-    prescribed joints, by name of link; of K points (K, .), of derivatives (., Z) with a column for each variable."""
+    prescribed joints, by name of link; with a leading axis for K points (K, .), and in derivatives a trailing one (.,
+    Z) for Z variables."""
 
     a: np.ndarray
     multipliers: np.ndarray
@@ -46,7 +47,7 @@ class Reactions(NamedTuple):
 
 
 class ReactionDerivatives(NamedTuple):
-    """First derivatives of `Reactions`: in q and v (n columns), in u (nu), and in the accelerations of prescribed
+    """First derivatives of `Reactions` in q and v (n columns each), in u (nu), and in the accelerations of prescribed
     coordinates (P), in the order in which they were given."""
 
     dq: Reactions
@@ -66,24 +67,24 @@ def reactions(
     prescribed: Mapping[str, ArrayLike] | None = None,
     wrenches: ArrayLike | None = None,
 ) -> Reactions:
-    """Accelerations with the forces that hold chains closed and drive prescribed joints.
+    """Accelerations, with the forces that keep chains closed and drive prescribed joints.
 
     Parameters
     ----------
     robot : SoftRobot
     q, v : (n,) or (K, n);  u : (nu,) or (K, nu); single points are repeated
-    prescribed : accelerations of joints that are driven by coordinates, a number or (dof,), by name of link
+    prescribed : accelerations of joints with prescribed coordinates, a number or (dof,), by name of link
     wrenches : (W, 6) or (K, W, 6), [moment; force] of the external loads that take one; by default zero
 
     Returns
     -------
-    Reactions(a, multipliers, forces).  With M a + ... = B u + A'multipliers, a multiplier is what its row of
-    `closure_error` pulls with; A is `closure_jacobian`.
+    Reactions(a, multipliers, forces).  In M a + ... = B u + A'multipliers, a multiplier is the force conjugate to its
+    row of `closure_error`; A is `closure_jacobian`.
 
     Raises
     ------
-    ValueError : a wrong shape, a number that is not finite, an unknown link; a configuration at which constraints
-        depend on each other; so does the other function.
+    ValueError : a wrong shape, a number that is not finite, an unknown link; a configuration at which the constraints
+        are dependent; `reaction_derivatives` raises the same.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def reaction_derivatives(
 
     Returns
     -------
-    ReactionDerivatives(dq, dv, du, dprescribed), each Reactions with an axis more: a (n, Z), multipliers (G, Z),
+    ReactionDerivatives(dq, dv, du, dprescribed), each Reactions with one axis more: a (n, Z), multipliers (G, Z),
     forces (dof, Z); for K points (K, ., Z).
     """
     single, states, held, _ = _solved(robot, q, v, u, prescribed, wrenches)
@@ -124,7 +125,8 @@ def reaction_derivatives(
 
 
 def _solved(robot, q, v, u, prescribed, wrenches):
-    """Whether it is one point, the states with the solution in them, what is prescribed, and the motion."""
+    """True for a single point, the states with the solution in them, the prescribed motion, and the
+    result of `constrained_motion`."""
     model = as_kind("robot", robot, SoftRobot).model
     single, states = robot._states(wrenches, q=q, v=v, u=u)
     n, held = robot.nq, prescribed_values(model, prescribed)
@@ -148,7 +150,7 @@ def _linearize(m, e, level, states, work, r, results):
 
 
 class _Linearized(NamedTuple):
-    """Of one point: r_q, r_v, M (n, n), B (n, nu), A, A', A'' (G, n)."""
+    """Linearization at one point: r_q, r_v, M (n, n), B (n, nu), A, A', A'' (G, n)."""
 
     dq: np.ndarray
     dv: np.ndarray
@@ -180,7 +182,7 @@ def _changes(robot: SoftRobot, held: PrescribedMotion, x: _Linearized) -> tuple[
     return constrained_changes(held, x.M, x.A, dr, de)
 
 
-# ------------------------------------------------------------------------------------------------ of equilibria, too
+# ------------------------------------------------------------------------------------------------ for equilibria, too
 def constrained_changes(
     held: PrescribedMotion, J: np.ndarray, A: np.ndarray, dr: np.ndarray, de: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -205,7 +207,8 @@ def by_variable(
     forces: np.ndarray,
     held: PrescribedMotion,
 ) -> list[T]:
-    """Changes (.., Z) in variables of these sizes, which fill Z, as one `kind` each, forces by name of link."""
+    """Changes (.., Z) split by variables of these sizes, which add up to Z: one `kind` for each, with forces by name of
+    link."""
     ends = np.cumsum([0, *sizes])
     return [
         kind(x[..., a:b], multipliers[..., a:b], {name: forces[..., own, a:b] for name, own in held.links.items()})
@@ -214,8 +217,8 @@ def by_variable(
 
 
 def solve_bordered(M: np.ndarray, A: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Solutions (F + G, Z) of [M -A'; A 0], rows and columns scaled to largest entries of one; LinAlgError if it is
-    singular."""
+    """Solutions (F + G, Z) of the system with matrix [M -A'; A 0], equilibrated to largest entries of one in rows and
+    columns.  LinAlgError if it is singular."""
     F, G = A.shape[1], len(A)
     K = np.zeros((F + G, F + G))
     K[:F, :F], K[:F, F:], K[F:, :F] = M, -A.T, A

@@ -1,6 +1,6 @@
-"""Distances of rods from spheres, capsules, boxes and half-spaces that stand still, or move on paths of their own.
+"""Distances of rods from spheres, capsules, boxes and half-spaces that are fixed or move on given paths.
 
-A rod is a row of balls about its nodes, the quadrature points and the tip, as thick as it is there.  With n the
+A rod is a row of balls about its nodes, the quadrature points and the tip, with the rod's radius there.  With n the
 gradient and D the Hessian of a row as a function of the node's position p, both of `dynamics.residuals.distance`,
 
     round obstacles       r = (delta.delta - R^2)/(2 R)     n = delta/R        D = (1 - t t'/t.t)/R
@@ -10,7 +10,7 @@ gradient and D the Hessian of a row as a function of the node's position p, both
 
     r_q = L'n      H of mu'r  =  L'(mu D) L + d(L'f)/dq,  f = mu n
 
-the last for all rows at once: that of -ID at rest, of the robot without mass, with the loads f at the nodes.
+the last for all rows at once: the derivative of -ID at rest for the robot without mass, with the loads f at the nodes.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ SHAPES = (Sphere, Capsule, Box, HalfSpace)
 # ------------------------------------------------------------------------------------------------ kernels
 @helper
 def _velocity(columns, n, i, p):
-    """What coordinate i gives the point p of the segment up to which the columns are."""
+    """Velocity (3) of the point p of a segment for a unit rate of coordinate i; `columns` reach up to that segment."""
     S = load_column(columns, n, 0, i)
     return add_cross(linear(S), angular(S), p)
 
 
 @helper
 def _advance(m, s, segments, columns):
-    """Columns up to the end of segment s from those up to its start, and where that is."""
+    """Advance the columns from the start of segment s to its end; returns the position of that end."""
     seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
     add_families(m, s, 1.0, np.int64(1), seg, columns)
     return load3(seg, END + 9)
@@ -108,7 +108,7 @@ def _value(m, nodes, pairs, target, x, state, room, body, near, r, J):
 
 @helper
 def _bend(pairs, p, near):
-    """D of a row, nine numbers, times its scale."""
+    """D of a row as nine numbers, times the row's scale."""
     o, scale = p * NEAR, splat(near, pairs.scale[p])
     if pairs.kind[p] == ROUND:
         t = load3(near, o + 12)
@@ -123,7 +123,7 @@ def _bend(pairs, p, near):
 
 @kernel
 def _add_node(m, pairs, s, first, last, point, mu, near, columns, force, H):
-    """L'(mu D) L of the rows of the node at the end of segment s to H, and f to the force (3)."""
+    """Add L'(mu D) L of the rows of the node at the end of segment s to H, and store f in the force (3)."""
     align_stack(H)
     n, z = m.numbers[0], splat(H, 0.0)
     D, f = (z, z, z, z, z, z, z, z, z), (z, z, z)
@@ -174,23 +174,23 @@ class RodDistance(MovingObstacles):
     ----------
     model : RodModel
     obstacles : sequence of `dynamics.Geometry` of the world (body -1) with the shapes Sphere, Capsule, Box or HalfSpace
-    rods : names of the rods that keep away; by default all of them
-    margin : m, at least zero, by which they have to stay apart
-    places : mapping of names of obstacles to where they are, for those that move, as of `dynamics.Distance`
+    rods : names of the rods that must keep away; by default all of them
+    margin : least distance of the surfaces, m, at least zero
+    places : mapping of names of moving obstacles to their positions, as for `dynamics.Distance`
 
     Raises
     ------
-    TypeError : no RodModel, what is no Geometry, places that are no mapping.
-    ValueError : no obstacles, shapes of other kinds, one on a body, an unknown rod, a negative margin, places of what
-        is no obstacle.
+    TypeError : a model that is not a RodModel, an obstacle that is not a Geometry, places that are not a mapping.
+    ValueError : no obstacles, shapes of other kinds, one on a body, an unknown rod, a negative margin, places of a name
+        that is not an obstacle.
 
     Notes
     -----
-    One row for each node of a rod, its quadrature points and its tip, where it is a ball of the section's radius (of a
-    rectangle half its diagonal), and each obstacle; more `points` of `add_rod` give more of them.  `component_names`
-    says of which.  None is closer than the margin where `lower` <= r <= `upper`, zeros and inf, as in
-    ``trajopt.ResidualConstraint(distance)``.  Of spheres and capsules r = (d^2 - R^2)/(2 R), R the sum of the radii and
-    the margin, has the gradient of the distance of the surfaces where they touch; `distances` gives metres.
+    One row for each obstacle and each node of a rod (its quadrature points and its tip), where the rod is a ball of the
+    section's radius (for a rectangle half its diagonal); more `points` of `add_rod` give more rows.  `component_names`
+    names them.  All distances are at least the margin where `lower` <= r <= `upper`, zeros and inf, as in
+    ``trajopt.ResidualConstraint(distance)``.  For spheres and capsules r = (d^2 - R^2)/(2 R), R the sum of the radii
+    and the margin, has the gradient of the distance of the surfaces where they touch; `distances` gives metres.
     """
 
     kernels = residual_kernels(
@@ -246,7 +246,7 @@ class RodDistance(MovingObstacles):
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
 
     def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
-        """The obstacles as pictures show them, of those that move the last place and the path; see
+        """Scene objects of the obstacles, with the last position and the path of those that move; see
         `trajopt.interfaces.residual.SeenResidual`."""
         around = link_and_section_placements(cast(RodModel, self.model), xs[:, : self.model.nq], 2)[1].reshape(-1, 3)
         still = [each for each in self.obstacles if each.name not in self.places]
@@ -255,7 +255,7 @@ class RodDistance(MovingObstacles):
 
 
 def _checked(obstacles: Iterable[Geometry]) -> tuple[Geometry, ...]:
-    """The obstacles, each a shape of the world."""
+    """The obstacles as a tuple; errors unless each is a shape of the world."""
     chosen = as_items("obstacles", obstacles, "Geometry")
     for k, geometry in enumerate(chosen):
         kind = type(as_kind(f"obstacles[{k}]", geometry, Geometry).shape)
@@ -272,7 +272,7 @@ def _checked(obstacles: Iterable[Geometry]) -> tuple[Geometry, ...]:
 def _node_rows(
     model: RodModel, rods: list[Rod], obstacles: list[Geometry], margin: float, moving: tuple[str, ...]
 ) -> tuple[np.ndarray, Pairs, tuple[str, ...]]:
-    """Segments whose ends are nodes (K,), pairs of each of them and each obstacle, and what these are called."""
+    """Segments whose ends are nodes (K,), the pairs of each node and each obstacle, and the names of the pairs."""
     nodes, rows, first, names = [], [], [], []
     for rod in rods:
         radii = np.linalg.norm(rod.section.outline(rod.nodes / rod.length), axis=-1).max(axis=1)

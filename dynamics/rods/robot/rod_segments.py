@@ -1,4 +1,4 @@
-"""The segments of a rod: steps from node to node, and new nodes where a wrench is to act between them."""
+"""The segments of a rod: steps from node to node, and new nodes where a wrench acts between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dynamics.rods.model.segment_list import SegmentList
 
 IDENTITY = (np.eye(3), np.zeros(3))
 NEAR = 1e-9
-"""Of a rod's length: a distance from a node within which a place is that node."""
+"""Distance from a node, relative to the rod's length, within which a position counts as that node."""
 
 
 def add_segments(segments: SegmentList, rod: Rod, parent: int, placement: tuple[np.ndarray, np.ndarray]) -> float:
@@ -30,14 +30,14 @@ def add_segments(segments: SegmentList, rod: Rod, parent: int, placement: tuple[
 
 
 def node_at(rod: Rod, X: float) -> int | None:
-    """The segment that ends at X > 0, m, or None if X lies between nodes."""
+    """Index of the segment that ends at X > 0, m, or None if X lies between nodes."""
     k = int(np.argmin(np.abs(rod.nodes[1:] - X)))
     return rod.segments.start + k if abs(rod.nodes[k + 1] - X) <= NEAR * rod.length else None
 
 
 def split(segments: SegmentList, rod: Rod, X: float) -> tuple[Rod, int]:
-    """The rod with a node more, at X between two of its nodes, and the segment that now ends there; segments from
-    this one on have a number more than before."""
+    """The rod with one more node, at X between two of its nodes, and the index of the segment that now ends there; the
+    indices of the segments from this one on rise by one."""
     k = int(np.searchsorted(rod.nodes, X)) - 1
     halves = [rod.step(start, end - start) for start, end in ((rod.nodes[k], X), (X, rod.nodes[k + 1]))]
     segments.split(rod.segments.start + k, *halves)

@@ -45,7 +45,7 @@ _LINEAR = residual_kernels(_value, None, _hessian, 6, n, {"q": n}, model=massles
 
 
 class _OfRod(KernelResidual):
-    """Base of what is linear in a rod's coordinates."""
+    """Base of residuals that are linear in a rod's coordinates."""
 
     rod: str
     s: float
@@ -67,20 +67,20 @@ class _OfRod(KernelResidual):
 
 
 class RodStrain(_OfRod):
-    """Strains of a rod at one place less a target: [torsion, bending about y and z; stretch, shear along y and z], 1/m
+    """Strains of a rod at one place minus a target: [torsion, bending about y and z; stretch, shear along y and z], 1/m
     and m/m.
 
     Parameters
     ----------
     model : RodModel
     rod : name of one of its rods
-    s : where, X / length between 0 and 1
+    s : position along the rod, X / length between 0 and 1
     target : (6,), by default the strains at rest, (0, 0, 0, 1, 0, 0) of a straight rod; or (N+1, 6) with one for each
         knot of a problem, or a function of time, t (s) to (6,), which a problem evaluates at its knots
 
     Raises
     ------
-    TypeError : no RodModel.
+    TypeError : a model that is not a RodModel.
     ValueError : unknown rod (with the nearest matches), s out of range, a target of wrong shape or not finite.
     """
 
@@ -95,13 +95,13 @@ class RodStrain(_OfRod):
 
 
 class RodForces(_OfRod):
-    """Elastic forces in a rod's section less a target: [torsion, bending moments about y and z; tension, shear forces
+    """Elastic forces in a rod's section minus a target: [torsion, bending moments about y and z; tension, shear forces
     along y and z], N m and N, in axes of the section; without viscosity, tendons and chambers.
 
     Parameters
     ----------
-    model, rod, s : as of `RodStrain`
-    target : (6,), by default zero; or one for each knot, or a function of time, as of `RodStrain`
+    model, rod, s : as for `RodStrain`
+    target : (6,), by default zero; or one for each knot, or a function of time, as for `RodStrain`
 
     Raises
     ------

@@ -37,7 +37,7 @@ class ResidualDerivatives(NamedTuple):
 
 
 class ResidualHessian(NamedTuple):
-    """Second derivatives of w'r, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); of Hqv, Hqa, Hqu rows are q.
+    """Second derivatives of w'r, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); rows of Hqv, Hqa, Hqu belong to q.
 
     The others, Hva, Haa, Hvu, Hau and Huu, are zero.
     """
@@ -58,7 +58,7 @@ class AccelerationDerivatives(NamedTuple):
 
 
 class AccelerationHessian(NamedTuple):
-    """Second derivatives of w'a, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); of Hqv and Hqu rows are q.
+    """Second derivatives of w'a, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); rows of Hqv and Hqu belong to q.
 
     Hvu and Huu are zero.
     """
@@ -78,10 +78,10 @@ class SoftRobot(ByContent):
     where ID holds the external loads of the model; closed chains e(q) = 0 have the Jacobian A = de/dq and multipliers
     lambda (G,), N and N m.
 
-    Controls u are the tensions of the tendons, N, positive where they pull, then the pressures in the chambers, Pa,
-    positive where they push, then the torques (forces) of driven joints, N m (N), and the controls of loads after laws.
-    A joint of several degrees of freedom takes a number for each: components [moment; force], of those that it moves,
-    of a wrench on the link in axes of the frame that its joint carries, and of the opposite one on its parent.
+    positive where they push, then the torques (forces) of driven joints, N m (N), and the controls of loads
+    (`add_load`).  A joint of several degrees of freedom takes one control for each: the components [moment; force] that
+    it moves, of a wrench on the link in axes of the frame that its joint carries; the opposite wrench acts on its
+    parent.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ class SoftRobot(ByContent):
 
     Raises
     ------
-    TypeError : no model, no tendon, no chamber.
-    ValueError : unknown rods of a tendon or chamber, or ones that do not follow each other, or with a joint between
-        them that it cannot cross; a name given twice, one that leaves the section of its rod; an unknown link in
-        `torques`, or one whose joint has no degree of freedom, or given twice.
+    TypeError : the model, a tendon or a chamber of another kind.
+    ValueError : a tendon or chamber with unknown rods, rods that do not follow each other, a joint between them that it
+        cannot cross, a name given twice, or a line that leaves the section of its rod; an entry of `torques` that is
+        not a link, has a joint without degrees of freedom, or is given twice.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class SoftRobot(ByContent):
 
     @property
     def nv(self) -> int:
-        """As nq."""
+        """Number of velocities, equal to nq."""
         return self.model.nq
 
     @property
@@ -150,8 +150,8 @@ class SoftRobot(ByContent):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names of tendons, of chambers, of driven links, if their joint has one degree of freedom, else of its
-        coordinates, then of controls of loads."""
+        """Names of tendons, of chambers, of driven links (for a joint of several degrees of freedom, of its
+        coordinates), then of the loads' controls."""
         lines, joints = (line.name or "" for line in (*self.tendons, *self.chambers)), []
         for name in self.torques:
             own = self.model.joint_coordinates[name]
@@ -159,8 +159,8 @@ class SoftRobot(ByContent):
         return (*lines, *joints, *self.model.load_controls)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
-        """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument
-        of this name."""
+        """Warn of tendons that push and chambers that pull for controls u (nu,) or (K, nu); `argument` is the name of
+        u."""
         first = 0
         for lines in (self.tendons, self.chambers):
             warn_of_slack(argument, lines, u[..., first : first + len(lines)])
@@ -176,7 +176,7 @@ class SoftRobot(ByContent):
         wrenches: ArrayLike | None = None,
         multipliers: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Generalised forces r = ID + K q + D v - B u - A'lambda that are missing, N m or N along the coordinates.
+        """Residual generalised forces r = ID + K q + D v - B u - A'lambda, N m or N along the coordinates.
 
         Parameters
         ----------
@@ -191,8 +191,8 @@ class SoftRobot(ByContent):
 
         Raises
         ------
-        ValueError : a wrong shape, a number that is not finite, a rod that turns by more than 2 pi from one of its
-            points to the next (more points help), a joint about any axis by more than that; so do the methods below.
+        ValueError : a wrong shape, a number that is not finite, a rod that rotates by more than 2 pi between
+            neighbouring nodes (more points help), a joint about any axis that rotates by more; so do the methods below.
         """
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
         return unbatch(single, self._known(states, self._residual(FORCES, states))[0])[0]
@@ -206,7 +206,7 @@ class SoftRobot(ByContent):
         wrenches: ArrayLike | None = None,
         multipliers: ArrayLike | None = None,
     ) -> ResidualDerivatives:
-        """First derivatives of the residual, and B, whose columns are what a unit of each control gives.
+        """First derivatives of the residual, and B, whose columns are the generalised forces of unit controls.
 
         Parameters as `residual`.  Returns ResidualDerivatives(dr_dq, dr_dv, M, B).
         """
@@ -235,10 +235,10 @@ class SoftRobot(ByContent):
     def forward_dynamics(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
     ) -> np.ndarray:
-        """Accelerations a with r(q, v, a, u) = 0, and, where chains are closed, e'' = 0; (n,) or (K, n).
+        """Accelerations a with r(q, v, a, u) = 0 and, for closed chains, e'' = 0; (n,) or (K, n).
 
-        Raises: ValueError, so do the two methods below, where there are none: chains whose constraints depend on each
-        other, as of bars in line, or a joint that moves no mass.
+        Raises ValueError, as the two methods below, where no accelerations exist: chains whose constraints are
+        dependent, as for bars in line, or a joint that moves no mass.
         """
         single, states = self._states(wrenches, q=q, v=v, u=u)
         return unbatch(single, self._motion(MASS_MATRIX, states)[0])[0]
@@ -259,7 +259,7 @@ class SoftRobot(ByContent):
 
     # -------------------------------------------------------------------------------------------- batches
     def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
-        """Whether it is one point, and the states (K, .) as `residual_kernel` reads them."""
+        """True for a single point, and the states (K, .) in the layout of `residual_kernel`."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
         G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
         starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
@@ -279,7 +279,7 @@ class SoftRobot(ByContent):
         return single, states
 
     def _known(self, states: np.ndarray, results: list[np.ndarray]) -> list[np.ndarray]:
-        """The results at states (K, .); ValueError where the first are not finite for a turn that is too large."""
+        """The results at states (K, .); ValueError if they are not finite because a rotation is too large."""
         if not np.vdot(results[0], results[0]) < np.inf:
             check_turns(self.model, states[:, : self.nq], "q")
         return results
@@ -301,7 +301,7 @@ class SoftRobot(ByContent):
         return [r, *out.values()]
 
     def _motion(self, level: int, states: np.ndarray) -> list[np.ndarray]:
-        """As `_accelerations`; ValueError where the robot has none."""
+        """Results of `_accelerations`; ValueError where the robot has no accelerations."""
         given = states.copy()
         check_independence(self.model, given[:, : self.nq], "q")
         out = self._accelerations(level, states)
@@ -312,7 +312,7 @@ class SoftRobot(ByContent):
         return out
 
     def _no_acceleration(self, k: int, M: np.ndarray) -> ValueError:
-        """The error for point k with the mass matrix M."""
+        """The error for point k with mass matrix M."""
         idle = np.flatnonzero(np.diag(M) <= 0.0)
         why = "numbers overflow"
         if len(idle):
@@ -353,7 +353,7 @@ def _driven_joints(model: RodModel, torques: Sequence[str]) -> list[slice]:
 
 
 def picklable(robot: SoftRobot | None) -> SoftRobot | None:
-    """The robot, or None if it has functions that cannot be pickled, as routes that are lambdas."""
+    """The robot, or None if it has functions that cannot be pickled, such as routes that are lambdas."""
     try:
         pickle.dumps(robot)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""What pictures show of a soft robot and of what is around it."""
+"""Pictures of a soft robot and of its surroundings, as surfaces."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.systems.pictures import Solid
 
 # --------------------------------------------------------------------------------------------
-# What a soft robot may touch, as pictures show it; a kind of contact is a line of KINDS.
+# Shapes that a soft robot may touch, for pictures; each kind of contact has an entry of KINDS.
 
 Placed = tuple[Shape, np.ndarray, np.ndarray]
-"""A shape, and R (3, 3) and p (3,) of its axes."""
+"""A shape, with the rotation R (3, 3) and position p (3,) of its axes."""
 
 
 def contact_shapes(model: RodModel) -> tuple[WorldShape, ...]:
-    """All that links may touch and that stands still, each once, what has no end as large as the robot is at q = 0."""
+    """All fixed shapes that links may touch, each once; unbounded ones are as large as the robot is at q = 0."""
     _, p = link_and_section_placements(model, np.zeros(model.nq), 2)
     around = p[0]
     shapes, seen = [], []
@@ -43,7 +43,7 @@ def contact_shapes(model: RodModel) -> tuple[WorldShape, ...]:
 
 
 def _cylinder(contact: Any, around: np.ndarray) -> Placed:
-    """As long as points (P, 3) along its axis."""
+    """The cylinder of a contact, as long as the points (P, 3) reach along its axis."""
     axis, point = np.array(unit_axis(contact.axis)), np.asarray(contact.point, float)
     along = (around - point) @ axis
     length = max(REACH * float(np.ptp(along)), contact.radius)
@@ -56,38 +56,39 @@ KINDS: dict[type[Contact], Callable[[Any, np.ndarray], Placed]] = {
     SphereContact: lambda c, _: (Sphere(c.radius), np.eye(3), np.asarray(c.point)),
     CapsuleContact: lambda c, _: (Capsule(c.radius, c.start, c.end), np.eye(3), np.zeros(3)),
 }
-"""Shape and place of a contact, with points (P, 3) of the robot."""
+"""Shape and pose of a contact, as a function of the contact and of points (P, 3) of the robot."""
 
 
 # --------------------------------------------------------------------------------------------
-# What is seen of a soft robot: its rods as thick as they are, tendons and chambers in them, and bodies.
+# Surfaces of a soft robot: rods with their thickness, tendons and chambers in them, and bodies.
 #
-# Surfaces of rods, tendons and chambers bend: each vertex stays where it is in a section of its rod, of which there are
-# RINGS along it.  Of a body only mass and inertia are known: it is seen as the box that has the same, and struts from
-# its parent and to what it carries.
+# Surfaces of rods, tendons and chambers deform: each vertex is fixed in one of RINGS sections of its rod.  Of a body
+# only mass and inertia are known: it is drawn as the box with the same mass and inertia, and struts to its parent and
+# to the links it carries.
 
 RINGS, FEWER, MANY = 33, 17, 6
-"""Sections that are seen of each rod, and of more rods than MANY."""
+"""Sections drawn of each rod; fewer (FEWER) if there are more rods than MANY."""
 SOFT, TENDON, CHAMBER = (0.55, 0.72, 0.86), (0.55, 0.1, 0.25, 1.0), (0.9, 0.6, 0.0, 0.6)
 CLEAR = 0.4
-"""Opacity of rods with something inside."""
+"""Opacity of rods that contain tendons or chambers."""
 THIN, THINNEST, AROUND = 0.05, 0.02, 0.2
-"""Radius of what stands for a tendon, of the largest half width of its rods; that of a strut, of the longest strut, and
-the least side of a box, of its longest; how far around a box no struts are seen, of half of that."""
+"""Radius of a drawn tendon relative to the largest half width of its rods; radius of a strut relative to the longest
+strut, and least side of a box relative to its longest; margin around a box, relative to half of that side, within which
+no struts are drawn."""
 
 
 def section_count(model: RodModel) -> int:
-    """Sections that are seen of each rod."""
+    """Number of sections drawn of each rod."""
     return RINGS if len(model.rods) <= MANY else FEWER
 
 
 def body_placements(model: RodModel, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """R (K, B, 3, 3) and p (K, B, 3), m, at q (K, n): of all links, then of the sections of all rods."""
+    """R (K, B, 3, 3) and p (K, B, 3), m, at q (K, n), of all links and then of the sections of all rods."""
     return link_and_section_placements(model, q, section_count(model))
 
 
 def solids(robot: SoftRobot, fine: bool = True) -> tuple[Solid, ...]:
-    """Surfaces, as `trajopt.capabilities.Pictures` has them; their bodies are those of `body_placements`."""
+    """Surfaces in the form of `trajopt.capabilities.Pictures`; their bodies are those of `body_placements`."""
     model, count = robot.model, section_count(robot.model)
     first = len(model.link_names)
     rings = {name: first + count * k + np.arange(count) for k, name in enumerate(model.rods)}
@@ -108,12 +109,12 @@ def _rod_surface(rod: Rod, rings: np.ndarray, fine: bool, filled: bool) -> Solid
     shown = np.arange(0, len(rings), 1 if fine else 2)
     outline = rod.section.outline(shown / (len(rings) - 1))
     if isinstance(rod.section, Rectangular):
-        outline = np.repeat(outline, 2, axis=1)  # each side has its own corners: edges stay sharp
+        outline = np.repeat(outline, 2, axis=1)  # each side has its own corners, so that edges stay sharp
     return _tube(outline, rings[shown], (*SOFT, CLEAR if filled else 1.0), "")
 
 
 def _line_surface(model: RodModel, line: Line, rings: dict[str, np.ndarray], fine: bool) -> Solid:
-    """A tendon, a little thick, or a chamber as thick as it is."""
+    """The surface of a tendon, drawn as a thin tube, or of a chamber with its own section."""
     rods = [model.rods[name] for name in line.rods]
     s = np.linspace(0.0, 1.0, section_count(model))
     middle = np.stack([line.values(what, rods, s) for what in ("y", "z")], axis=1)
@@ -133,8 +134,8 @@ def _half_width(rods: list[Rod]) -> float:
 
 
 def _tube(outline: np.ndarray, rings: np.ndarray, color: tuple[float, float, float, float], label: str) -> Solid:
-    """A wall through outlines (P, C, 2) in the planes of the sections `rings` (P,), and a fan at either end, which has
-    corners of its own."""
+    """A wall through outlines (P, C, 2) in the planes of the sections `rings` (P,), and a fan at either end with its
+    own vertices."""
     P, C = outline.shape[:2]
     wall, ends = np.arange(P * C).reshape(P, C), P * C + np.arange(2 * (C + 1)).reshape(2, C + 1)
     apart = np.linalg.norm(outline - np.roll(outline, -1, axis=1), axis=-1).max(axis=0) > 0.0
@@ -153,24 +154,24 @@ def _tube(outline: np.ndarray, rings: np.ndarray, color: tuple[float, float, flo
 
 # ------------------------------------------------------------------------------------------------ bodies
 class _Box(NamedTuple):
-    """In axes of a link."""
+    """A box in axes of a link."""
 
     axes: np.ndarray  # (3, 3), columns
     middle: np.ndarray  # (3,)
     half: np.ndarray  # (3,)
 
     def holds(self, p: np.ndarray) -> bool:
-        """Whether a little larger it would have p inside."""
+        """True if the box, enlarged by a margin, contains the point p (3,)."""
         return bool((np.abs((p - self.middle) @ self.axes) <= AROUND * self.half.max(initial=0.0) + self.half).all())
 
     def solid(self, k: int) -> Solid:
-        """As the surface of link k."""
+        """The box as the surface of link k."""
         shown = cast(Triangles, surface(Box(self.half)))
         return Solid(k, shown.vertices @ self.axes.T + self.middle, shown.faces, None)
 
 
 def _boxes(model: RodModel) -> Iterator[tuple[int, _Box]]:
-    """By numbers of links, of bodies with mass and inertia about their middle, principal moments I_k:
+    """Indices of links and boxes of the bodies with mass and inertia; with principal moments I_k about their centre,
 
         sides^2 = 6 (I_i + I_j - I_k) / m
     """
@@ -189,8 +190,8 @@ def _boxes(model: RodModel) -> Iterator[tuple[int, _Box]]:
 
 
 def _struts(model: RodModel, boxes: Mapping[int, _Box]) -> Iterator[Solid]:
-    """From the frames of links to where others are attached or closed to them, and to the middles of bodies, but where
-    a box is around."""
+    """Struts from the frames of links to the points where others are attached or closed to them and to the centres of
+    mass of bodies, without those that a box hides."""
     m, links = model.arrays, {model.link_segments[name]: k for k, name in enumerate(model.link_names)}
     ends = [(int(parent), m.before[s, 9:]) for s, parent in enumerate(m.parent) if not is_loose(model, s)]
     ends += [(s, m.inertia[s, 1:4] / m.inertia[s, 0]) for s in links if m.kind[s] != ROD and m.inertia[s, 0] > 0.0]

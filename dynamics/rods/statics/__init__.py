@@ -1,1 +1,1 @@
-"""Shapes of rest, by Newton's method."""
+"""Equilibria of soft robots and their sensitivities, by Newton's method."""

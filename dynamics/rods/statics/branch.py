@@ -6,8 +6,8 @@ y = (x, lambda, s) satisfy r = 0 and e = 0; the next lies on the plane t.(y - y0
     [J -A' r_s; A 0 e_s; t_x' 0 t_s] dy = - [r; e; t.(y - y0 - h t)]                                [Keller 1977]
 
 Where the number of negative eigenvalues of the stiffness changes there is a critical point: a limit point if s turns
-back there, else a bifurcation.  It is found by the root of that eigenvalue, or of t_s, over h.  The branch that leaves
-a bifurcation does so along the null vector of the stiffness, x = Z v with Z'JZ v = 0.
+back there, else a bifurcation.  It is found as the root of that eigenvalue, or of t_s, over h.  The branch that leaves
+a bifurcation starts along the null vector of the stiffness, x = Z v with Z'JZ v = 0.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from dynamics.rods.statics.newton import CONVERGED, MESSAGES
 from dynamics.validation import as_array, as_positive, as_whole_number
 
 MOST, FEW = 8, 3
-"""Steps of Newton's method at which a point is given up, and up to which the next step along the branch is longer."""
+"""Number of Newton steps above which a point is given up, and up to which the next step along the branch is longer."""
 SHORTEST, LONGEST = 1e-4, 5.0
-"""Steps along the branch, relative to the first."""
+"""Shortest and longest step along the branch, relative to the first."""
 STRAIGHT = 0.9
-"""Cosine between the tangents of neighbours."""
+"""Least cosine between the tangents of neighbouring points."""
 SAME = 1e-4
-"""Of a step: critical points nearer are one."""
+"""Distance, relative to the step, below which two critical points count as one."""
 AT_REST = 1e-6
-"""In units, what is left of the equations at a start with a direction."""
+"""Largest scaled residual of the equations at a start with a given direction."""
 
 
 class EquilibriumBranch(NamedTuple):
-    """Points along a branch of equilibria, in turn.
+    """Points along a branch of equilibria, in order.
 
     Attributes
     ----------
     factors : (P,) load factors
     q : (P, n) coordinates
     multipliers : (P, G) of closed chains, N and N m
-    stable : (P,) whether all eigenvalues of the stiffness are positive, as of a `StaticEquilibrium`
-    negative_directions : (P,) how many are negative
+    stable : (P,) True if all eigenvalues of the stiffness are positive, as for a `StaticEquilibrium`
+    negative_directions : (P,) number of negative eigenvalues
     critical_factors, critical_q : (C,), (C, n) points between where that number changes or the factor turns back
-    critical_directions : (C, n) changes of q there that no force resists, of moderate size: along them another branch
-        leaves a bifurcation, both ways
+    critical_directions : (C, n) changes of q there with zero stiffness, of moderate size: along them, with either sign,
+        another branch leaves a bifurcation
     critical_kinds : (C,) "limit" or "bifurcation"
-    status : "converged" where the branch reached the end of its factors, else what ended it: "too many points", or that
+    status : "converged" where the branch reached the end of its factors, else the reason: "too many points", or that
         the next point was not found
     """
 
@@ -79,7 +79,7 @@ class EquilibriumBranch(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A point of a branch: y = (x, lambda / unit, s), the equations there, and the direction on."""
+    """A point of a branch: y = (x, lambda / unit, s), the equations there, and the tangent direction."""
 
     y: np.ndarray
     q: np.ndarray
@@ -89,7 +89,7 @@ class _Point(NamedTuple):
 
 
 class _Branch:
-    """The equations in y."""
+    """The equations of a branch in the unknowns y."""
 
     def __init__(self, path: LoadPath, factors: np.ndarray, unit: float) -> None:
         self.path, self.unit, self.start, self.range = path, unit, float(factors[0]), float(factors[1] - factors[0])
@@ -100,14 +100,14 @@ class _Branch:
         return self.start + self.range * float(y[-1])
 
     def at(self, y: np.ndarray) -> tuple[np.ndarray, Tangent]:
-        """Shape (n,) and equations at y."""
+        """Shape (n,) and linearized equations at y."""
         path, free, s = self.path, self.path.held.free, self.factor(y)
         q = path.placed(np.zeros(path.robot.nq), s)
         q[free] = y[: self.F] * path.scales[free]
         return q, path.tangent(q, s, y[self.F : -1] * self.unit)
 
     def softest(self, t: Tangent) -> np.ndarray:
-        """Change of q (n,), moderate, that the stiffness resists least."""
+        """Change of q (n,), of moderate size, with the least stiffness."""
         Z = t.null_space()
         x, free = Z @ np.linalg.svd(Z.T @ t.J @ Z)[2][-1], self.path.held.free
         dq = np.zeros(self.path.robot.nq)
@@ -115,7 +115,7 @@ class _Branch:
         return dq
 
     def _matrix(self, t: Tangent, last: np.ndarray) -> np.ndarray:
-        """Of the equations and a last row, forces and multipliers in units."""
+        """Matrix of the equations and of a last row, with forces and multipliers in units."""
         F, G, c = self.F, self.G, self.unit
         K = np.zeros((F + G + 1, F + G + 1))
         K[:F, :F], K[:F, F:-1], K[:F, -1] = t.J / c, -t.A.T, self.range * t.r_s / c
@@ -123,7 +123,7 @@ class _Branch:
         return K
 
     def point(self, y: np.ndarray, before: np.ndarray, steps: int = 0) -> _Point | None:
-        """The point y, with its direction nearest to the one before."""
+        """The point y, with the tangent direction nearest to the direction before."""
         q, t = self.at(y)
         right = np.zeros(len(y))
         right[-1] = 1.0
@@ -154,7 +154,7 @@ class _Branch:
 
 
 def _root(f: Callable[[float], float], h: float, xtol: float) -> float:
-    """Where f, of other sign at h than at 0, is zero between; NaN if its signs are the same, or f is NaN on the way."""
+    """Root of f between 0 and h, where its signs differ; NaN if they are the same, or f is NaN on the way."""
     try:
         return brentq(f, 0.0, h, xtol=xtol) if f(0.0) * f(h) < 0.0 else np.nan
     except ValueError:
@@ -211,20 +211,20 @@ def equilibrium_branch(
     u, wrenches, prescribed : (nu,), (W, 6) and by name of link, at s = 1; as `static_equilibrium`
     q0 : (n,) start, near an equilibrium at factors[0]; by default zero
     u_start, wrenches_start : (nu,), (W, 6) at s = 0; by default zero
-    factors : (2,) where the branch starts and ends; they may exceed 1, or fall.  On the way it may turn back any
+    factors : (2,) where the branch starts and ends; they may exceed 1, or decrease.  On the way it may turn back any
         number of times
     step : first step along the branch: 1 is a moderate change of all coordinates together (0.3 rad, along a rod, 0.3 m
         of joints, stretch of 0.1), or the whole range of factors; later ones are up to 5 times as long where the
         branch is straight, and shorter where it is curved
     max_points : number of points at most
-    tolerance : of points, in the units of `step`
+    tolerance : error of the points, in the units of `step`
     direction : (n,) change of q with which the branch begins; q0 is then the equilibrium at factors[0].  At a
         bifurcation plus or minus the critical direction follows the branch that leaves there
 
     Returns
     -------
     EquilibriumBranch(factors, q, multipliers, stable, negative_directions, critical_factors, critical_q,
-    critical_directions, critical_kinds, status).  At a bifurcation the branch goes straight on.
+    critical_directions, critical_kinds, status).  At a bifurcation the branch continues straight on.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def equilibrium_branch(
 
 
 def _branch_from(path: LoadPath, q: np.ndarray, ends: np.ndarray, multipliers: np.ndarray) -> tuple[_Branch, _Point]:
-    """The branch through an equilibrium at its first factor, and that point, with no direction yet."""
+    """The branch through an equilibrium at its first factor, and that point, without a direction yet."""
     t, free = path.tangent(q, float(ends[0]), multipliers), path.held.free
     branch = _Branch(path, ends, float(np.abs(np.diag(t.J)).max(initial=0.0)) or 1.0)
     y = np.concatenate([q[free] / path.scales[free], multipliers / branch.unit, [0.0]])
@@ -252,7 +252,7 @@ def _branch_from(path: LoadPath, q: np.ndarray, ends: np.ndarray, multipliers: n
 
 
 def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -> tuple[_Branch, _Point]:
-    """The branch, and its first point, towards the other end."""
+    """The branch, and its first point, with the direction towards the other end."""
     q, result = path.solve(q0, float(ends[0]), None, tolerance, 100)
     if result.status != CONVERGED:
         check_turns(path.robot.model, q0, "q0")
@@ -267,7 +267,8 @@ def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -
 
 
 def _start_along(path: LoadPath, q0: np.ndarray, ends: np.ndarray, change: np.ndarray) -> tuple[_Branch, _Point]:
-    """The branch, and its first point, along a change (n,) of q: a critical point, where Newton's method may wander."""
+    """The branch, and its first point, with a direction along a change (n,) of q: a critical point, from which Newton's
+    method may move away."""
     free, s = path.held.free, float(ends[0])
     if not change[free].any():
         raise ValueError("direction: got zeros in all coordinates that are free, expected one that is not")
@@ -284,7 +285,7 @@ def _start_along(path: LoadPath, q0: np.ndarray, ends: np.ndarray, change: np.nd
 def _followed(
     branch: _Branch, start: _Point, step: float, max_points: int, tolerance: float
 ) -> tuple[list[_Point], list[tuple[_Point, str]], str]:
-    """Points from a first one on, critical ones between them, and what ended the branch."""
+    """Points from a first one on, critical ones between them, and the reason why the branch ended."""
     point, points, critical, h, status = start, [start], [], step, "too many points"
     while len(points) < max_points:
         after = branch.along(point, h, tolerance)
@@ -297,7 +298,7 @@ def _followed(
             break
         if after.y[-1] >= 1.0:
             after, h = _end(branch, point, h, tolerance, after)
-        if len(points) > 1 or start.direction[-1] != 0.0:  # else the start is a critical point
+        if len(points) > 1 or start.direction[-1] != 0.0:  # without these, the start is a critical point
             critical += _critical(branch, point, after, h, tolerance)
         points.append(after)
         if after.y[-1] >= 1.0 - tolerance:
@@ -309,7 +310,7 @@ def _followed(
 
 
 def _end(branch: _Branch, a: _Point, h: float, tolerance: float, beyond: _Point) -> tuple[_Point, float]:
-    """The point where the factor reaches its end, on the way to one beyond, and the step that leads there."""
+    """The point where the factor reaches its end, on the way to a point beyond, and the step to it."""
 
     def excess(length: float) -> float:
         point = a if length == 0.0 else beyond if length == h else branch.along(a, length, tolerance)

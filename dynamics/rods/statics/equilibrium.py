@@ -1,4 +1,4 @@
-"""Shapes at rest: Newton's method, descent in a trust region, loads that grow in steps."""
+"""Equilibria: Newton's method, descent in a trust region, and loads that grow in steps."""
 
 from __future__ import annotations
 
@@ -35,24 +35,25 @@ if TYPE_CHECKING:
 #
 #     min g'p + p'Hp/2,  |p| <= radius
 #
-# (`trust_region_step`); where g has no part along a direction of negative curvature, as in a rod that is straight above
-# its buckling load, it is given a little.  What a step gains is the work of r along it, so that energies need not be
-# known; of loads that have none, as of followers, it is that of this step alone.
+# (`trust_region_step`); where g has no component along a direction of negative curvature, as for a rod that is straight
+# above its buckling load, a small one is added.  The gain of a step is the work of r along it, so that energies need
+# not be known; for loads without an energy, such as followers, it is that of this step alone.
 
 REACHED, TOO_MANY, STUCK = 0, 1, 2
 ENDS = ("reached", "too many iterations", "no way downhill, and no rest")
 CLOSE = 1e-4
-"""A step by less, moderate changes being 1, leaves the rest to Newton's method."""
+"""Size of a step, in moderate changes, below which Newton's method takes over."""
 FIRST_RADIUS, LARGEST_RADIUS, LEAST_RADIUS = 1.0, 4.0, 1e-9
 GAP = 1e-11
-"""Of chains that count as closed."""
+"""Largest gap of chains that count as closed."""
 LEAST_GAIN = 1e-14
-"""Of the energy of a moderate change of the stiffest coordinate: what is lost in rounding."""
+"""Least gain of a step, relative to the energy of a moderate change of the stiffest coordinate: smaller ones are
+rounding."""
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 def _work(path: LoadPath, s: float, q: np.ndarray, trial: np.ndarray) -> float:
-    """Of r along the straight line from q to trial; NaN where r is not finite there."""
+    """Work of r along the straight line from q to trial; NaN where r is not finite at the trial."""
     step = ((trial - q) / path.scales)[path.held.free]
     places = q + (0.5 + 0.5 * POINTS)[:, None] * (trial - q)
     forces = path.forces(np.vstack([places, trial]), s)
@@ -60,14 +61,14 @@ def _work(path: LoadPath, s: float, q: np.ndarray, trial: np.ndarray) -> float:
 
 
 def _moved(path: LoadPath, q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """q (n,) moved by x (F,) in units of scales, chains closed again; NaN where that cannot be."""
+    """q (n,) moved by x (F,) in units of scales, with chains closed again; NaN where they cannot be closed."""
     trial = q.copy()
     trial[path.held.free] += path.scales[path.held.free] * x
     return closed_shape(path, trial)
 
 
 def closed_shape(path: LoadPath, q: np.ndarray) -> np.ndarray:
-    """Coordinates near q (n,) that close the chains, prescribed ones kept; NaN where there are none."""
+    """Coordinates near q (n,) that close the chains, with prescribed ones kept; NaN where there are none."""
     if not path.robot.model.constraint_count:
         return q
     found = close_chains(path.robot.model, q, tuple(path.held.links), GAP)
@@ -75,8 +76,8 @@ def closed_shape(path: LoadPath, q: np.ndarray) -> np.ndarray:
 
 
 def descend(path: LoadPath, s: float, q: np.ndarray, max_iterations: int) -> tuple[np.ndarray, Tangent, int, int]:
-    """From q (n,), chains closed, to where the energy is least nearby: the shape, the equations there, the status and
-    the number of steps."""
+    """Minimize the energy from q (n,), where chains are closed: the shape, the equations there, the status and the
+    number of steps."""
     radius, tangent = FIRST_RADIUS, path.tangent(q, s)
     for count in range(max_iterations):
         if not np.isfinite(tangent.r).all():
@@ -106,26 +107,28 @@ def descend(path: LoadPath, s: float, q: np.ndarray, max_iterations: int) -> tup
 
 
 # --------------------------------------------------------------------------------------------
-# Shapes under loads that grow from nothing, step by step, as they would if they grew slowly.
+# Equilibria under loads that grow from zero, step by step, as in slow loading.
 #
 # A step goes along the tangent dq/ds, [J -A'; A 0] [dq; dlambda] = -[dr/ds; de/ds] ds, and ends in Newton's method.  It
-# is halved where that fails or goes far from there; where shapes turn unstable they go downhill to others (`descent`).
+# is halved where that fails or ends far from the prediction; from unstable shapes, the energy is minimized (`descend`).
 
 FIRST_STEP, LEAST_STEP = 0.25, 1e-6
-"""Of the loads."""
+"""First and least step of the load factor."""
 SNAP = 0.02
-"""Step of the loads beyond which shapes do not snap: what they turn into is found where the loads just suffice."""
+"""Largest step of the load factor at which a shape may snap to another one, so that snapping starts near its critical
+load."""
 FARTHEST = 2.0
-"""Change of a coordinate in a step, moderate ones being 1."""
+"""Largest change of a coordinate in a step, in moderate changes."""
 FEW, MOST = 6, 20
-"""Steps of Newton's method after which the next step of the loads is longer, and at which one has failed."""
+"""Number of Newton steps up to which the next load step is doubled, and largest number before the load step is
+halved."""
 
 Found = tuple[np.ndarray, NewtonResult, str, int]
-"""A shape (n,), what Newton's method said there last, the message of what ended the search, and how many steps."""
+"""A shape (n,), the last result of Newton's method, the message on how the search ended, and the number of steps."""
 
 
 def descended(path: LoadPath, s: float, q: np.ndarray, tolerance: float, max_iterations: int) -> Found:
-    """Downhill from q (n,) to a shape at rest under the loads at s."""
+    """The equilibrium found by descent from q (n,) under the loads at s."""
     start = closed_shape(path, path.placed(q, s))
     if not np.isfinite(start).all():
         q, result = path.solve(q, s, None, tolerance, max_iterations)
@@ -141,7 +144,7 @@ def descended(path: LoadPath, s: float, q: np.ndarray, tolerance: float, max_ite
 
 
 def _predicted(path: LoadPath, q: np.ndarray, s: float, ds: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Shape and multipliers at s + ds by the tangent, and the largest change of a coordinate, moderate ones being 1."""
+    """Shape and multipliers at s + ds by the tangent, and the largest change of a coordinate, in moderate changes."""
     t = path.tangent(q, s)
     F, G = len(t.r), len(t.e)
     K = np.block([[t.J, -t.A.T], [t.A, np.zeros((G, G))]])
@@ -152,7 +155,8 @@ def _predicted(path: LoadPath, q: np.ndarray, s: float, ds: float) -> tuple[np.n
 
 
 def loaded(path: LoadPath, q: np.ndarray, tolerance: float, max_iterations: int) -> Found:
-    """From q (n,) at s = 0, where it is let go, to s = 1; max_iterations: of each step."""
+    """The equilibrium at s = 1, reached from q (n,), which first moves to an equilibrium at s = 0; max_iterations is
+    that of each step."""
     q, result, message, count = descended(path, 0.0, q, tolerance, max_iterations)
     s, ds = 0.0, FIRST_STEP
     while s < 1.0 and message == MESSAGES[CONVERGED]:
@@ -180,31 +184,31 @@ def loaded(path: LoadPath, q: np.ndarray, tolerance: float, max_iterations: int)
 
 
 # --------------------------------------------------------------------------------------------
-# Shapes in which a soft robot rests.
+# Equilibria of a soft robot.
 
 METHODS = {"newton": "Newton's method", "descent": "descent", "loading": "loading"}
-"""In the order in which "auto" tries them, with what messages call them."""
+"""Methods in the order in which "auto" tries them, with their names in messages."""
 
 
 class StaticEquilibrium(NamedTuple):
-    """A shape at rest.
+    """An equilibrium of a soft robot.
 
     Attributes
     ----------
     q : (n,) coordinates
-    converged : whether the method converged
-    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven; with
-        what turns by nearly 2 pi, or more, from one point of a rod to the next, where more points may help.  Of "auto"
-        also which method converged in place of Newton's, and why others did not
-    iterations : number of its steps, or of all methods that were tried
-    residual : largest |r_i| at q, of coordinates that are not prescribed
+    converged : True if the method converged
+    status : that, or the reason of failure: "a singular Jacobian" where a joint without stiffness is neither prescribed
+        nor driven; with the rod or joint whose rotation is near 2 pi or more between nodes, where more points may help.
+        For "auto" also which method converged in place of Newton's, and why others did not
+    iterations : number of steps of the method, or of all methods that were tried
+    residual : largest |r_i| at q, over coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
-    prescribed_forces : mapping of each prescribed link to what its joint takes, (dof,), N or N m
-    stable : whether all eigenvalues of the stiffness dr/dq are positive, on coordinates that are not prescribed and
-        along changes that keep the chains closed.  Of loads that have an energy (tensions, weight, forces of fixed
-        direction, elasticity, contact) that is a least energy.  Others (followers, moments of fixed direction) make
-        the stiffness unsymmetric: then its real eigenvalues count, which tell divergence and know no flutter
-    negative_directions : number of negative (real) eigenvalues: independent ways downhill
+    prescribed_forces : mapping of each prescribed link to the forces of its joint, (dof,), N or N m
+    stable : True if all eigenvalues of the stiffness dr/dq are positive, on coordinates that are not prescribed and
+        along changes that keep the chains closed.  For loads with an energy (tensions, weight, forces of fixed
+        direction, elasticity, contact) this is a minimum of the energy.  Others (followers, moments of fixed direction)
+        make the stiffness unsymmetric: then its real eigenvalues count, which detect divergence but not flutter
+    negative_directions : number of negative (real) eigenvalues, that is, of independent directions of decreasing energy
     q0 : (n,) coordinates where the search began
     robot : SoftRobot; None in a copy by `pickle`, if the robot has functions that cannot be pickled
     """
@@ -228,10 +232,10 @@ class StaticEquilibrium(NamedTuple):
         return StaticEquilibrium, (*self[:-1], picklable(self.robot))
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw the center lines, m, where the search began and at rest, among what links may touch.
+        """Draw the center lines, m, at the start of the search and at rest, among the shapes that links may touch.
 
-        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib; ValueError where the
-        robot is gone.
+        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib; ValueError where `robot`
+        is None.
         """
         if self.robot is None or self.q0 is None:
             raise ValueError("robot: got None, as it was not pickled, expected rest._replace(robot=robot)")
@@ -260,22 +264,22 @@ def static_equilibrium(
     u : (nu,) controls
     q0 : (n,) start; by default zero
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
-    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, where steps shrink
-        faster than tenfold, as soon as that leaves no larger an error
+    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, if steps shrink
+        more than tenfold, as soon as the remaining error is within that bound
     max_iterations : number of steps of each method at most; of "loading": for each value of the loads
-    prescribed : coordinates of joints that are held, a number or (dof,), by name of link
+    prescribed : coordinates of prescribed joints, a number or (dof,), by name of link
     method : "auto" is Newton's method and, where that fails, as from a straight rope that is to sag, descent, and where
         that fails loading.  "newton", damped and with the exact Jacobian, finds an equilibrium near q0, stable or not;
-        "descent" steps downhill in a trust region, also from equilibria that are not stable, as a straight rod above
-        its buckling load, and ends at a stable one where loads have an energy; "loading" first lets q0 go without
-        controls and wrenches, then lets these, and prescribed coordinates from where q0 has them, grow in steps: for
-        shapes that depend on how they came about, as those of rods twisted many times
+        "descent" minimizes in a trust region, also from unstable equilibria, such as a straight rod above its buckling
+        load, and ends at a stable one if loads have an energy; "loading" first finds an equilibrium near q0 without
+        controls and wrenches, then increases these, and moves prescribed coordinates from their values in q0, in steps:
+        for shapes that depend on the history of loading, such as those of rods twisted many times
 
     Returns
     -------
     StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces, stable,
-    negative_directions).  Where it did not converge, as where chains cannot be closed, q is the best point so far; of
-        "auto" that of Newton's method.
+    negative_directions).  Where it did not converge, as for chains that cannot be closed, q is the best point so far;
+        for "auto" that of Newton's method.
 
     Raises
     ------
@@ -311,8 +315,8 @@ def static_equilibrium(
 def _found_by_first(
     methods: tuple[str, ...], path: LoadPath, q0: np.ndarray, tolerance: float, max_iterations: int
 ) -> Found:
-    """What the first of the methods that converges finds, else what the first of all left; with all steps, and with a
-    message of what each came to.  ValueError where q0 turns too far to be told."""
+    """Result of the first method that converges, else of the first method; with the steps of all methods, and with a
+    message on each.  ValueError where a rotation of q0 is too large."""
     tried: dict[str, Found] = {}
     for method in methods:
         path.newton.forget()
@@ -348,8 +352,8 @@ def load_path(
     u_start: ArrayLike | None = None,
     wrenches_start: ArrayLike | None = None,
 ) -> tuple[LoadPath, np.ndarray]:
-    """Loads from those of the start, by default none, to the others, prescribed coordinates from where q0 has them, all
-    checked; and q0 (n,)."""
+    """Loads from the start values, by default zero, to the final ones, with prescribed coordinates from their values in
+    q0, all checked; and q0 (n,)."""
     W = as_kind("robot", robot, SoftRobot).model.wrench_count
     u = as_array("u", u, (robot.nu,))
     inputs = []

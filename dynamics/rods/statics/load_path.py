@@ -6,8 +6,8 @@ are at s = 1.  With f the free coordinates,
 
     r_f(q, lambda, s) = 0,    e(q, s) = 0,    J = dr_f/dq_f,    A = de/dq_f,    dr_f/ds = r_f(u1) - r_f(u0) + r_p p'
 
-as r is linear in the inputs.  Coordinates are measured by what counts as a moderate change of each
-(`coordinate_scales`), and stiffness by Z'JZ, Z an orthonormal basis of the null space of A in these units.
+since r is linear in the inputs.  Coordinates are scaled by moderate changes of each (`coordinate_scales`), and
+stiffness is Z'JZ, with Z an orthonormal basis of the null space of A in these units.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.newton import CONVERGED, STALLED, Newton, NewtonResult
 
 SYMMETRIC = 1e-9
-"""Of the largest entry: what the stiffness may differ from its transpose."""
+"""Largest difference of a symmetric stiffness from its transpose, relative to its largest entry."""
 
 
 class Tangent(NamedTuple):
-    """The equations at a point, linearized; free coordinates in units of their scales, forces times these: energies."""
+    """The linearized equations at a point; free coordinates in units of their scales, forces times these, that is,
+    energies."""
 
     r: np.ndarray  # (F,)
     J: np.ndarray  # (F, F)
@@ -55,12 +56,12 @@ class Tangent(NamedTuple):
 
 
 def is_symmetric(K: np.ndarray) -> bool:
-    """Whether forces are the gradient of an energy."""
+    """True if the stiffness is symmetric, so that forces are the gradient of an energy."""
     return bool(np.abs(K - K.T).max(initial=0.0) <= SYMMETRIC * np.abs(K).max(initial=0.0))
 
 
 def stiffness_values(K: np.ndarray) -> np.ndarray:
-    """Eigenvalues of a stiffness, ascending; of one that is not symmetric the real ones."""
+    """Eigenvalues of a stiffness, ascending; the real ones if it is not symmetric."""
     if is_symmetric(K):
         return np.linalg.eigvalsh(0.5 * (K + K.T))
     values = np.linalg.eigvals(K)
@@ -87,7 +88,8 @@ def negative_directions(K: np.ndarray) -> tuple[int, bool]:
 
 
 class LoadPath:
-    """A robot, what holds it, and its loads at s = 0 and at s = 1: inputs (nu + 6 W,), prescribed coordinates (P,)."""
+    """A robot, its prescribed motion, and its loads at s = 0 and at s = 1: inputs (nu + 6 W,), prescribed coordinates
+    (P,)."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class LoadPath:
         return end if s == 1.0 else start + s * (end - start)
 
     def placed(self, q: np.ndarray, s: float) -> np.ndarray:
-        """q (n,) with the coordinates that are prescribed."""
+        """q (n,) with the prescribed coordinates at s."""
         start, end = self._values
         placed = q.copy()
         placed[self.held.coordinates] = end if s == 1.0 else start + s * (end - start)
@@ -116,7 +118,7 @@ class LoadPath:
     def solve(
         self, q: np.ndarray, s: float, multipliers: np.ndarray | None, tolerance: float, max_iterations: int
     ) -> tuple[np.ndarray, NewtonResult]:
-        """Newton's method from q (n,): the shape it ends at, and its result."""
+        """Newton's method from q (n,): the final shape and the result."""
         base = np.zeros((3, len(q)))
         base[0] = self.placed(base[0], s)
         arguments = base, (1.0, 0.0, 0.0), self.inputs(s), q, tolerance, max_iterations, multipliers
@@ -124,13 +126,13 @@ class LoadPath:
         return base[0] + result.z, result
 
     def at_rest(self, result: NewtonResult, tolerance: float) -> bool:
-        """Whether Newton's method converged, or ended where nothing is left of r: at shapes that may turn freely, as a
-        helix between clamps, its steps stay what rounding makes them."""
+        """True if Newton's method converged, or ended with a residual within rounding: at shapes that can rotate
+        freely, such as a helix between clamps, steps stay as large as rounding makes them."""
         left = np.abs(result.forces * self.scales)[self.held.free].max(initial=0.0)
         return result.status == CONVERGED or (result.status == STALLED and bool(left <= tolerance * self.largest))
 
     def _states(self, qs: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray | None = None) -> np.ndarray:
-        """States (K, .) as `residual_kernel` reads them, for q (K, n) and inputs (nu + 6 W,) or (K, .)."""
+        """States (K, .) in the layout of `residual_kernel`, for q (K, n) and inputs (nu + 6 W,) or (K, .)."""
         n, robot = qs.shape[1], self.robot
         states = np.zeros((len(qs), 4 * n + robot.nu + int(robot.arrays.numbers[1])))
         states[:, :n], states[:, 4 * n : 4 * n + inputs.shape[-1]] = qs, inputs
@@ -139,12 +141,12 @@ class LoadPath:
         return states
 
     def forces(self, qs: np.ndarray, s: float) -> np.ndarray:
-        """Scaled r_f (K, F) of q (K, n), without multipliers."""
+        """Scaled r_f (K, F) at q (K, n), without multipliers."""
         r = self.robot._residual(FORCES, self._states(qs, self.inputs(s)))[0]
         return (r * self.scales)[:, self.held.free]
 
     def tangent(self, q: np.ndarray, s: float, multipliers: np.ndarray | None = None) -> Tangent:
-        """The equations at q (n,), by default with the multipliers that leave least of r."""
+        """The linearized equations at q (n,), by default with the multipliers that minimize r."""
         free, p, D = self.held.free, self.held.coordinates, self.scales
         given = np.zeros(self.robot.model.constraint_count) if multipliers is None else multipliers
         r, J, e, A = self._linearized(q, s, given)
@@ -168,6 +170,6 @@ class LoadPath:
         return Tangent(r[free], J[np.ix_(free, free)], none, e, A[:, free], none, multipliers).stiffness()
 
     def _linearized(self, q: np.ndarray, s: float, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
-        """r (n,), its derivative (n, n), e (G,) and its derivative (G, n), of all coordinates."""
+        """r (n,), its derivative (n, n), e (G,) and its derivative (G, n), for all coordinates."""
         r, J, e, A = self.newton.linearize(q, self.inputs(s), multipliers)
         return self.scales * r, J * np.outer(self.scales, self.scales), e, A * self.scales

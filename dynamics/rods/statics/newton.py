@@ -1,4 +1,4 @@
-"""Newton's method for shapes at rest and implicit steps, and factors that are kept between solves."""
+"""Newton's method for equilibria and implicit steps, with factors that are kept between solves."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense
 
 # --------------------------------------------------------------------------------------------
-# Factors of a Jacobian for many steps of Newton's method, improved by Broyden's updates, and when to give them up.
+# Factors of a Jacobian for many steps of Newton's method, improved by Broyden's updates, and a rule for renewing them.
 #
-# After full steps s_0 ... s_(k-1) with one Jacobian J, of which the last left the residual r, the next one is
+# After full steps s_0 ... s_(k-1) with one Jacobian J, the last of which left the residual r, the next one is
 #
 #     x <- - J^-1 r,    x <- x + s_(j+1) (s_j.x) / (s_j.s_j),  j = 0 ... k - 2,
 #     s_k = x / (1 - (s_(k-1).x) / (s_(k-1).s_(k-1)))
@@ -25,41 +25,41 @@ from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, ro
 # in the unknowns of the equilibrated matrix.                                                        [Kelley 1995, 7.3]
 
 UPDATES = 20
-"""Most steps that updates are made of."""
+"""Largest number of steps that enter the updates."""
 ALONG = 0.5
-"""Most of a step that the next may repeat for an update."""
+"""Largest share of a step that the next may repeat for an update to be used."""
 RENEWAL = 8
-"""Evaluations of the residual that a Jacobian and its factors cost."""
+"""Cost of a Jacobian and its factors, in evaluations of the residual."""
 
 
 class Factors(NamedTuple):
-    """Of a Jacobian (N, N)."""
+    """Factors of a Jacobian (N, N)."""
 
-    c: np.ndarray  # (3,) coefficients that it was made for; NaN if it is to be renewed
+    c: np.ndarray  # (3,) coefficients of the Jacobian; NaN if it must be renewed
     J: np.ndarray  # (N, N) L and U of the equilibrated matrix
     d: np.ndarray  # (N,) its equilibration
     pivots: np.ndarray  # (N,)
     scale: np.ndarray  # (N,) of the residual
-    record: np.ndarray  # (3,) evaluations in excess, fewest of a call with the factors before and with these
+    record: np.ndarray  # (3,) excess evaluations, fewest of a call with the factors before and with these
 
 
 class Steps(NamedTuple):
-    """Steps of a call."""
+    """Steps of a call with the same Jacobian."""
 
     full: np.ndarray  # (UPDATES, N) equilibrated, with the same Jacobian
-    now: np.ndarray  # (N,) the last
+    now: np.ndarray  # (N,) the current step
     column: np.ndarray  # (N, 1)
 
 
 def no_factors(N: int) -> Factors:
-    """Places for them."""
+    """Empty arrays of factors."""
     pivots, record = np.empty(N, np.int64), np.array([0.0, np.inf, np.inf])
     return Factors(np.full(3, np.nan), np.empty((N, N)), np.empty(N), pivots, np.empty(N), record)
 
 
 @kernel
 def factorize(k, c):
-    """Factors of the matrix that lies in their place; whether it is regular."""
+    """Factorize in place the matrix stored in k.J; returns True if it is regular."""
     equilibrate(k.J, k.d)
     regular = factorize_dense(k.J, k.pivots)
     for i in range(3):
@@ -69,8 +69,8 @@ def factorize(k, c):
 
 @kernel
 def keep_record(k, evaluations, jacobians):
-    """Count what a call took.  Factors are given up when calls with them have taken RENEWAL evaluations more than the
-    best of them would have, or the best with the factors before."""
+    """Count the evaluations of a call.  Factors are discarded when calls with them have taken RENEWAL evaluations more
+    than the best of them, or the best with the factors before, would have."""
     record = k.record
     if jacobians > 0:
         record[0], record[1], record[2] = 0.0, record[2], np.inf
@@ -99,7 +99,7 @@ def _dot(x, y):
 
 @kernel
 def _update(steps, count, x):
-    """The step x with updates; False if the last step is not fit for one."""
+    """Apply the updates to the step x; returns False if the last step does not permit one."""
     for j in range(count - 1):
         move(x, _dot(steps[j], x) / _dot(steps[j], steps[j]), steps[j + 1], x)
     last = steps[count - 1]
@@ -112,8 +112,8 @@ def _update(steps, count, x):
 
 @kernel
 def set_step(k, r, count, s):
-    """The step that ought to end the residual r (N,), from factors and the `count` full steps before; how many there
-    are with it."""
+    """Set the step for the residual r (N,), from the factors and the `count` full steps before; returns the number of
+    steps with it."""
     N, x = len(r), s.now
     for i in range(N):
         s.column[i, 0] = -k.d[i] * r[i]
@@ -142,9 +142,9 @@ def set_step(k, r, count, s):
 #
 # to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho = (r_f, e / cq), with s_i^2 = |J_ii|
 # and sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.  Chains that are to have A v + rate e = 0
-# have that over cv + rate cq in place of e / cq, and the same Jacobian, without what A changes by.
+# have that over cv + rate cq in place of e / cq, and the same Jacobian, without the change of A.
 #
-# A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
+# A Jacobian is kept as long as two steps with it reduce the residual enough, also in later calls with the same cq, cv,
 # ca.  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
 # which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
 
@@ -155,21 +155,22 @@ MESSAGES = (
 )  # fmt: skip
 SHORTEST = 1e-6
 ROUNDING = 1e3
-"""Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
+"""Multiple of the tolerance below which a step is accepted as converged when rounding prevents a decrease of the
+residual."""
 DECREASE = 1e-4
-"""Of the residual, relative to what the linear model promises, that a step must give."""
+"""Least decrease of the residual, relative to that of the linear model, that a step must give."""
 FAST = 0.1
-"""Share of the residual that a step may leave for the next one to have the same Jacobian, and of the tolerance that is
+"""Largest share of the residual that a step may leave for the Jacobian to be kept, and share of the tolerance that is
 allowed for the error."""
 UNTRIED = 100.0
-"""Bound on the error after the first step with a Jacobian of an earlier call, relative to the step: a rate of 0.99."""
+"""Bound on the error, relative to the step, after the first step with a Jacobian of an earlier call: a rate of 0.99."""
 LEAST_RATE = 0.01
-"""Rates below are not relied upon."""
+"""Least rate of convergence that error estimates assume."""
 
 
 class NewtonResult(NamedTuple):
     """The unknown z (n), multipliers (G,), the status, the numbers of steps, of evaluations and of Jacobians among
-    them, and r (n,) where it was evaluated last, which along prescribed coordinates is what holds them."""
+    them, and r (n,) of the last evaluation, which along prescribed coordinates is their driving force."""
 
     z: np.ndarray
     multipliers: np.ndarray
@@ -182,15 +183,15 @@ class NewtonResult(NamedTuple):
 
 # ------------------------------------------------------------------------------------------------ pieces of a step
 class _Problem(NamedTuple):
-    """The equations, and places for what `residual_kernel` reads and writes."""
+    """The equations, and arrays for the input and output of `residual_kernel`."""
 
     m: Any  # RodArrays
     e: Any  # RobotArrays
     free: np.ndarray  # (F,)
-    base: np.ndarray  # (3, n)
-    c: np.ndarray  # (3,)
-    closing: np.ndarray  # (3,): of equations (closing[0] e + closing[1] e') / closing[2]
-    state: np.ndarray  # as `residual_kernel` reads it, multipliers (G) last
+    base: np.ndarray  # (3, n) q0, v0, a0
+    c: np.ndarray  # (3,) cq, cv, ca
+    closing: np.ndarray  # (3,) for the equations (closing[0] e + closing[1] e') / closing[2]
+    state: np.ndarray  # input of `residual_kernel`, multipliers (G) last
     work: np.ndarray
     r: np.ndarray  # (n,)
     A: np.ndarray
@@ -201,8 +202,8 @@ class _Problem(NamedTuple):
 
 @kernel
 def _evaluate(p, level, y):
-    """rho, and the blocks A of the level, at y = (z_f, multipliers)."""
-    n, F, level = p.r.size, p.free.size, np.int64(level)  # for a literal numba would compile everything once more
+    """Compute rho, and the blocks A of the level, at y = (z_f, multipliers)."""
+    n, F, level = p.r.size, p.free.size, np.int64(level)  # a literal would compile everything once more
     G = len(y) - F
     for x in range(F):
         for k in range(3):
@@ -220,7 +221,7 @@ def _evaluate(p, level, y):
 
 @kernel
 def _fill_jacobian(p, J):
-    """J (F + G, F + G) from dr/dq, dr/dv, M and A."""
+    """Fill J (F + G, F + G) from dr/dq, dr/dv, M and A."""
     n, c, F, (b, _) = p.r.size, p.c, p.free.size, carve_blocks(p.m, p.A)
     fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
     for x in range(F):
@@ -239,8 +240,8 @@ def _merit(rho, scale):
 
 @kernel
 def _set_scale(F, J, scale):
-    """1 / sqrt |J_ii|, where that is far below the others that of a millionth of the largest; for rows of closed chains
-    1 / sqrt of sum_j A_ij^2 / |J_jj|."""
+    """Set the scale to 1 / sqrt |J_ii|, bounded by that of a millionth of the largest |J_ii|; for rows of closed chains
+    to 1 / sqrt of sum_j A_ij^2 / |J_jj|."""
     largest = 0.0
     for i in range(F):
         largest = max(largest, abs(J[i, i]))
@@ -268,8 +269,8 @@ def _size(p, y, step):
 
 @kernel
 def _search(p, level, y, step, scale, shortest, trial):
-    """The first of the steps 1, 1/2, 1/4 ... down to the shortest that decreases the residual enough, 0 if none does:
-    evaluated there, the first one at the level."""
+    """Length of the first of the steps 1, 1/2, 1/4 ... down to the shortest that decreases the residual enough, or 0.
+    The residual is evaluated there; the full step is evaluated at `level`."""
     merit, length = _merit(p.rho, scale), 1.0
     while length >= shortest:
         move(y, length, step, trial)
@@ -282,7 +283,7 @@ def _search(p, level, y, step, scale, shortest, trial):
 
 @kernel
 def _renew(p, rescale, k):
-    """Factors of the Jacobian that was evaluated last; whether it is regular."""
+    """Factorize the Jacobian that was evaluated last; returns True if it is regular."""
     _fill_jacobian(p, k.J)
     if rescale:
         _set_scale(p.free.size, k.J, k.scale)
@@ -301,9 +302,9 @@ def _error(count, fresh, sizes):
 
 @kernel
 def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
-    """Improve y = (z_f, multipliers) in place, at first with the factors k if their coefficients are these; the status
-    and the number of steps."""
-    fresh = k.c[0] != p.c[0] or k.c[1] != p.c[1] or k.c[2] != p.c[2]  # the Jacobian is that of y
+    """Improve y = (z_f, multipliers) in place, at first with the factors k if their coefficients agree; returns the
+    status and the number of steps."""
+    fresh = k.c[0] != p.c[0] or k.c[1] != p.c[1] or k.c[2] != p.c[2]  # the Jacobian was evaluated at y
     rescale, count, before = fresh, 0, 0.0
     full = np.int64(FORCES)  # the level at which full steps are evaluated
     _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
@@ -338,7 +339,7 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
 
 @routine
 def _newton(p, k, y, tolerance, max_iterations, final):
-    """As `_iterate`; finally r at y."""
+    """`_iterate`, followed by an evaluation of r at y if `final`."""
     p, k, N = by_reference(p), by_reference(k), len(y)
     s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
     result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
@@ -350,7 +351,7 @@ def _newton(p, k, y, tolerance, max_iterations, final):
 
 @routine
 def _linearize(p, J):
-    """r, and its derivative J (n n), at the state; e and A of closed chains."""
+    """Compute r and its derivative J (n n) at the state, with e and A of closed chains."""
     p = by_reference(p)
     residual_kernel(p.m, p.e, np.int64(FIRST), p.state, p.work, p.r, p.A)
     b, _ = carve_blocks(p.m, p.A)
@@ -364,7 +365,7 @@ class Newton:
     Parameters
     ----------
     robot : SoftRobot
-    free : (F,) coordinates that are; others stay at their base.  By default all
+    free : (F,) coordinates that are unknown; others stay at their base.  By default all
     """
 
     def __init__(self, robot: SoftRobot, free: np.ndarray | None = None) -> None:
@@ -395,9 +396,10 @@ class Newton:
         """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
         external wrenches (6 W).
 
-        It ends when errors left in coordinates and velocities are at most FAST `tolerance` (1 + their size), as are
-        those after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the multipliers
-        (G,).  `final`: evaluate r at the solution.  `rate`: of closed chains A v + rate e = 0, in place of e = 0.
+        It ends when the remaining error of coordinates and velocities is at most FAST `tolerance` (1 + their size),
+        which also holds after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the
+        multipliers (G,).  `final`: evaluate r at the solution.  `rate`: closed chains satisfy A v + rate e = 0 in place
+        of e = 0.
         """
         p, n, F = self._problem, len(z), len(self._free)
         p.base[:], p.c[:], p.counts[:] = base, coefficients, 0
@@ -414,7 +416,7 @@ class Newton:
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
 
     def forget(self) -> None:
-        """Make factors anew in the next call: coordinates are others."""
+        """Discard the factors, for example after a change of charts."""
         self._factors.c[:] = np.nan
 
     def linearize(self, q: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -429,8 +431,8 @@ class Newton:
         return p.r.copy(), J.reshape(n, n), p.chains[:G].copy(), rows.copy()
 
     def project(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last
-        call; multipliers (G,) and forces (n,) of the motion from there."""
+        """q, v, a (3, n), with velocities and accelerations projected so that the chains stay closed, under the inputs
+        of the last call; multipliers (G,) and forces (n,) of the motion from there."""
         p, n = self._problem, len(q)
         p.state[: 3 * n] = np.concatenate([q, v, a])
         project_motion(p.m, p.e, p.free, p.state, p.work, p.r, p.A)

@@ -1,10 +1,10 @@
-"""How a shape at rest, and what holds it, change with controls, wrenches and prescribed coordinates.
+"""Derivatives of an equilibrium and its constraint forces by controls, wrenches and prescribed coordinates.
 
 With the free coordinates f and the prescribed ones p, the implicit function of r_f = 0, e = 0 is
 
     [J_ff -A_f'; A_f 0] [dq_f; dlambda] = - [J_fp dq_p - B_f du + r_w dw; A_p dq_p],       J = dr/dq
 
-and what holds prescribed joints changes by  J_pf dq_f + J_pp dq_p - B_p du + r_w dw - A_p'dlambda.
+and the forces of prescribed joints change by  J_pf dq_f + J_pp dq_p - B_p du + r_w dw - A_p'dlambda.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynamics.validation import as_kind
 
 
 class EquilibriumChange(NamedTuple):
-    """Derivatives of q (n, Z), multipliers (G, Z) and prescribed forces (dof, Z) in Z variables."""
+    """Derivatives of q (n, Z), multipliers (G, Z) and prescribed forces (dof, Z) by Z variables."""
 
     q: np.ndarray
     multipliers: np.ndarray
@@ -34,8 +34,8 @@ class EquilibriumChange(NamedTuple):
 
 
 class EquilibriumDerivatives(NamedTuple):
-    """First derivatives of an equilibrium, each an `EquilibriumChange`: in the controls (nu columns), in the wrenches
-    (6 W), and in prescribed coordinates (P), in the order in which they were given."""
+    """First derivatives of an equilibrium, each an `EquilibriumChange`: by the controls (nu columns), the wrenches (6
+    W), and the prescribed coordinates (P), in the order in which they were given."""
 
     du: EquilibriumChange
     dwrenches: EquilibriumChange
@@ -48,13 +48,13 @@ class EquilibriumDerivatives(NamedTuple):
 def equilibrium_derivatives(
     robot: SoftRobot, rest: StaticEquilibrium, u: ArrayLike, wrenches: ArrayLike | None = None
 ) -> EquilibriumDerivatives:
-    """First derivatives of a shape at rest and of what holds it.
+    """First derivatives of an equilibrium and of its constraint forces.
 
     Parameters
     ----------
     robot : SoftRobot
-    rest : what `static_equilibrium` found for it, with its prescribed joints
-    u, wrenches : (nu,), (W, 6), those that it was found for
+    rest : result of `static_equilibrium` for the robot, with its prescribed joints
+    u, wrenches : (nu,), (W, 6), the arguments for which it was found
 
     Returns
     -------
@@ -62,7 +62,7 @@ def equilibrium_derivatives(
 
     Raises
     ------
-    TypeError : no SoftRobot, no StaticEquilibrium.
+    TypeError : a robot that is not a SoftRobot, a rest that is not a StaticEquilibrium.
     ValueError : a wrong shape, a number that is not finite, an equilibrium that did not converge, one where the
         stiffness is singular, as at limit points.
 
@@ -103,7 +103,7 @@ def equilibrium_derivatives(
 
 
 def _along_wrenches(robot: SoftRobot, q: np.ndarray) -> np.ndarray:
-    """dr/dw (n, 6 W): r is linear in the wrenches."""
+    """dr/dw (n, 6 W), which is constant since r is linear in the wrenches."""
     W, zero = robot.model.wrench_count, np.zeros(robot.nq)
     if not W:
         return np.empty((robot.nq, 0))

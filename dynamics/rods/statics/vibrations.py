@@ -19,14 +19,14 @@ from dynamics.validation import as_array, as_items, as_kind, as_whole_number, lo
 
 
 class VibrationModes(NamedTuple):
-    """Modes of a robot, the slowest first; those of a shape that is not stable before all others.
+    """Vibration modes of a robot, the slowest first, unstable ones before all others.
 
     Attributes
     ----------
     frequencies : (C,) omega / (2 pi), Hz; negative where omega^2 is: motions along the mode grow at the rate |omega|
     shapes : (C, n) phi, with phi'M phi = 1; zero along prescribed coordinates
-    decay_rates : (C,) phi'D phi / 2, 1/s, D = dr/dv: what damping leaves of a mode that it does not couple to others
-        falls as exp(- rate t)
+    decay_rates : (C,) phi'D phi / 2, 1/s, D = dr/dv: the amplitude of a mode that damping does not couple to others
+        decays as exp(- rate t)
     """
 
     frequencies: np.ndarray
@@ -50,10 +50,10 @@ def vibration_modes(
     Parameters
     ----------
     robot : SoftRobot
-    q : (n,) coordinates at rest, as of `static_equilibrium`, with the chains closed
-    u, wrenches : (nu,), (W, 6), which hold it there; by default zero
+    q : (n,) coordinates at rest, for example of `static_equilibrium`, with the chains closed
+    u, wrenches : (nu,), (W, 6), which keep it at rest; by default zero
     count : number of modes at most; by default all
-    prescribed : names of links whose joint is held
+    prescribed : names of links whose joints are fixed
 
     Returns
     -------
@@ -62,7 +62,7 @@ def vibration_modes(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite, an unknown link, a joint that moves no mass.
-    NotImplementedError : loads without an energy, as followers, whose stiffness is not symmetric.
+    NotImplementedError : loads without an energy, such as followers, whose stiffness is not symmetric.
     """
     model, q = as_kind("robot", robot, SoftRobot).model, as_array("q", q, (robot.nq,))
     names = [
