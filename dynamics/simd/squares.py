@@ -7,9 +7,9 @@ import numpy as np
 from dynamics.simd.compilation import routine
 
 SQUARES, CLIPPED, MULTIPLIERS = 0, 1, 2
-"""Layouts of the rows of `ResidualWeights`."""
-COLUMNS = 1, 4, 2
-"""Number of columns per entry of a residual in each layout."""
+"""What the numbers of `ResidualWeights` are."""
+_COLUMNS = {SQUARES: 1, CLIPPED: 4, MULTIPLIERS: 2}
+"""Numbers of each layout for every number of a residual."""
 
 
 class ResidualWeights(NamedTuple):
@@ -41,12 +41,14 @@ def multipliers(mu: np.ndarray) -> ResidualWeights:
 
 
 def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> None:
-    """Raise ValueError unless the weights fit a residual (n,) at the knots start <= t < stop."""
-    if weights.layout not in (SQUARES, CLIPPED, MULTIPLIERS):
-        raise ValueError(f"weights: got layout {weights.layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
-    columns, count = COLUMNS[weights.layout] * n, span[1] - span[0]
-    if weights.rows.ndim != 2 or weights.rows.shape[1] != columns or len(weights.rows) not in (1, count):
-        raise ValueError(f"weights: got rows of shape {weights.rows.shape}, expected (1 or {count}, {columns})")
+    """Raise ValueError unless weights are those of n numbers at the knots start <= t < stop."""
+    rows, layout = weights
+    known, count = layout in _COLUMNS, span[1] - span[0]
+    if known and rows.ndim == 2 and rows.shape[1] == _COLUMNS[layout] * n and rows.shape[0] in (1, count):
+        return
+    if not known:
+        raise ValueError(f"weights: got layout {layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
+    raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {_COLUMNS[layout] * n})")
 
 
 @routine

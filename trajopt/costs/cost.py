@@ -30,7 +30,7 @@ class Quadratic(NamedTuple):
 
 
 Into = Quadratic | None
-"""What an order of an expansion is added to; None where it is not wanted."""
+"""Arrays that one order of an expansion is added to; None where that order is not asked for."""
 
 
 class Cost(Protocol):

@@ -117,7 +117,7 @@ def is_quadratic(activation: Any) -> bool:
 
 
 def sums(residual: Any) -> bool:
-    """Whether a residual is a `trajopt.interfaces.residual.SummedResidual` that sums by itself."""
+    """True for a `trajopt.interfaces.residual.SummedResidual` that sums by itself."""
     return getattr(residual, "sums_squares", False) and hasattr(residual, "add_expansion")
 
 

@@ -48,12 +48,12 @@ class Residual(Protocol):
 
 
 class SummedResidual(Protocol):
-    """What a residual offers that sums a function A(r) over knots, and expands the sum, by itself: in one call, with
-    compiled loops over the knots.  The same call serves costs and the multipliers of constraints."""
+    """A residual that sums a function A(r) over knots, and expands the sum, by itself: in one call, with compiled loops
+    over the knots.  The same call serves costs and the multipliers of constraints."""
 
     @property
     def sums_squares(self) -> bool:
-        """Whether it does; False for a class derived from such a one with methods of its own."""
+        """True if it does; False for a class derived from such a one with methods of its own."""
         ...
 
     def add_expansion(
