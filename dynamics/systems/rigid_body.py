@@ -308,10 +308,10 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        full, rk4 = self.joint_map.receivers(EXPANSION, (fx, fu)), self.integrator == "rk4"
-        space = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        numbers = linearization_numbers(*space)
-        launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
+        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu))
+        sizes = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        points = self.joint_map.full_x(xs), us
+        launch(drive_linearization, len(us), linearization_numbers(*sizes), *self.plant, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:

@@ -61,8 +61,8 @@ class ControlRateSystem(RememberingSystem):
     def _to_knot_before(self, gains):
         return gains
 
-    def _write_memory(self, px, pu):
-        pu[:] = np.eye(self.nu)
+    def _write_numbers(self, pz, pw):
+        pw[:] = np.eye(self.nu)
 
     def _names_before(self):
         return control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
