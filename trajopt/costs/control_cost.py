@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd.squares import ResidualWeights
 from trajopt.costs.activations import Activation
-from trajopt.costs.cost import ExpandedCost, Quadratic
+from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
@@ -95,7 +95,7 @@ class ControlCost(PlacedCost, ExpandedCost):
         return self._of[nu]
 
     def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
-        """See `CostOfResidual.squares`."""
+        """See `trajopt.costs.cost_of_residual.CostOfResidual.squares`."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
@@ -110,14 +110,7 @@ class ControlCost(PlacedCost, ExpandedCost):
         check_knots("ControlCost", self.knots, us)
         return self._for(us.shape[1]).value(xs, us)
 
-    def add_expansion(
-        self,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        scale: float,
-        target: Quadratic | None,
-        curvature: Quadratic | None,
-    ) -> None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the residual is linear."""
         assert us is not None
         check_knots("ControlCost", self.knots, us)

@@ -29,10 +29,14 @@ class Quadratic(NamedTuple):
     luu: np.ndarray | None
 
 
+Into = Quadratic | None
+"""What an order of an expansion is added to; None where it is not wanted."""
+
+
 class Cost(Protocol):
     """What `Problem` accepts as a cost; any object with these methods will do.
 
-    Those of the library are an `ExpandedCost`, which does what the last two methods do in one pass.
+    Those of the library are a `trajopt.costs.cost.ExpandedCost`, which does what the last two methods do in one pass.
 
     Optional: ``knots`` is the number of knots a cost was made for, None for any; ``name`` is what messages call it;
     ``squares(nu)`` returns the residual and the weights that it is the sum of squares of (see
@@ -63,14 +67,7 @@ class Cost(Protocol):
 class ExpandedCost:
     """Base of costs with one method for their expansion, of which the two of a `Cost` are parts."""
 
-    def add_expansion(
-        self,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        scale: float,
-        target: Quadratic | None,
-        curvature: Quadratic | None,
-    ) -> None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """Add scale times gradient and Gauss-Newton Hessian to the target, and scale times what that Hessian leaves out
         to the Hessians of the curvature: the same arrays, or others, or None for what is not wanted."""
         raise NotImplementedError
@@ -89,12 +86,7 @@ _PARTS = "accumulate", "accumulate_curvature"
 
 
 def add_expansion(
-    cost: Cost,
-    xs: np.ndarray,
-    us: np.ndarray | None,
-    scale: float,
-    target: Quadratic | None,
-    curvature: Quadratic | None,
+    cost: Cost, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
 ) -> None:
     """Add the expansion of any cost, as `ExpandedCost.add_expansion` does: in one call, unless the cost has only the
     methods of a `Cost`, or a class derived from the library's has replaced one of them."""

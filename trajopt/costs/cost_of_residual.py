@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
-from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Quadratic
+from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots
 from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
@@ -217,14 +217,7 @@ class CostOfResidual(ExpandedCost):
         r = self._evaluate(xs, us)
         return self._loss.value(r if self._shift is None else r + self._shift)
 
-    def add_expansion(
-        self,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        scale: float,
-        target: Quadratic | None,
-        curvature: Quadratic | None,
-    ) -> None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the residual is evaluated once."""
         residual = self._there()
         if self._diagonal and sums(residual):

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.cost import ExpandedCost, Quadratic
+from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows
 from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.knots import At, checked_at
@@ -95,14 +95,7 @@ class LinearCost(PlacedCost, ExpandedCost):
         of_states = np.sum(self._rows(self.states, xs) * xs, axis=1)
         return of_states if us is None else of_states + np.sum(self._rows(self.controls, us) * us, axis=1)
 
-    def add_expansion(
-        self,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        scale: float,
-        target: Quadratic | None,
-        curvature: Quadratic | None,
-    ) -> None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the gradient is constant, and there is no curvature."""
         check_knots("LinearCost", self.knots, xs)
         if target is None:
