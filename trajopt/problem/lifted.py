@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
+from trajopt.costs.cost import ExpandedCost, Into, add_expansion
 from trajopt.interfaces.adjustable import Tangents, gradient_by
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.owners import Subject, subject_of
@@ -55,7 +56,7 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
-class LiftedCost:
+class LiftedCost(ExpandedCost):
     """A cost of (x, u) inside as one of (z, w).
 
     Parameters
@@ -94,27 +95,23 @@ class LiftedCost:
         value, s = self.cost.value(*self.system.map.inside(xs, us)), self._durations(xs, us)
         return value if s is None else s * value
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        x, u = self.system.map.inside(xs, us)
-        found, s = self._none(u, len(x)), self._durations(xs, us)
-        self.cost.accumulate(x, u, scale, found)
-        if s is not None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`."""
+        (x, u), s = self.system.map.inside(xs, us), self._durations(xs, us)
+        first = None if target is None and s is None else self._none(u, len(x))
+        second = None if curvature is None else first if curvature is target else self._none(u, len(x))
+        add_expansion(self.cost, x, u, scale, first, second)
+        if s is not None and first is not None:
             value = scale * self.cost.value(x, u)
-            target.lx[:, -1] += value
-            self._add_half(found, value / s, 0.5, target)
-        self._add(found, s, target)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature, and what else the Gauss-Newton Hessian leaves out."""
-        x, u = self.system.map.inside(xs, us)
-        found, s = self._none(u, len(x)), self._durations(xs, us)
-        self.cost.accumulate_curvature(x, u, scale, found)
-        if s is not None:
-            first = self._none(u, len(x))
-            self.cost.accumulate(x, u, scale, first)
-            self._add_half(first, scale * self.cost.value(x, u) / s, -0.5, target)
-        self._add(found, s, target)
+            if target is not None:
+                target.lx[:, -1] += value
+                self._add_half(first, value / s, 0.5, target)
+            if curvature is not None:
+                self._add_half(first, value / s, -0.5, curvature)
+        if target is not None and first is not None:
+            self._add(first, s, target)
+        if curvature is not None and second is not None and second is not first:
+            self._add(second, s, curvature)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
