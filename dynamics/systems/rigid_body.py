@@ -21,17 +21,22 @@ from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.expansion import (
+    Expansion,
+    drive_expansion,
+    drive_linearization,
+    expansion_numbers,
+    linearization_numbers,
+)
 from dynamics.systems.frame_forces import force_map, frame_actuators
 from dynamics.systems.inertial_gradient import of_steps
 from dynamics.systems.led_motion import LedMotion
-from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers, timed_integrator_of
+from dynamics.systems.steps import INTEGRATORS, FixedDuration, Plant, method_of, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
 
@@ -163,15 +168,14 @@ class RigidBodySystem(RobotSystem):
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
-        self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(
-            held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.frame_actuators
-        )
+        method, duration = method_of(integrator, self.euclidean, True), FixedDuration(self.dt)
+        plant = Plant(held, B, skip, manifold, method, duration, self.frame_actuators)
         block = self.plant_model.block
         self.plant = block, plant
         self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
+        self._rollout_numbers = self.rollout_numbers()
 
     def _follow(self, model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction) -> None:
         """Become what the tree of a robot with joints that follow others is, in the coordinates that lead."""
@@ -226,7 +230,8 @@ class RigidBodySystem(RobotSystem):
             new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
             return new
         block, plant = self.plant
-        new.plant = new.motion_plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        plant = plant._replace(method=method_of(self.integrator, self.euclidean, False), duration=None)
+        new.plant = new.motion_plant = block, plant
         new._rollout_numbers = new.rollout_numbers()
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
@@ -290,7 +295,7 @@ class RigidBodySystem(RobotSystem):
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
         scratch = dynamics_numbers(self.model, self.contacts, self.legs)
-        return scratch + step_numbers(self.model) + 2 * self.nx + self.nu
+        return scratch + step_numbers(self.model, self.plant[1]) + 2 * self.nx + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
@@ -350,10 +355,7 @@ class RigidBodySystem(RobotSystem):
         """What `linearize` returns."""
         if self.led is not None:
             return self.led.write_linearization(xs, us, fx, fu)
-        rk4 = self.integrator == "rk4"
-        numbers = linearization_numbers(
-            self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        )
+        numbers = linearization_numbers(self.model, self.contacts, self.nu, self.plant[1])
         launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -368,8 +370,7 @@ class RigidBodySystem(RobotSystem):
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         if self.led is not None:
             return self.led.write_expansion(xs, us, lam, fx, fu, *H)
-        rk4 = self.integrator == "rk4"
-        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
+        numbers = expansion_numbers(self.model, self.contacts, self.nu, self.plant[1])
         launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
