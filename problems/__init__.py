@@ -47,7 +47,6 @@ def experiments() -> dict[str, str]:
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
         "trot_speeds": "the quadruped's trot followed over speed and payload by continuation, as far as it goes",
-        "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
         "rods.speedups": "equilibria and motions of soft robots with exact Jacobians, without, and by explicit steps",

@@ -184,7 +184,7 @@ def scalar_rollout(
     loops = ClosedLoops(x0, xs, us, k, K, np.ones(1), None, None)
 
     def call():
-        _scalar_closed_loop(0, 1, work, *system.motion_plant, loops, X, U)
+        _scalar_closed_loop(0, 1, work, *system.plant, loops, X, U)
         return X, U
 
     return call
@@ -198,7 +198,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(system.rollout_numbers())[0]
     loops = ClosedLoops(x0, xs, us, k, K, lanes, None, None)
-    return lambda: drive_closed_loops(0, chunks, work, *system.motion_plant, loops, 0, len(us), X, U)
+    return lambda: drive_closed_loops(0, chunks, work, *system.plant, loops, 0, len(us), X, U)
 
 
 def iteration(repeats: int) -> list[dict]:

@@ -52,6 +52,14 @@ def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> A
     return Actuation(B, -1)
 
 
+def on_full_joints(model: RigidBodyModel, actuation: Actuation) -> Actuation:
+    """The same map to torques of the full model."""
+    if not model.mimics:
+        return actuation
+    B = model.mimic_map.full_torques(actuation.B.T).T
+    return Actuation(np.ascontiguousarray(B), -1, actuation.on_frames)
+
+
 @kernel
 def torques_of_controls(B, skip, u, tau):
     """tau = B u"""

@@ -31,7 +31,6 @@ import numpy as np
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.contact_set import ContactArrays, LoopArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
-from dynamics.contacts.elimination import LegArrays, eliminated_dynamics_kernel
 from dynamics.model.actuation import joint_torques
 from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
@@ -90,7 +89,7 @@ class FixedDuration(NamedTuple):
 class Plant(NamedTuple):
     """What kernels know of a system besides the robot."""
 
-    contacts: ContactArrays | LoopArrays | LegArrays | None  # None: touches nothing; `LegArrays`: legs are eliminated
+    contacts: ContactArrays | LoopArrays | None  # None: touches nothing
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
     manifold: bool | None  # None: all joints are Euclidean
@@ -156,14 +155,7 @@ def _solve_held(m, contacts, q, v, d, a):
     scale_into(m.dof_body.size, a, 1.0, d.a)
 
 
-@helper
-def _solve_legged(m, contacts, q, v, d, a):
-    eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
-
-
-_solve = by_type(
-    "contacts", {None: _solve_free, ContactArrays: _solve_held, LoopArrays: _solve_held, LegArrays: _solve_legged}
-)
+_solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, LoopArrays: _solve_held})
 
 
 @shared_kernel

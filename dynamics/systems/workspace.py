@@ -13,7 +13,6 @@ from dynamics.contacts import derivatives as contact_derivatives
 from dynamics.contacts import dynamics as contact_dynamics
 from dynamics.contacts import hessian as contact_curvature
 from dynamics.contacts.contact_set import ContactArrays, ContactSet, LoopArrays
-from dynamics.contacts.elimination import Elimination, LegArrays, carve_elimination, elimination_numbers
 from dynamics.derivatives import forward_dynamics
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import carve, helper
@@ -27,8 +26,7 @@ class Dynamics(NamedTuple):
 
     tau: np.ndarray
     a: np.ndarray
-    space: forward_dynamics.Workspace | contact_dynamics.Workspace
-    elimination: Elimination | None  # of legs, of which derivatives know nothing
+    space: forward_dynamics.Workspace | contact_dynamics.ContactWorkspace
 
 
 class Derivatives(NamedTuple):
@@ -38,7 +36,7 @@ class Derivatives(NamedTuple):
     av: np.ndarray
     au: np.ndarray
     maps: np.ndarray
-    first: forward_dynamics.FirstOrder | contact_derivatives.FirstOrder
+    first: forward_dynamics.FirstOrder | contact_derivatives.ContactFirstOrder
     forces: Forces | None  # of actuators on frames
 
 
@@ -51,31 +49,22 @@ class Curvature(NamedTuple):
     Hqv: np.ndarray
     Hvv: np.ndarray
     Hqu: np.ndarray
-    second: forward_dynamics.SecondOrder | contact_curvature.SecondOrder
+    second: forward_dynamics.SecondOrder | contact_curvature.ContactSecondOrder
 
 
-# ------------------------------------------------------------------------------------------------ free, held, on legs
+# ------------------------------------------------------------------------------------------------ free, held
 @helper
 def _free_dynamics(m, contacts, w):
     tau, w = carve(w, m.dof_body.size)
     space, w = forward_dynamics.carve_workspace(m, w)
-    return Dynamics(tau, space.a, space, None), w
+    return Dynamics(tau, space.a, space), w
 
 
 @helper
 def _held_dynamics(m, contacts, w):
     tau, w = carve(w, m.dof_body.size)
     space, w = contact_dynamics.carve_workspace(m, contacts, w)
-    return Dynamics(tau, space.a, space, None), w
-
-
-@helper
-def _legged_dynamics(m, contacts, w):
-    tau, w = carve(w, m.dof_body.size)
-    a, w = carve(w, m.dof_body.size)
-    space, w = contact_dynamics.carve_workspace(m, contacts.contacts, w)
-    elimination, w = carve_elimination(m, contacts, w)
-    return Dynamics(tau, a, space, elimination), w
+    return Dynamics(tau, space.a, space), w
 
 
 @helper
@@ -112,10 +101,7 @@ def _held_curvature(m, contacts, nu, w):
     return Curvature(h.y[:n], x, h.Hqq, h.Hqv, h.Hvv, Hqu, h), w
 
 
-carve_dynamics = by_type(
-    "contacts",
-    {None: _free_dynamics, ContactArrays: _held_dynamics, LoopArrays: _held_dynamics, LegArrays: _legged_dynamics},
-)
+carve_dynamics = by_type("contacts", {None: _free_dynamics, ContactArrays: _held_dynamics, LoopArrays: _held_dynamics})
 """A `Dynamics` block, its zeros zeroed, and the rest of w: (m, contacts, w)."""
 _carve_derivatives = by_type(
     "contacts", {None: _free_derivatives, ContactArrays: _held_derivatives, LoopArrays: _held_derivatives}
@@ -136,13 +122,12 @@ carve_curvature = by_type(
 """A `Curvature` block and the rest of w: (m, contacts, nu, w)."""
 
 
-def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArrays | None = None) -> int:
+def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
     n, m = model.nv, model.arrays
     if len(contacts) == 0:
         return n + forward_dynamics.workspace_numbers(m)
-    held = n + contact_dynamics.workspace_numbers(m, contacts.arrays)
-    return held if legs is None else held + n + elimination_numbers(m, legs)
+    return n + contact_dynamics.workspace_numbers(m, contacts.arrays)
 
 
 def derivative_numbers(

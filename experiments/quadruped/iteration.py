@@ -6,12 +6,27 @@ Writes DIR/iteration.json: least microseconds per knot of every part, for one th
 """
 
 import sys
+from typing import Any
 
-from experiments.quadruped.parts import measure
+from experiments.harness import Experiment, Run, count
+from experiments.quadruped.parts import KNOTS, measure
 from experiments.quadruped.tables import parts_table
-from experiments.quadruped.timing import timing
 
-main = timing("iteration", __doc__, measure, parts_table, repeats=100)
+
+def study(run: Run) -> dict[str, Any]:
+    """Microseconds per knot of every part."""
+    knots, repeats = run.options.knots, run.options.repeats
+    return {"knots": knots, "repeats": repeats, "microseconds_per_knot": measure(knots, repeats)}
+
+
+main = Experiment(
+    "quadruped.iteration",
+    __doc__,
+    study,
+    options=[count("--knots", KNOTS, "knots"), count("--repeats", 100, "repeats")],
+    tables=lambda results: (parts_table(results["microseconds_per_knot"]),),
+    width=100,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -35,7 +35,6 @@ REFUSED = {
     "ilqr_vs_ddp": ["--starts 0", "--workers 0", "--problems pendulumm"],
     "quadruped": ["--starts -1", "--parts legs"],
     "quadruped.iteration": ["--knots 0", "--repeats 0"],
-    "quadruped.structure": ["--knots 0", "--repeats 0"],
     "rods": ["--duration 0", "--repeats 0", "--limit 0", "--systems worm"],
     "rods.knots": ["--repeats 0"],
     "soft_manipulator": ["--targets -1"],

@@ -1,4 +1,4 @@
-"""Sizes of the sweep, and its scratch memory for one knot."""
+"""Sizes of the sweep, and its workspace for one knot."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ from dynamics.simd.rows import Matrix, matrix, submatrix
 from trajopt.matrix_products import padded
 
 
-class Shape(NamedTuple):
-    """Numbers of states and controls, and which rows of fx and fu follow from the last ones (`action_value`): so many
-    `derived` ones behind so many `leading` ones."""
+class SweepShape(NamedTuple):
+    """Numbers of states and controls, and of the rows of fx and fu that follow from the last ones (`action_value`):
+    `derived` rows after `leading` ones."""
 
     ndx: int
     nu: int
@@ -17,7 +17,7 @@ class Shape(NamedTuple):
     derived: int
 
 
-class Scratch(NamedTuple):
+class SweepScratch(NamedTuple):
     """Matrices with rows padded to whole vectors, and the columns p, z; m = ndx - derived."""
 
     M: Matrix  # (m, m)
@@ -38,16 +38,16 @@ class Scratch(NamedTuple):
 
 
 def scratch_numbers(ndx: int, nu: int) -> int:
-    """How many numbers `carve` takes, at most."""
+    """Workspace size that `carve` needs at most, in numbers."""
     sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
     return 8 + (5 * ndx + 4 * nu + 1) * sx + (2 * ndx + 2 * nu + 1) * su + ndx + nu
 
 
 @helper
 def carve(ws, shape):
-    """The scratch, from the first full cache line of ws on.
+    """The scratch matrices as slices of the workspace ws, from its first full cache line on.
 
-    What follows M and G is written after them: their last rows may end in it."""
+    The matrices after M and G are written later than these: last rows of M and G may extend into them."""
     ndx, nu, m = shape.ndx, shape.nu, shape.ndx - shape.derived
     sm, sx, su = padded(m), padded(ndx), padded(nu)
     start = matrix(ws, 0, 1).address
@@ -65,4 +65,4 @@ def carve(ws, shape):
     F = submatrix(Quu, nu, 0)
     Qu = submatrix(F, nu, 0)
     p = Matrix(submatrix(Qu, 1, 0).address, 1)
-    return Scratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))
+    return SweepScratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))

@@ -1,10 +1,15 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from trajopt.capabilities import capability
+from dynamics.simd.squares import ResidualWeights
+from trajopt.capabilities import NoDefault, capability, itself
+
+Blocks = Sequence[Any]
+"""lx, lu, lxx, lux, luu over knots."""
 
 
 class Residual(Protocol):
@@ -17,8 +22,8 @@ class Residual(Protocol):
     ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`);
     ``at_times`` and ``at_knots`` are of those that differ from knot to knot (see
     `trajopt.interfaces.residual.KnotByKnotResidual`); if ``sums_squares`` is true,
-    ``weighted_squares(xs, us, weights, start, stop, target, curvature)`` adds the expansion of a quadratic cost to the
-    arrays of all knots and returns its value (see `dynamics.residuals.robot_residual.RobotResidual`).
+    ``add_expansion(span, xs, us, weights, target, curvature)`` adds the expansion of a sum over knots to the arrays of
+    all knots and returns the sum (see `trajopt.interfaces.residual.SummedResidual`).
     """
 
     @property
@@ -42,18 +47,57 @@ class Residual(Protocol):
         ...
 
 
-class ComponentNames(Protocol):
-    """Of residuals: names for reports."""
+class SummedResidual(Protocol):
+    """What a residual offers that sums a function A(r) over knots, and expands the sum, by itself: in one call, with
+    compiled loops over the knots.  The same call serves costs and the multipliers of constraints."""
 
     @property
-    def component_names(self) -> tuple[str, ...]:
-        """Those of its numbers (nr,), or none."""
+    def sums_squares(self) -> bool:
+        """Whether it does; False for a class derived from such a one with methods of its own."""
+        ...
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """The sum over the knots start <= t < stop, with what it is made of added to arrays over all knots.
+
+            value            sum_t A(r_t)
+            gradient         J'A_r                     added to lx and lu of the target
+            Gauss-Newton     J'A_rr J                  added to lxx, lux and luu of the target
+            curvature        sum_i (A_r)_i d2 r_i      added to lxx, lux and luu of the curvature
+
+        Parameters
+        ----------
+        span : (start, stop)
+        xs, us : (N+1, nx) and (N, nu), a whole trajectory; us is None where no control counts
+        weights : ResidualWeights
+            A, with a row for each knot of the span or one for all of them: squares, squares beyond limits, or A_r and
+            the diagonal of A_rr themselves, as for the multipliers of a constraint; then the value is zero.
+        target, curvature : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu)
+            The same arrays, or others, or None for what is not wanted.
+        """
         ...
 
 
-class SeenResidual(Protocol):
-    """Of residuals that are about places in the world, for pictures."""
+class ComponentNames:
+    """Residuals with names for reports."""
 
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the numbers (nr,), or none."""
+        return ()
+
+
+class SeenResidual:
+    """Residuals that are about places in the world, for pictures."""
+
+    @NoDefault
     def scenery(self, xs: np.ndarray) -> tuple[Any, ...]:
         """Targets and obstacles, shapes as those of a problem's scenery, of a motion through states xs (K, nx).
 
@@ -62,34 +106,36 @@ class SeenResidual(Protocol):
         ...
 
 
-class KnotByKnotResidual(Protocol):
-    """Of residuals that differ from knot to knot, as one with a target that moves."""
+class KnotByKnotResidual:
+    """Residuals that differ from knot to knot, as one with a target that moves; others are the same at all knots."""
+
+    together: ClassVar = (("at_times", "at_knots"),)
 
     def at_times(self, times: np.ndarray) -> Any:
         """The residual along the knots 0 ... N of a problem at times (N+1,), s: functions of time are evaluated there.
-        It serves the N+1 points of a trajectory, in `evaluate` and the like as in `weighted_squares`.
+        It serves the N+1 points of a trajectory, in `evaluate` and the like as in `add_expansion`.
 
         Raises ValueError if it was made for other knots.
         """
-        ...
+        return itself(self)
 
     def at_knots(self, knots: np.ndarray) -> Any:
         """The residual for K points at these knots (K,); at a single one, for any number of points there.  Its
         gradients by attributes are those by the attributes of all knots."""
-        ...
+        return itself(self)
 
 
-class ReadsDynamics(Protocol):
-    """Of costs and residuals: may depend on parameters of the dynamics, as masses, besides states and controls."""
+class ReadsDynamics:
+    """Costs and residuals that may depend on parameters of the dynamics, as masses, besides states and controls."""
 
     @property
-    def reads_dynamics(self) -> bool:
-        """Whether it does; of terms that do not say, nothing is known but what they are made of."""
-        ...
+    def reads_dynamics(self) -> bool | None:
+        """True if the term does; None where it does not say, and only what it is made of is known."""
+        return None
 
 
 class Components(NamedTuple):
-    """Of states (or controls) with so many numbers some components (nr,), and what is taken from them (nr,)."""
+    """Components (nr,) of states (or controls) of this width, and the reference (nr,) that is taken from them."""
 
     of_controls: bool
     width: int
@@ -97,31 +143,33 @@ class Components(NamedTuple):
     reference: np.ndarray
 
 
-class SingleComponents(Protocol):
-    """Of residuals whose numbers are components of the state or of the controls, less a reference."""
+class SingleComponents:
+    """Residuals whose numbers are components of the state or of the controls, less a reference."""
 
     def components_read(self) -> Components | None:
-        """Which; None if r is something else."""
-        ...
+        """These components; None if r is something else."""
+        return None
 
 
 def at_times(residual: Any, times: np.ndarray) -> Any:
     """A residual along knots at times (N+1,), s, as `KnotByKnotResidual` says; the residual itself where all its knots
     are alike."""
-    varying = capability(residual, KnotByKnotResidual)
-    return residual if varying is None else varying.at_times(times)
+    return capability(residual, KnotByKnotResidual).at_times(times)
 
 
 def at_knots(residual: Any, knots: np.ndarray) -> Any:
     """A residual at knots (K,), as `KnotByKnotResidual` says; the residual itself where all its knots are alike."""
-    varying = capability(residual, KnotByKnotResidual)
-    return residual if varying is None else varying.at_knots(knots)
+    return capability(residual, KnotByKnotResidual).at_knots(knots)
+
+
+def differs_by_knot(residual: object) -> bool:
+    """True for a residual that differs from knot to knot."""
+    return hasattr(residual, "at_times")
 
 
 def component_names(residual: object) -> tuple[str, ...]:
     """Names (nr,) of a residual's numbers; none if it has none."""
-    named = capability(residual, ComponentNames)
-    return () if named is None else tuple(named.component_names)
+    return tuple(capability(residual, ComponentNames).component_names)
 
 
 def check_residual(residual: object) -> None:

@@ -1,4 +1,4 @@
-"""Figures and moving pictures of solutions; the only modules that import matplotlib."""
+"""Figures and animations of solutions; the only modules that import matplotlib."""
 
 from trajopt.plotting.animation import MovingPicture, animate
 from trajopt.plotting.continuation import plot_continuation

@@ -19,20 +19,21 @@ with J'' the Hessian H(mu) of x alone: all that is needed of a manifold is what 
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import IdleKnots, capability
-from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
-from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
-from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.extended_system import ExtendedSystem, joined
+from trajopt.problem.system_wrapper import Lifted, Refused
 
 ALIKE = 1e-12
 """Relative difference up to which declared numbers of all candidates lie on one line through those of the plan."""
+
+
+FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
 
 class Declared(NamedTuple):
@@ -50,7 +51,7 @@ class Declared(NamedTuple):
     parameters: np.ndarray
 
 
-class AugmentedSystem(ExpandedTogether):
+class AugmentedSystem(ExtendedSystem):
     """A system with declared numbers y in its state, and knots in front of its horizon at which they are chosen.
 
     Parameters
@@ -69,15 +70,18 @@ class AugmentedSystem(ExpandedTogether):
     """
 
     remembers = "declared numbers"
-    refined = resimulated = with_model = start_advice = quasi_static = phase_starts = None
-    control_limits = control_speeds = joint_feedback = None
-    """Not of a system that is made for a solve."""
+    refined, resimulated, with_model = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    start_advice, quasi_static, phase_starts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    control_limits, control_speeds, joint_feedback = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    integrator_order, joint_inertias, joint_efforts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    single_joints = Refused(FOR_A_SOLVE)
 
     def __init__(self, system: System, horizon: int, declared: Declared) -> None:
         super().__init__(system, len(declared.parameters) + len(declared.carried))
         self.declared = declared
         self.controls = np.setdiff1d(np.arange(system.nu), declared.parameters)
         self.nu = max(1, len(self.controls))
+        self.map = self.map._replace(controls=self.controls, parameters=declared.parameters)
         chosen, P = len(declared.parameters) + len(declared.free), len(declared.parameters)
         F = -(-chosen // self.nu)
         self._state_choice = np.zeros((F, system.ndx, self.nu))
@@ -120,9 +124,9 @@ class AugmentedSystem(ExpandedTogether):
     @property
     def idle(self) -> np.ndarray:
         """Which knots (horizon,) have a control that is without effect."""
-        resting, n = capability(self.system, IdleKnots), self.horizon - self.front
-        inside = np.zeros(n, dtype=bool) if resting is None else np.asarray(resting.idle)[:n]
-        inside = inside | (len(self.controls) == 0)
+        n, resting = self.horizon - self.front, np.asarray(capability(self.system, Knots).idle)
+        inside = np.full(n, len(self.controls) == 0)
+        inside[: len(resting)] |= resting[:n]
         front = self._knots[: self.front]
         used = np.abs(self._state_choice[front]).sum(axis=1) + np.abs(self._number_choice[front]).sum(axis=1)
         return np.concatenate([used.min(axis=1, initial=1.0) == 0.0, inside])
@@ -137,24 +141,6 @@ class AugmentedSystem(ExpandedTogether):
     def state(self, x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """z = (x, y)."""
         return joined(np.asarray(x, dtype=np.float64), np.asarray(numbers, dtype=np.float64))
-
-    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """States (K, nx) and controls (K, nu) of the system inside at points (z, w) of the horizon."""
-        xs, numbers = self.split(zs)
-        if us is None:
-            return xs, None
-        whole, P = np.empty((len(us), self.system.nu)), len(self.declared.parameters)
-        whole[:, self.controls] = us[:, : len(self.controls)]
-        whole[:, self.declared.parameters] = numbers[..., :P]
-        return xs, whole
-
-    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Changes dx (K, ndx, ...) and du (K, nu, ...) inside along dz (K, ndx, ...) and dw (K, nu, ...)."""
-        n, P = self.system.ndx, len(self.declared.parameters)
-        du = np.empty((len(dw), self.system.nu, *dw.shape[2:]))
-        du[:, self.controls] = dw[:, : len(self.controls)]
-        du[:, self.declared.parameters] = dz[:, n : n + P]
-        return np.ascontiguousarray(dz[:, :n]), du
 
     def _with_names_before(self, names):
         declared = self.declared
@@ -181,7 +167,7 @@ class AugmentedSystem(ExpandedTogether):
             out[rows] = self._chosen_at(knot, zs[rows], us[rows])
         rest = slice(sum(len(rows) for rows, _ in front), None)
         if len(zs[rest]):
-            out[rest, : self.system.nx] = self.system.step(*self.inside(zs[rest], us[rest]))
+            out[rest, : self.system.nx] = self.system.step(*self.map.inside(zs[rest], us[rest]))
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _rows_in_front(self, K: int) -> list[tuple[np.ndarray, int]]:
@@ -213,7 +199,7 @@ class AugmentedSystem(ExpandedTogether):
             zs[t + 1] = self._chosen_at(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
         if len(us) > F:
             zs[F + 1 :, self.system.nx :] = zs[F, self.system.nx :]
-            x, inside = self.inside(np.tile(zs[F], (len(us) - F, 1)), us[F:])
+            x, inside = self.map.inside(np.tile(zs[F], (len(us) - F, 1)), us[F:])
             zs[F:, : self.system.nx] = self.system.rollout(x[0], inside)
         return zs
 
@@ -221,7 +207,7 @@ class AugmentedSystem(ExpandedTogether):
         """The knots in front one by one, the horizon by the system inside."""
         F, N, n = self.front, len(loop.us), self.system.nx
         moving = loop.gaps is not None and loop.gaps[F + 1 :, self.system.ndx :].any()
-        if F == N or loop.pull is not None or moving or N != self.horizon:
+        if F == N or loop.pull is not None or loop.before is not None or moving or N != self.horizon:
             return closed_loop_by_steps(self, *loop)
         X, U = np.full((len(loop.alphas), N + 1, self.nx), np.nan), np.full((len(loop.alphas), N, self.nu), np.nan)
         X[:, : F + 1], U[:, :F] = self._through_the_front(loop)
@@ -260,10 +246,11 @@ class AugmentedSystem(ExpandedTogether):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Closed loops of the system inside, with declared numbers that are off by shift + alpha slope."""
         F, m, n, P = self.front, len(self.controls), self.system.ndx, len(self.declared.parameters)
-        xs, us = self.split(loop.xs[F:])[0], self.inside(loop.xs[F:-1], loop.us[F:])[1]
+        xs, us = self.split(loop.xs[F:])[0], self.map.inside(loop.xs[F:-1], loop.us[F:])[1]
         assert us is not None
         k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
         feedback = loop.K[F:, :m, n:]
+        us = np.array(us)
         us[:, self.controls] += feedback @ shift
         us[:, self.declared.parameters] += shift[:P]
         k[:, self.controls] = loop.k[F:, :m] + feedback @ slope
@@ -286,21 +273,13 @@ class AugmentedSystem(ExpandedTogether):
 
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:
-        xs, n, K = np.asarray(xs)[: len(us)], self.system.ndx, len(us)
+        xs, K = np.asarray(xs)[: len(us)], len(us)
         front = self._rows_in_front(K)
-        rest = slice(sum(len(rows) for rows, _ in front), K)
-        if first is not None:
-            first[0][:, range(n, self.ndx), range(n, self.ndx)] = 1.0
         for rows, knot in front:
             self._expand_in_front(knot, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
+        rest = slice(sum(len(rows) for rows, _ in front), K)
         if rest.start < K:
-            x, u = self.inside(xs[rest], us[rest])
-            given = None if lam is None else np.ascontiguousarray(lam[rest, :n])
-            f, H = expansion_of(self.system, x, u, given, first is not None)
-            if first is not None:
-                self.place_first(f[0], f[1], first[0][rest, :n], first[1][rest, :n])
-            if second is not None:
-                self.place_hessian(*H, *(block[rest] for block in second))
+            self._expand_moving(self.system, self.map, rest, xs, us, lam, first, second)
 
     def _expand_in_front(self, knot, rows, zs, us, lam, first, second) -> None:
         n, A, B = self.system.ndx, self._state_choice[knot], self._number_choice[knot]
@@ -320,123 +299,17 @@ class AugmentedSystem(ExpandedTogether):
                 second[2][rows] = Fw.swapaxes(1, 2) @ bent @ Fw
         if first is not None:
             first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
+            first[0][rows, n:, n:] = np.eye(self.memory)
 
-    # -------------------------------------------------------------------------------------------- what was made for x
-    def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
-        """Write derivatives (K, nr, ndx) and (K, nr, nu) of the system inside as those by z and w."""
-        n, P, m = self.system.ndx, len(self.declared.parameters), len(self.controls)
-        of_states[..., :n] = rx
-        if ru is not None:
-            of_states[..., n : n + P] = ru[..., self.declared.parameters]
-            of_controls[..., :m] = ru[..., self.controls]
-
-    def place_hessian(self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Huz: Any, Hww: Any) -> None:
-        """Add Hessians of the system inside, None for those that are zero, to those by z and w."""
-        n, m, p, u = self.system.ndx, len(self.controls), self.declared.parameters, self.controls
-        at = slice(n, n + len(p))
-        if Hxx is not None:
-            Hzz[:, :n, :n] += Hxx
-        if Hux is not None:
-            Hzz[:, at, :n] += Hux[:, p]
-            Hzz[:, :n, at] += Hux[:, p].swapaxes(1, 2)
-            Huz[:, :m, :n] += Hux[:, u]
-        if Huu is not None:
-            Hzz[:, at, at] += Huu[:, p[:, None], p]
-            Huz[:, :m, at] += Huu[:, u[:, None], p]
-            Hww[:, :m, :m] += Huu[:, u[:, None], u]
-
-    def lift(self, inner: Any) -> Any:
-        """A cost or a residual made for the system inside, as one for this system; TypeError if it is neither."""
-        made = super().lift(inner)
-        return AugmentedCost(self, inner) if isinstance(made, LiftedCost) else AugmentedResidual(self, inner)
-
-    def direction_inside(self, at: Direction) -> Direction:
-        """Points and a direction of the system inside."""
-        xs, us = self.inside(at.xs, at.us)
-        if at.du is None:
-            return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
-        return Direction(xs, us, *self.along(at.dx, at.du))
-
-    def _step_noise(self, inside, zs):
+    @Lifted
+    def step_noise(self, inside, zs):
         """That of the system inside, none of what is chosen or declared."""
         noise = inside(self.split(zs[self.front :])[0])
         return np.pad(noise, [(self.front, 0), (0, self.memory)])
 
-    def _parameter_gradient(self, inside, zs, us, lam):
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
         """That of the system inside, over its horizon."""
         F = self.front
-        xs, whole = self.inside(zs[F:], us[F:])
+        xs, whole = self.map.inside(zs[F:], us[F:])
         return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))
-
-
-class AugmentedCost(LiftedCost):
-    """A cost of (x, u) inside as one of (z, w)."""
-
-    system: AugmentedSystem
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at states xs (K, nx) and controls us (K, nu)."""
-        return self.cost.value(*self.system.inside(xs, us))
-
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        self._add_to(target, self.cost.accumulate, xs, us, scale)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature."""
-        self._add_to(target, self.cost.accumulate_curvature, xs, us, scale)
-
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.cost, name, self.system.direction_inside(at), value, slope)
-
-    def _add_to(self, target: Quadratic, accumulate: Any, xs: Any, us: Any, scale: float) -> None:
-        system, K = self.system, len(xs)
-        n, m, P = system.system.ndx, system.system.nu, len(system.declared.parameters)
-        lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
-        if us is None:
-            found = Quadratic(lx, None, lxx, None, None)
-        else:
-            found = Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
-        accumulate(*system.inside(xs, us), scale, found)
-        target.lx[:, :n] += found.lx
-        if found.lu is not None and target.lu is not None:
-            target.lx[:, n : n + P] += found.lu[:, system.declared.parameters]
-            target.lu[:, : len(system.controls)] += found.lu[:, system.controls]
-        system.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu)
-
-
-class AugmentedResidual(LiftedResidual):
-    """A residual of (x, u) inside as one of (z, w)."""
-
-    system: AugmentedSystem
-
-    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
-        return self.residual.evaluate(*self.system.inside(xs, us))
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """rz (K, nr, ndx) and rw (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(*self.system.inside(xs, us))
-        rz = np.zeros((*rx.shape[:2], self.system.ndx))
-        rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
-        self.system.place_first(rx, ru, rz, rw)
-        return rz, rw
-
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Second derivatives of mu_t'r."""
-        system, K = self.system, len(xs)
-        found = self.residual.hessian_products(*system.inside(xs, us), mu)
-        if all(block is None for block in found):
-            return None, None, None
-        Hzz = np.zeros((K, system.ndx, system.ndx))
-        others = (None, None) if us is None else (np.zeros((K, system.nu, n)) for n in (system.ndx, system.nu))
-        Huz, Hww = others
-        system.place_hessian(*found, Hzz, Huz, Hww)
-        return Hzz, Huz, Hww

@@ -8,30 +8,16 @@ too, or refused with a reason.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import AccelerationControlled, JointExpansion, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.control_map import ControlMap
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
-
-REFUSED = {
-    "difference_residual": "it sums squares over states of the system inside, without the control before; "
-    "difference_with_jacobian serves costs of both",
-    "idle": "a control that moves nothing is the control before of the next knot all the same",
-    "semi_implicit": "the rows of the control before do not have that structure",
-    "semi_implicit_from": "the rows of the control before do not have that structure",
-    "timed": "rates are counted by the system's own time step",
-    "durations_along": "rates are counted by the system's own time step",
-    "acceleration_control": "rates are those of the controls, which would have to be accelerations",
-    "control_units": "its controls may be rates of those inside, or have durations among them",
-    "nq": "the numbers of a state behind its positions are velocities and the control before",
-}
-"""Capabilities of the system inside that one around it has not got, and why."""
+from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused, of_states, same
 
 
 class ExtendedSystem(ClosedLoopRollouts):
@@ -45,6 +31,7 @@ class ExtendedSystem(ClosedLoopRollouts):
     Attributes
     ----------
     nx, ndx : those of the system inside, plus `memory`.
+    map : ControlMap, where terms of the system inside find its controls
     """
 
     remembers = "controls"
@@ -53,27 +40,18 @@ class ExtendedSystem(ClosedLoopRollouts):
     """How many steps a knot has that takes time, of a system in finer steps than its plan's."""
 
     def __init__(self, system: System, memory: int) -> None:
-        if capability(system, AccelerationControlled) is not None:
+        if capability(system, Expansions).acceleration_control is not None:
             raise ValueError(
-                f"system: got a {type(system).__name__} that takes accelerations for controls, wanted one with "
+                f"system: got a {type(system).__name__} that takes accelerations for controls, expected one with "
                 'formulation="forward", whose controls are torques: rates are those of the controls'
             )
         self.system: Any = system
         self.memory = memory
         self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
+        self.map = ControlMap(system.nx, system.ndx, system.nu, np.arange(system.nu))
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
-
-    def __getattr__(self, name: str) -> Any:
-        """A capability of the system inside, where it has it."""
-        known = name in FORWARDED or name in REFUSED
-        offered = getattr(self.__dict__.get("system"), name, None) if known else None
-        if offered is None:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}, nor has the system inside")
-        if name in REFUSED:
-            raise AttributeError(f"{type(self).__name__} has no {name!r} of the system inside: {REFUSED[name]}")
-        return FORWARDED[name](self, offered)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.system!r})"
@@ -109,82 +87,103 @@ class ExtendedSystem(ClosedLoopRollouts):
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
 
-    def _difference_with_jacobian(self, inside, x_ref, zs):
-        """What the function of the system inside says, and the identity."""
+    @Lifted
+    def difference_with_jacobian(self, inside, x_ref, zs):
+        """The difference and its Jacobian: those of the system inside, and the identity."""
         (a, p), (b, q) = self.split(x_ref), self.split(zs)
         n, J = self.system.ndx, np.tile(np.eye(self.ndx), (len(zs), 1, 1))
         r, J[:, :n, :n] = inside(a, b)
         return joined(r, q - p), J
 
-    def _integrate_jacobian(self, inside, zs):
-        """What the function of the system inside says, and the identity."""
+    @Lifted
+    def integrate_jacobian(self, inside, zs):
+        """The Jacobian of the system inside, and the identity."""
         xs, p = self.split(zs)
         n, d, J = self.system.nx, self.system.ndx, np.zeros((len(zs), self.nx, self.ndx))
         J[:, :n, :d], J[:, n:, d:] = inside(xs), np.eye(p.shape[-1])
         return J
 
-    def _around(self, inside, *arguments):
-        """This system around what a function of the system inside makes, whatever that no longer says of its states."""
+    @LiftedValue
+    def state_space(self, factors):
+        """Factors of the system inside, and the numbers appended."""
+        return *factors, ("euclidean", self.memory)
+
+    @LiftedValue
+    def serves(self, subjects):
+        """Subjects of the system inside, with the numbers appended."""
+        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+
+    @LiftedValue
+    def neutral_state(self, x):
+        """The state that limits are counted from."""
+        return self.state(x)
+
+    check_state, plain_tangent = of_states(), same()
+    difference_residual = Refused(
+        "it sums squares over states of the system inside, without the control before; "
+        "difference_with_jacobian serves costs of both"
+    )
+
+    # -------------------------------------------------------------------------------------------- names and the start
+    @LiftedValue
+    def state_names(self, names):
+        """Names of the numbers of a state."""
+        return self._with_names_before(names)
+
+    @LiftedValue
+    def tangent_names(self, names):
+        """Names of the components of a tangent vector."""
+        return self._with_names_before(names)
+
+    @LiftedValue
+    def tangent_units(self, units):
+        """Units of the components of a tangent vector, none of the numbers appended."""
+        return *units, *("",) * self.memory
+
+    control_names = same()
+    control_units = Refused("its controls may be rates of those inside, or have durations among them")
+    check_start, quasi_static, start_advice = of_states(), of_states(), same()
+
+    # -------------------------------------------------------------------------------------------- knots and steps
+    def _around(self, inside: Any) -> Any:
+        """This system around another system inside, whatever that no longer says of its states."""
         new = copy.copy(self)
-        ExtendedSystem.__init__(new, inside(*arguments), self.memory)
+        ExtendedSystem.__init__(new, inside, self.memory)
         new.steps_a_knot = self.steps_a_knot * round(self.dt / new.dt)
         return new
 
-    def _of_states(self, inside, zs, *us):
-        """What a function of the states of the system inside says."""
-        return inside(self.split(zs)[0], *us)
+    @Lifted
+    def window(self, inside, start, stop):
+        """The system of the knots start <= t < stop alone."""
+        return self._around(inside(start, stop))
 
-    def _parameter_gradient(self, inside, zs, us, lam):
-        """That of the system inside: what is remembered depends on no parameters."""
-        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+    @Lifted
+    def refined(self, inside, substeps):
+        """The same in finer steps."""
+        return self._around(inside(substeps))
 
-    def _state_space(self, factors):
-        """Those of the system inside, and the numbers that are remembered."""
-        return *factors, ("euclidean", self.memory)
+    @Lifted
+    def resimulated(self, inside):
+        """The same in steps that are exact."""
+        return self._around(inside())
 
-    def _serves(self, subjects):
-        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+    @Lifted
+    def with_model(self, inside, model):
+        """The same of another model."""
+        return self._around(inside(model))
 
-    def _control_speeds(self, offered):
-        """Those of the system inside, which read the velocities in front of what is remembered."""
-        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
-
-    def _joint_feedback(self, offered):
-        """That of the system inside, of whose tangents and controls those here are longer ones."""
-        positions, velocities, efforts = offered
-        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
-
-    def _state_limits(self, inside, position=True, velocity=True):
-        """Those of the system inside, and none of what is remembered."""
-        lower, upper = inside(position=position, velocity=velocity)
-        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
-
-    def _step_noise(self, inside, zs):
-        """That of the system inside, and none of what is remembered."""
+    @Lifted
+    def step_noise(self, inside, zs):
+        """Noise of the steps inside, and none of the numbers appended."""
         noise = inside(self.split(zs)[0])
         return np.hstack([noise, np.zeros((len(noise), self.memory))])
 
-    # -------------------------------------------------------------------------------------------- what was made for x
-    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
-        """Controls of the system inside: here the same."""
-        return us
+    horizon, durations, phase_starts, integrator_order = same(), same(), same(), same()
+    idle = Refused("a control that moves nothing is the control before of the next knot all the same")
+    timed = Refused("rates are counted by the system's own time step")
+    durations_along = Refused("rates are counted by the system's own time step")
 
-    def lift(self, inner: Any) -> Any:
-        """A cost or a residual made for the system inside, as one for this system.
-
-        Raises TypeError if it is neither.
-        """
-        inner = inner.for_system(self.system) if hasattr(inner, "for_system") else inner
-        if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
-            return LiftedCost(self, inner)
-        if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
-            return LiftedResidual(self, inner)
-        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
-
-
-class ExpandedTogether(ExtendedSystem):
-    """Base of extended systems that write all blocks of an expansion in one pass, by `_expand`."""
-
+    # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
         first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
@@ -217,66 +216,94 @@ class ExpandedTogether(ExtendedSystem):
     def _expand(self, xs: Any, us: Any, lam: Any, first: Any, second: Any) -> None:
         """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, all of them zeros before, unless these are
         None."""
-        raise NotImplementedError
+        self._expand_moving(self.system, self.map, slice(len(us)), xs, us, lam, first, second)
+
+    def _expand_moving(
+        self, moves: Any, by: ControlMap, rows: slice | np.ndarray, xs: Any, us: Any, lam: Any, first: Any, second: Any
+    ) -> None:
+        """`_expand` at the rows at which `moves` moves x, with controls that the map `by` gives."""
+        x, u = by.inside(xs[: len(us)][rows], us[rows])
+        given = None if lam is None else np.ascontiguousarray(lam[rows, : by.ndx])
+        f, H = expansion_of(moves, x, u, given, first is not None)
+        blocks = *(first or ()), *(second or ())
+        parts = [block[rows] for block in blocks]  # views, but for rows that are apart
+        if first is not None:
+            by.place_first(f[0], f[1], parts[0][:, : by.ndx], parts[1][:, : by.ndx])
+            self._write_numbers(parts[0][:, by.ndx :], parts[1][:, by.ndx :])
+        if second is not None:
+            by.place_hessian(H[0], H[1], H[2], *parts[-3:])
+        if not isinstance(rows, slice):
+            for block, part in zip(blocks, parts, strict=True):
+                block[rows] = part
+
+    def _write_numbers(self, pz: np.ndarray, pw: np.ndarray) -> None:
+        """Write the derivatives that are not zero of the numbers after a step, pz (N, memory, ndx) and pw (N, memory,
+        nu): here they stay what they are."""
+        pz[:, :, self.system.ndx :] = np.eye(self.memory)
+
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient of the system inside: the numbers appended depend on no parameters."""
+        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+
+    semi_implicit = Refused("the rows of the control before do not have that structure")
+    semi_implicit_from = Refused("the rows of the control before do not have that structure")
+    acceleration_control = Refused("rates are those of the controls, which would have to be accelerations")
+
+    # -------------------------------------------------------------------------------------------- joints and limits
+    @LiftedValue
+    def joint_feedback(self, offered):
+        """Joints of the system inside, of whose tangents and controls those here are longer ones."""
+        positions, velocities, efforts = offered
+        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
+
+    @Lifted
+    def joint_efforts(self, inside, us):
+        """Efforts of the controls inside."""
+        return inside(np.ascontiguousarray(us[:, : self.system.nu]))
+
+    @Lifted
+    def state_limits(self, inside, position=True, velocity=True):
+        """Limits of the system inside, and none of the numbers appended."""
+        lower, upper = inside(position=position, velocity=velocity)
+        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
+
+    @LiftedValue
+    def control_speeds(self, offered):
+        """Speeds of the system inside, which read the velocities in front of the numbers appended."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
+
+    joint_inertias, single_joints, control_limits = of_states(), same(), same()
+    nq = Refused("the numbers of a state behind its positions are velocities and the control before")
+
+    # -------------------------------------------------------------------------------------------- contacts, pictures
+    contact_frames, contact_points, contact_forces = same(), of_states(), of_states()
+    skeleton, body_placements, center_of_mass, quantities = of_states(), of_states(), of_states(), of_states()
+    solids, scenery = same(), same()
+
+    # -------------------------------------------------------------------------------------------- what was made for x
+    def lift(self, inner: Any) -> Any:
+        """A cost or a residual made for the system inside, as one for this system.
+
+        Raises TypeError if it is neither.
+        """
+        inner = inner.for_system(self.system) if hasattr(inner, "for_system") else inner
+        if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
+            return LiftedCost(self, inner)
+        if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
+            return LiftedResidual(self, inner)
+        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
 
 
 def expansion_of(system: Any, x: np.ndarray, u: Any, lam: np.ndarray | None, first: bool) -> tuple[Any, Any]:
     """(fx, fu) of a system if `first`, else None, and its (Hxx, Hux, Huu) along lam, None without one."""
-    joint = capability(system, JointExpansion)
-    if lam is not None and first and joint is not None:
+    write_expansion = capability(system, Expansions).write_expansion
+    if lam is not None and first and write_expansion is not None:
         N, n, m = len(u), lam.shape[1], u.shape[1]
         f, H = [np.empty((N, n, k)) for k in (n, m)], [np.empty((N, j, k)) for j, k in ((n, n), (m, n), (m, m))]
-        joint.write_expansion(x, u, lam, *f, *H)
+        write_expansion(x, u, lam, *f, *H)
         return f, H
     return system.linearize(x, u) if first else None, None if lam is None else system.hessian_products(x, u, lam)
-
-
-def _function(method: Callable[..., Any]) -> Callable[[ExtendedSystem, Any], Any]:
-    """Forwards a function of the system inside by a method that takes it as its first argument."""
-    return lambda system, offered: partial(method, system, offered)
-
-
-def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
-    return offered
-
-
-FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
-    "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
-    "integrate_jacobian": _function(ExtendedSystem._integrate_jacobian),
-    **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
-    "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
-    "parameter_gradient": lambda system, offered: partial(system._parameter_gradient, offered),
-    "serves": ExtendedSystem._serves,
-    "state_space": ExtendedSystem._state_space,
-    "control_speeds": lambda system, offered: system._control_speeds(offered),
-    "joint_feedback": lambda system, offered: system._joint_feedback(offered),
-    "neutral_state": lambda system, x: system.state(x),
-    "state_limits": _function(ExtendedSystem._state_limits),
-    **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
-    "tangent_units": lambda system, units: (*units, *("",) * system.memory),
-    **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
-    "contact_frames": _unchanged,
-    "joint_efforts": _function(lambda system, inside, us: inside(system.inside_controls(us))),
-    "plain_tangent": _unchanged,
-    "step_noise": _function(ExtendedSystem._step_noise),
-    **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints"), _unchanged),
-    **dict.fromkeys(
-        (
-            "check_state",
-            "check_start",
-            "quasi_static",
-            "skeleton",
-            "body_placements",
-            "center_of_mass",
-            "quantities",
-            "contact_points",
-            "contact_forces",
-            "joint_inertias",
-        ),
-        _function(ExtendedSystem._of_states),
-    ),
-}
-"""How the capabilities of the system inside become those of one around it."""
 
 
 def _is_outer(system: Any, kind: type | None) -> bool:

@@ -1,4 +1,4 @@
-"""A problem at a glance: what moves, and what it costs and has to keep where."""
+"""Overview of a problem: its system, costs and constraints."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from trajopt.problem.problem import Problem
 
 FIRST_RUNS = 3
-"""So many runs of knots are named."""
+"""Number of runs of knots that are listed."""
 
 
 def heading(problem: Problem) -> str:
-    """Name, number and length of steps."""
+    """Name of the problem, number and length of its steps."""
     return f"{problem.name}: {problem.horizon} steps of {problem.system.dt:g} s"
 
 
 def overview(problem: Problem) -> Table:
-    """The system, the costs and the constraints, with the knots at which they count."""
+    """Table of the system, the costs and the constraints, with the knots at which they count."""
     from rich.markup import escape
 
     table = new_table(heading(problem))

@@ -4,9 +4,7 @@ With z = (x, p), p what is remembered, a linear function of state and control, t
 
     F(z, u) = (f(x, u), p+)
 
-has only blocks of f's derivatives, and constants:
-
-    F_z = [[f_x, 0], [p+_x, 0]]    F_u = [[f_u], [p+_u]]        lam'F'' = (lam_x'f'') in the blocks of x and u
+has only blocks of f's derivatives, and constants: F_z = [[f_x, 0], [p+_x, 0]] and F_u = [[f_u], [p+_u]].
 """
 
 from __future__ import annotations
@@ -15,24 +13,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.problem.extended_system import ExtendedSystem, joined
 
 
 class RememberingSystem(ExtendedSystem):
     """Base of systems with numbers of the knot before appended to the state."""
 
+    memory_of_states = 0
+    """How many of these numbers are the last ones of the state before."""
+
     def _remembered(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """p+ (..., memory) at states x (..., nx) of the system inside and controls u (..., nu)."""
+        raise NotImplementedError
+
+    def _to_knot_before(self, gains: np.ndarray) -> np.ndarray:
+        """Gains (N, nu, memory) of what is remembered as those of the last numbers of the state before and of its
+        controls (N, nu, n + nu)."""
         raise NotImplementedError
 
     def _remembered_between(self, before: np.ndarray, after: np.ndarray, moment: np.ndarray, s: float) -> np.ndarray:
         """What is remembered (..., memory) after the part s of a step, between what is so at its knot and at the next:
         here what it is in finer steps, those of the moment before."""
         return moment
-
-    def _write_memory(self, px: np.ndarray, pu: np.ndarray) -> None:
-        """Write the derivatives of p+ that are not zero, px (N, memory, ndx inside), pu (N, memory, nu)."""
-        raise NotImplementedError
 
     def _names_before(self) -> Sequence[str]:
         """Names (memory,) of what is remembered, without "before"."""
@@ -55,42 +58,48 @@ class RememberingSystem(ExtendedSystem):
         knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
         return joined(xs, np.vstack([before, self._remembered(xs[knots], us[knots])]))
 
-    # -------------------------------------------------------------------------------------------- expansions
-    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F_z (N, ndx + memory, ndx + memory) and F_u (N, ndx + memory, nu)."""
-        N, n = len(us), self.system.ndx
-        Fz, Fu = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.ndx, self.nu))
-        Fz[:, :n, :n], Fu[:, :n] = self.system.linearize(self.split(xs)[0], us)
-        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
-        return Fz, Fu
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Closed loops of the system inside, whose feedback to what is remembered is one to the knot before.
 
-    def _write_expansion(self, inside, zs, us, lam, *outputs):
-        """F_z, F_u, Hzz, Huz, Huu of the blocks that the system inside writes."""
-        Fz, Fu, Hzz, Huz, Huu = outputs
-        N, n, m = len(us), self.system.ndx, self.nu
-        fx, fu, Hxx, Hux = (np.empty(shape) for shape in ((N, n, n), (N, n, m), (N, n, n), (N, m, n)))
-        inside(self.split(zs)[0], us, self._split_tangent(lam)[0], fx, fu, Hxx, Hux, Huu)
-        for whole in (Fz, Fu, Hzz, Huz):
-            whole[...] = 0.0
-        Fz[:, :n, :n], Fu[:, :n], Hzz[:, :n, :n], Huz[:, :, :n] = fx, fu, Hxx, Hux
-        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
+        With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what
+        a candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
+        """
+        if not self._rolls_inside(loop):
+            return closed_loop_by_steps(self, *loop)
+        n, nu, N = self.system.ndx, self.nu, len(loop.us)
+        (xs, before), gains = self.split(loop.xs), np.ascontiguousarray(loop.K[:, :, n:])
+        start, off = self.split(loop.x0), np.empty((N, self.memory))
+        off[0], off[1:] = start[1] - before[0], self._remembered(xs[:-2], loop.us[:-1]) - before[1:-1]
+        k, gaps, left = loop.k, None, np.zeros((N + 1, self.memory))
+        if loop.gaps is not None:
+            gaps, left = self._split_tangent(loop.gaps)
+            off -= left[:-1]
+            k = k + np.einsum("tij,tj->ti", gains, left[:-1])
+        offsets, last = np.einsum("tij,tj->ti", gains, off), self._to_knot_before(gains)
+        if loop.before is not None:
+            last[:, :, self.memory_of_states :] += loop.before
+        us = self._shifted(loop.us, offsets, last[:, :, -nu:])
+        K = np.ascontiguousarray(loop.K[:, :, :n])
+        given = start[0], xs, us, k, K, loop.alphas, gaps, loop.lower, loop.upper, loop.shift, loop.pull, last
+        X, U = self.system.closed_loop_rollout(*given)
+        remembered = np.empty((*X.shape[:2], self.memory))
+        part = 1.0 - np.asarray(loop.alphas)[:, None, None]
+        remembered[:, 0], remembered[:, 1:] = start[1], self._remembered(X[:, :-1], U)
+        return joined(X, remembered - part * left), U
 
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of lam_t'F per knot, lam (N, ndx + memory)."""
-        N, n = len(us), self.system.ndx
-        Hxx, Hux, Huu = self.system.hessian_products(self.split(xs)[0], us, self._split_tangent(lam)[0])
-        Hzz, Huz = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.nu, self.ndx))
-        Hzz[:, :n, :n], Huz[:, :, :n] = Hxx, Hux
-        return Hzz, Huz, Huu
+    def _rolls_inside(self, loop: ClosedLoop) -> bool:
+        """True where the system inside has closed loops with feedback to the knot before."""
+        nested = loop.before is not None and loop.before.shape[2] > self.nu
+        return np.ndim(loop.x0) == 1 and not nested and rollouts_take(type(self.system), "before") and len(loop.us) > 0
 
-    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Full tensors of F, output index first."""
-        N, n, m = len(us), self.system.ndx, self.ndx
-        Fzz, Fuz, Fuu = np.zeros((N, m, m, m)), np.zeros((N, m, self.nu, m)), np.zeros((N, m, self.nu, self.nu))
-        Fzz[:, :n, :n, :n], Fuz[:, :n, :, :n], Fuu[:, :n] = self.system.hessians(self.split(xs)[0], us)
-        return Fzz, Fuz, Fuu
+    @staticmethod
+    def _shifted(us: np.ndarray, offsets: np.ndarray, gains: np.ndarray) -> np.ndarray:
+        """Controls us (N, nu) moved by offsets (N, nu), and by what these are fed back (N, nu, nu) at the next knot."""
+        if not offsets.any():
+            return us
+        for t in range(1, len(us)):
+            offsets[t] += gains[t] @ offsets[t - 1]
+        return us + offsets
 
 
 def remembered_numbers(system: object) -> int:

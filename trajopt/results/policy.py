@@ -1,4 +1,4 @@
-"""Feedback policies of a plan, at any time, and what comes after its end."""
+"""Feedback policies of a plan at any time, and holding its last posture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dynamics.printed import in_brief
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.backward.sweep import SweepResult, sweep
-from trajopt.capabilities import Coordinates, QuasiStatic, capability
+from trajopt.capabilities import Joints, Start, capability
 from trajopt.interfaces.state_space import StateSpace, space_of
 from trajopt.interfaces.system import System, knot_durations, state_array, tangent_names, window
 from trajopt.optimality.active_rows import ActiveRows, active_rows
@@ -37,37 +37,38 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------
-# Gains of a plan that is followed by standing still for ever.
+# Gains of a plan that ends by standing still for ever.
 #
-# The terminal cost of a plan that ends has a large weight, which makes the last gains stiff, and says nothing of what
-# comes after.  Here the plan's cost goes on: at the last posture x_h, still, with the controls u_h that keep it there,
-# and the running costs of the plan's last knot, for ever.  The value function of that is the fixed point of
+# The terminal cost of a plan that ends has a large weight, which makes the last gains stiff, and does not describe what
+# comes after.  Here the plan's cost continues for ever: at the last posture x_h, at rest, with the controls u_h that
+# keep it there, and the running costs of the plan's last knot.  Its value function is the fixed point of
 #
 #     V <- lxx + fx'V fx - Qux'Quu^-1 Qux,      Quu = luu + fu'V fu,   Qux = lux + fu'V fx,      K_h = - Quu^-1 Qux
 #
-# in place of the terminal cost and of constraints at the end a sweep over the plan begins with it, with the Hessians
+# It replaces the terminal cost and constraints at the end, and a sweep over the plan starts from it, with the Hessians
 # that the plan's gains were made with: exact ones after `trajopt.DDP`, active constraints penalized but for those of
-# knots that take no time, controls on their limits held.  With the terminal cost it would make the plan's gains again.
-# Those of standing are Gauss-Newton's, for multipliers of the plan's end say nothing of what comes after it.
+# knots that take no time, controls on their limits held.  With the terminal cost it would give the plan's gains again.
+# The gains of standing are Gauss-Newton ones, since multipliers at the plan's end do not apply after it.
 #
-# Directions that no control moves, as those that held contacts forbid, may stay where they are: V then grows along them
-# from sweep to sweep, K_h does not.
+# Directions that no control moves, such as those that held contacts forbid, may stay where they are: V then grows along
+# them from sweep to sweep, K_h does not.
 
 STILL = 0.5
-"""Rate of change, rad/s, m/s or those per second, below which the end of a plan is at rest: plans of the library that
-end at rest end with 0.12 at most, one that falls with 9.81."""
+"""Rate of change, rad/s, m/s or those per second, below which the end of a plan is at rest: the library's plans that
+end at rest have 0.12 at most, one that falls has 9.81."""
 BLOCK, BLOCKS, SETTLED = 64, 500, 1e-9
-"""Knots of a sweep towards the fixed point, sweeps at most, and the relative change of gains at the end."""
+"""Knots of one sweep towards the fixed point, largest number of sweeps, and relative change of the gains at which they
+have converged."""
 GAUSS_NEWTON = "gauss_newton"
-"""Steps of this kind made gains without exact Hessians."""
+"""Kind of steps whose gains have no exact Hessians."""
 NEUTRAL = 1e-7
-"""A mode that decays by less in a step is not held, if it is one that controls move."""
+"""Decay per step below which a mode that controls move counts as not held."""
 PENALTY = 1e4
-"""Largest penalty of active constraints, in units of the costs' Hessians, as of the gains of a solution."""
+"""Largest penalty of active constraints, in units of the costs' Hessians, as for the gains of a solution."""
 
 
 class Hold(NamedTuple):
-    """What is done after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
+    """Control after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
 
     x: np.ndarray
     u: np.ndarray
@@ -78,7 +79,7 @@ class Hold(NamedTuple):
 
 
 def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
-    """The solution with gains of a plan that goes on by standing still, and what is done then.
+    """The solution with the gains of a plan that ends by standing still, and the control after its end.
 
     Raises ValueError for a plan whose end is not at rest, or where no gain holds it, and for one with parameters.
     """
@@ -102,13 +103,13 @@ def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
 
 
 def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last state with its velocities zero, and controls that hold it; ValueError where it moves."""
+    """The last state with zero velocities, and controls that hold it; ValueError where it moves."""
     inside = innermost(system)
-    known, still, at_rest = capability(inside, Coordinates), capability(system, QuasiStatic), x.copy()
-    if known is not None:
-        at_rest[known.nq : inside.nx] = 0.0
-    if still is not None:
-        u = np.asarray(still.quasi_static(at_rest), dtype=np.float64).reshape(-1, system.nu)[0]
+    nq, quasi_static, at_rest = capability(inside, Joints).nq, capability(system, Start).quasi_static, x.copy()
+    if nq is not None:
+        at_rest[nq : inside.nx] = 0.0
+    if quasi_static is not None:
+        u = np.asarray(quasi_static(at_rest), dtype=np.float64).reshape(-1, system.nu)[0]
     memory = remembered_numbers(system)
     if memory:
         at_rest[-memory:] = system.step(at_rest, u)[-memory:]
@@ -124,7 +125,7 @@ def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _standing(problem: Problem, xs: np.ndarray, us: np.ndarray, last: int, x: np.ndarray, u: np.ndarray) -> Expansion:
-    """The expansion (of one knot) of standing at x with the controls u, and the terminal cost."""
+    """The expansion of standing at x with the controls u, in one knot, and of the terminal cost."""
     xs, us = xs.copy(), us.copy()
     xs[last], us[last], xs[-1] = x, u, x
     e = expand(problem, xs, us)
@@ -135,8 +136,7 @@ def _standing(problem: Problem, xs: np.ndarray, us: np.ndarray, last: int, x: np
 def _stationary(e: Expansion) -> tuple[np.ndarray, np.ndarray]:
     """Value function (ndx, ndx) and gain (nu, ndx) of standing for ever; ValueError where there is none.
 
-    Running costs that leave directions free which controls move are helped by a share of the terminal cost: a
-    hundredth of it, in every knot.
+    If running costs leave directions free that controls move, a hundredth of the terminal cost is added to every knot.
     """
     for share in (0.0, 1e-2):
         lxx = e.lxx[:1] + share * e.lxx[1:]
@@ -150,7 +150,8 @@ def _stationary(e: Expansion) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
-    """That of an expansion of one knot, None where the gains do not settle or do not hold the state."""
+    """Value function and gain at the fixed point for an expansion of one knot; None where the gains do not converge or
+    do not hold the state."""
     many = Expansion(*(np.repeat(part[:1], BLOCK + (len(part) > 1), axis=0) for part in e))
     many = many._replace(lx=np.zeros_like(many.lx), lu=np.zeros_like(many.lu))
     for _ in range(BLOCKS):
@@ -165,7 +166,7 @@ def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
-    """Whether every mode decays that controls move, and none grows."""
+    """True if every mode that controls move decays, and none grows."""
     values, left = np.linalg.eig((fx + fu @ K).T)
     moved = np.abs(fu.T @ left).max(axis=0) > 1e-6 * max(float(np.abs(fu).max()), 1e-300)
     sizes = np.abs(values)
@@ -173,7 +174,7 @@ def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
 
 
 def _along(solution: Solution) -> Expansion:
-    """The expansion along the plan, with its active constraints and its controls on limits."""
+    """The expansion along the plan, with active constraints penalized and controls on limits held."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     durations = knot_durations(problem.system, len(us), xs)
     reports = after_the_start(problem, solution.constraints)
@@ -189,14 +190,14 @@ def _along(solution: Solution) -> Expansion:
 
 
 def _that_last(report: ConstraintReport, durations: np.ndarray) -> ConstraintReport:
-    """Without multipliers at knots that take no time, as of impulses at touch-downs: such limits shape the plan, but a
-    feedback that kept to them would have to undo all deviations in the last knots before."""
+    """The report without multipliers at knots that take no time, as of impulses at touch-downs: such limits shape the
+    plan, but a feedback that kept them would have to undo all deviations in the last knots before."""
     lasting = np.append(durations, np.inf)[report.knots] > 0.0
     return report._replace(multipliers=np.where(lasting[:, None], report.multipliers, 0.0))
 
 
 def _gains(e: Expansion) -> SweepResult:
-    """The sweep of an expansion, of what is positive of it where need be."""
+    """The sweep of an expansion, of its positive part if it is indefinite."""
     result = sweep(*e, 0.0)
     return result if result.ok else sweep(*convexified(e), 0.0)
 
@@ -210,8 +211,8 @@ def _gains(e: Expansion) -> SweepResult:
 # however often the policy is asked.  The planned control is held between knots or interpolated; gains are held, as in
 # the rollouts that they were made for (`python -m experiments.execution` compares).
 #
-# A policy that is saved has all that: the motion as a table, the space of the states as plain data.  Where it is loaded
-# there need be no problem, no robot's file and no integrator.
+# A policy that is saved contains all of that: the motion as a table, the space of the states as plain data.  It can be
+# loaded without the problem, the robot's file or an integrator.
 
 FORMAT, VERSION = "trajopt.Policy", 2
 FLOAT64 = np.dtype(np.float64)
@@ -226,23 +227,23 @@ class Policy:
     motion
         The plan at any time (`trajopt.results.dense_output`).
     K : (N, nu, ndx) array
-        Gains.
+        Feedback gains.
     limits : (lower, upper) or None
-        What the controls are clipped to, (N, nu) each.
+        Limits that the controls are clipped to, (N, nu) each.
     feedback : bool
-        False: the planned controls, whatever the state.
+        False: the planned controls alone, independent of the state.
     hold : (x, u, K) or None
-        What is done after the end: u + K difference(x, state).  None: the last knot's control and gains go on.
+        Control after the end: u + K difference(x, state).  None: the last knot's control and gains are kept.
 
     Notes
     -----
-    A call takes some ten microseconds, the first ones in a stretch of the plan longer: the motion between knots is
-    found when it is first asked for.
+    A call takes some ten microseconds, the first one at a knot longer: the motion between knots is computed when it is
+    first asked for.
 
-    States are those of the problem's system, with what it adds to those of a robot: of a `ControlRateSystem` the
-    control before, the last one that acted, so that the policy is to be asked at the plan's knots too; of a
-    `JerkSystem` the velocities a step of the plan before; of a `FreeDurationSystem` the duration of the phase, which is
-    the last number of ``policy.reference(t)``.
+    States are those of the problem's system, with what it adds to those of a robot: for a `ControlRateSystem` the last
+    control that acted, so that the policy must be called at the plan's knots too; for a `JerkSystem` the velocities one
+    step of the plan before; for a `FreeDurationSystem` the duration of the phase, the last number of
+    ``policy.reference(t)``.
 
     Examples
     --------
@@ -265,7 +266,7 @@ class Policy:
 
     @property
     def system(self) -> System | None:
-        """The system of the plan; None of a policy that was loaded."""
+        """The system of the plan; None for a policy that was loaded."""
         return self.motion.system
 
     @property
@@ -285,7 +286,7 @@ class Policy:
 
     @property
     def horizon(self) -> float:
-        """Seconds that are planned."""
+        """Duration of the plan, s."""
         return float(self.motion.times[-1])
 
     @property
@@ -349,7 +350,7 @@ class Policy:
         Raises
         ------
         TypeError
-            For states on a manifold that the system does not describe (`trajopt.capabilities.DescribedStates`).
+            For states on a manifold that the system does not describe (`trajopt.capabilities.StateManifold`).
         ValueError
             Where the motion between two knots is not finite.
         """
@@ -357,7 +358,7 @@ class Policy:
         if motion.space.factors is None:
             raise TypeError(
                 f"system: {type(motion.system).__name__} has a manifold of states of its own, which no file holds; "
-                "expected vectors or a state_space, as trajopt.capabilities.DescribedStates has it"
+                "expected vectors or a state_space, as trajopt.capabilities.StateManifold has it"
             )
         arrays = {
             "format": np.array(FORMAT),
@@ -463,8 +464,8 @@ def policy_of(
 def deployed(
     solution: Solution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
 ) -> tuple[Solution, bool, Hold | None]:
-    """A solution with the gains that are executed, whether there are any, and what is done after its end, if that is
-    not what the last knot does: its own gains, if they are to be fed back, and those of joints."""
+    """The solution with the gains to deploy (its own, if they are fed back, and those of joints), True if there are
+    any, and the control after its end, None if that of the last knot goes on."""
     solution, end = followed_by_standing(solution) if hold else (solution, None)
     if joint_stiffness is None and joint_damping is None:
         return solution, feedback, end

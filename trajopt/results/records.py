@@ -1,4 +1,4 @@
-"""How a solve can end.  Every end has a name and a sentence; none is an exception."""
+"""Statuses of a solve.  Every end has a name and a sentence; none is an exception."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from dynamics.printed import in_brief
 
 
 class Status(StrEnum):
-    """Named end of a solve; compares equal to its string."""
+    """Status at the end of a solve; compares equal to its string."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """One sentence that explains the status."""
         return _MESSAGES[self]
 
 
@@ -50,27 +50,26 @@ _MESSAGES = {
 
 
 # --------------------------------------------------------------------------------------------
-# What a solution is made of besides arrays: the iterations, the constraints, and where another solve begins.
+# Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
 GIVEN, WARM, HELD = "given", "warm", "held"
-"""What a solve begins from: what was given or the problem says; a warm start; the initial state at every knot."""
+"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot."""
 
 
 class IterationRecord(NamedTuple):
     """An iterate and the step tried from it.
 
-    Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
-    step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
-    "gauss_newton", "exact", or "convexified", exact without what is negative of an indefinite Hessian; seconds from the
-    start until the iterate was reached; its largest gap between states and dynamics and largest constraint violation;
-    the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
-    exact step replaced by one of another kind).
-    Under constraints the decreases are those of the augmented Lagrangian.  Steps of two more kinds are counted too:
-    "feasibility", of a search for trajectories with less violation, whose decreases are those of half the sum of
-    squares of scaled violations, and which the solve goes on from only if it finds one; and "escape", away from a
-    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, one more than there are
-    steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
-    that was predicted for the step to it.
+    Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; actual decrease of
+    the accepted step (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of
+    step, "gauss_newton", "exact", or "convexified", exact without the negative part of an indefinite Hessian; seconds
+    from the start until the iterate was reached; its largest gap between states and dynamics and largest constraint
+    violation; the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised
+    there, or an exact step replaced by one of another kind).  Under constraints the decreases are those of the
+    augmented Lagrangian.  Steps of two more kinds are recorded: "feasibility", of a search for trajectories with less
+    violation, whose decreases are those of half the sum of squares of scaled violations, and which the solve goes on
+    from only if it finds one; and "escape", away from a saddle, whose predicted decrease is zero.  The last record of a
+    log is the final iterate, one more than there are steps; after ``max_iterations=1``, and where the time or an
+    interruption ended the solve, it repeats the predicted decrease of the step to it.
     """
 
     iteration: int
@@ -88,12 +87,12 @@ class IterationRecord(NamedTuple):
 
     @property
     def descends(self) -> bool:
-        """Whether the step is one along a direction of the solver: no part of a search for feasibility, no escape."""
+        """True if the step is along a direction of the solver: no search for feasibility, no escape."""
         return self.step not in ("feasibility", "escape")
 
 
 class Progress(NamedTuple):
-    """What a callback is given after each iteration: its record, and the trajectory it led to."""
+    """Argument of a callback after each iteration: its record, and the trajectory it led to."""
 
     record: IterationRecord
     xs: np.ndarray
@@ -113,12 +112,12 @@ def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, mu
 class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
-    Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
-    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
-    factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
-    Rounding (nr,) is what r is known to, being made of numbers that may be large; violations below it count as none.
-    Where constraints are locally infeasible, weights are the nu for which no small change of the controls lowers the
-    sum of nu r over all constraints; else None.
+    Arrays have the shape (K, nr), knots (K,), with N for the last one; a multiplier is positive where the upper limit
+    is active.  The penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; otherwise it
+    multiplies the squares of factors (nr,) times r, and all rows share it.  Components, the entries of r, have names
+    where the residual has. Rounding (nr,) is the accuracy of r, which may be computed from large numbers; violations
+    below it count as none.  Where constraints are locally infeasible, weights are the nu for which no small change of
+    the controls lowers the sum of nu r over all constraints; else None.
     """
 
     name: str
@@ -149,7 +148,7 @@ class ConstraintReport(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """The largest violation of those that are more than rounding."""
+        """The largest violation among those that exceed rounding."""
         found = self.violations
         return float((found if self.rounding is None else np.where(found > self.rounding, found, 0.0)).max(initial=0.0))
 
@@ -160,7 +159,7 @@ class ConstraintReport(NamedTuple):
 
     @property
     def worst_component(self) -> int:
-        """Which of the numbers of r has the largest violation."""
+        """Index of the entry of r with the largest violation."""
         return int(np.argmax(self.violations.max(axis=0)))
 
     @property
@@ -170,12 +169,12 @@ class ConstraintReport(NamedTuple):
 
     @property
     def active(self) -> np.ndarray:
-        """Where (K, nr) a multiplier is not zero."""
+        """True for entries (K, nr) whose multiplier is not zero."""
         return self.multipliers != 0.0
 
 
 class WarmStart(NamedTuple):
-    """Where a solve begins.
+    """Start of a solve.
 
     us : (N, nu) array
         Controls.
@@ -183,16 +182,16 @@ class WarmStart(NamedTuple):
         States, which need not follow from the controls; None for a rollout of us.
     constraints : tuple of ConstraintReport
         Multipliers, penalties and factors of constraints.  They go to the problem's constraints of the same names and
-        numbers of rows, knot by knot, wherever these stand.
+        numbers of rows, knot by knot, whatever their order.
     predicted : float
-        The decrease that the last sweep predicted.
+        Predicted decrease of the last sweep.
     costate : (N+1, ndx) array or None
-        The gradient of the cost-to-go along the states, with which a single exact step contracts curvature.
+        Gradient of the cost-to-go along the states: the multiplier of the dynamics' curvature in a single exact step.
     K : (N, nu, ndx) array or None
-        Gains about the states.  Where these do not connect, a rollout with the gains is tried.
+        Gains about the states.  Where these have gaps, a rollout with the gains is tried.
     gradient_norm : float
-        The largest gradient entry of the Lagrangian where a solve has converged; elsewhere 0.  A solve that finds no
-        larger one at its start, and nothing else left to do, ends there.
+        Largest gradient entry of the Lagrangian where a solve has converged; elsewhere 0.  A solve whose start has no
+        larger one, and is feasible, ends there.
     """
 
     us: np.ndarray

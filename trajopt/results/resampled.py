@@ -1,6 +1,6 @@
-"""A plan at another rate, for the robot that is to execute it.
+"""A plan at another rate, for the robot that executes it.
 
-Between knots it is the motion that `trajopt.results.dense_output` has.
+The motion between knots is that of `trajopt.results.dense_output`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynamics.printed import in_brief
-from trajopt.capabilities import Coordinates, capability
+from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
 from trajopt.results.policy import deployed, planned_problem
@@ -31,12 +31,12 @@ class ResampledPlan:
     times : (M,) array
         Seconds from the start, strictly increasing: 0, dt, 2 dt, ... and the plan's end.
     xs, us : (M, nx), (M, nu) arrays
-        States, at impacts those after; controls from each time on, held as they were planned, the last one repeated.
+        States, at impacts those after; controls from each time on, held as planned, the last one repeated.
     K : (M, nu, ndx) array
-        Gains, held as the controls are: u = us + K difference(xs, x), with the state at the same time.
+        Gains, held like the controls: u = us + K difference(xs, x), with the state at the same time.
     accelerations : (M, nx - nq) array or None
-        Derivatives of the velocities, from each time on; None of systems that do not say which of their numbers
-        velocities are.
+        Derivatives of the velocities, from each time on; None for systems that do not say which entries of the state
+        are velocities.
     knots : (M,) array
         The knot of the plan that each time belongs to.
     """
@@ -63,12 +63,12 @@ def resample(
     solution : Solution
         With its problem, and with a trajectory.
     dt : float
-        Seconds, positive; longer or shorter than the plan's steps, whole parts of which it need not be.
+        Seconds, positive; longer or shorter than the plan's steps, of which it need not be a whole fraction.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Added to the gains, as in `Solution.policy`.
     hold : bool
-        True: gains and the last row are those of a policy that holds the last posture; whoever goes on with the last
-        row then stands still.
+        True: gains and the last row are those of a policy that holds the last posture; repeating the last row then
+        stands still.
 
     Raises
     ------
@@ -78,17 +78,17 @@ def resample(
     Notes
     -----
     States are those that the solution's policy refers to.  Systems without finer steps
-    (`trajopt.capabilities.Refinement`) go from knot to knot by equal parts of the tangent vector between them.
-    Positions of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by
-    up to 3/4 of dt times the acceleration, as the plan is.
+    (`refined` of `trajopt.capabilities.Steps`) go from knot to knot by equal fractions of the tangent vector between
+    them.  Derivatives of positions by Euler's rules differ from the planned velocities between knots, by up to 3/4 of
+    dt times the acceleration, as in the plan.
     """
     system, dt, hold = planned_problem(solution).system, positive_number("dt", dt), flag("hold", hold)
     motion = dense_output(system, solution.xs, solution.us)
     times = _times(motion.times[-1], dt)
     xs, knots = motion.states(times)
-    known, accelerations = capability(system, Coordinates), None
-    if known is not None:
-        velocities = slice(system.ndx - (system.nx - known.nq), None)
+    nq, accelerations = capability(system, Joints).nq, None
+    if nq is not None:
+        velocities = slice(system.ndx - (system.nx - nq), None)
         accelerations = motion.rates(*motion.locate_all(times), velocities)
     solution, _, end = deployed(solution, True, joint_stiffness, joint_damping, hold)
     us, K = solution.us[knots], solution.K[knots]
@@ -100,7 +100,7 @@ def resample(
 
 
 def _times(end: float, dt: float) -> np.ndarray:
-    """0, dt, 2 dt, ... and the end."""
+    """Times 0, dt, 2 dt, ... and the end."""
     times = dt * np.arange(int(np.floor(end / dt + EARLY)) + 1)
     if end - times[-1] > EARLY * dt:
         return np.append(times, end)

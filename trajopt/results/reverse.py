@@ -1,4 +1,4 @@
-"""Gradients of functions of a solution by all that is in its problem, from one backward pass."""
+"""Gradients of functions of a solution with respect to all data of its problem, from one backward pass."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import ParameterGradient, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
-from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import KKTPoint
@@ -23,7 +23,7 @@ from trajopt.problem.parameters import (
     RUNNING,
     TERMINAL,
     Key,
-    Place,
+    ParameterTerm,
     adjusted,
     attributes_named,
     places,
@@ -34,23 +34,24 @@ from trajopt.problem.problem import Problem
 from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------
-# Derivatives of a problem's terms by their attributes: targets, references, weights, limits.
+# Derivatives of a problem's terms with respect to their attributes: targets, references, weights, limits.
 #
-# Of each term, a cost or a constraint, that of sum_t value_t'y_t + slope_t'dy_t is wanted, y what it has at its points
-# and dy its change along a direction there (`trajopt.interfaces.adjustable.AttributeGradient`).  What a term does not
-# know by itself is differenced, that term alone, with the attribute moved number by number.
+# For each term, a cost or a constraint, the gradient of sum_t value_t'y_t + slope_t'dy_t is computed, y being its value
+# or residual at its points and dy its change along a direction there
+# (`trajopt.interfaces.adjustable.AttributeGradient`).  Gradients that a term does not offer are computed by differences
+# of that term alone, with the attribute moved number by number.
 
 STEP, SMALL = 1e-3, 1e-2
-"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one.  They go to one side:
+"""Relative step of differences; numbers below SMALL count as SMALL, zero as one.  Differences are one-sided, since
 weights are not below zero."""
 
 
 class OfLagrangian(NamedTuple):
-    """What the terms of a Lagrangian are multiplied by.
+    """Multipliers of the terms of a Lagrangian.
 
-    dx (N+1, ndx), du (N, nu): a direction.  cost: of the terms' values.  rows: of each constraint with rows, by its id,
-    knots (K,) and (K, nr) multipliers of values and of changes, and which limits (-1, 1) hold.  controls: multipliers
-    (N, nu) of the limits of controls that hold them, and which (-1, 1) these are.
+    dx (N+1, ndx), du (N, nu): a direction.  cost: factor of the cost terms' values.  rows: for each constraint with
+    rows, by its id, knots (K,), multipliers (K, nr) of values and of changes, and the limits (-1, 1) that are active.
+    controls: multipliers (N, nu) of the active limits of controls, and which (-1, 1) these are.
     """
 
     xs: np.ndarray
@@ -62,9 +63,9 @@ class OfLagrangian(NamedTuple):
     controls: tuple[np.ndarray, np.ndarray]
 
 
-def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
-    """By the attribute of this name; None where the term does not know it and the attribute is no array of numbers that
-    can be moved one by one."""
+def term_gradient(problem: Problem, key: Key, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
+    """Gradient with respect to the attribute of this name; None where the term does not offer it and the attribute is
+    no array of numbers that can be moved one by one."""
     term = place.term
     if isinstance(term, ControlBounds):
         return _by_control_limit(problem, term, name, of)
@@ -76,7 +77,7 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
             continue
         dx, du = each.points(of.dx, of.du)
         slope = np.array(np.broadcast_to(each.scale, (len(dx),)), dtype=np.float64)
-        at = Direction(*each.points(of.xs, of.us), dx, du)
+        at = Tangents(*each.points(of.xs, of.us), dx, du)
         found = gradient_by(term, name, at, of.cost * slope, slope)
         if found is None:
             found = _differenced(term, place.values[name], name, at, of.cost * slope, slope)
@@ -85,8 +86,8 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
     return total
 
 
-def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
-    """Of a constraint with rows."""
+def _by_row(term: ResidualConstraint, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
+    """Gradient with respect to an attribute of a constraint with rows."""
     knots, value, slope, held = of.rows[id(term)]
     if name in ("lower", "upper"):
         rows = np.where((held > 0) if name == "upper" else (held < 0), -value, 0.0)
@@ -96,7 +97,7 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
         return summed_to(of_all, np.shape(getattr(term, name)))
     before_last = len(knots) == 0 or knots[-1] < len(of.us)
     us, du = (of.us[knots], of.du[knots]) if before_last else (None, None)
-    at = Direction(of.xs[knots], us, of.dx[knots], du)
+    at = Tangents(of.xs[knots], us, of.dx[knots], du)
     there = copy.copy(term)
     there.residual = at_knots(term.residual, knots)
     found = gradient_by(there.residual, name, at, value, slope)
@@ -104,7 +105,8 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
 
 
 def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLagrangian) -> np.ndarray:
-    """Where it is the tightest of all limits, the first of several that are."""
+    """Gradient with respect to a limit of controls, where it is the tightest of all limits, the first one of
+    several."""
     multipliers, side = of.controls
     assert problem.control_limits is not None
     which = 0 if name == "lower" else 1
@@ -120,19 +122,19 @@ def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLa
 
 # ------------------------------------------------------------------------------------------------ differences
 def _differenced(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray | None:
-    """By differences of the term alone, whose attribute is known to be this."""
+    """Gradient by differences of the term alone, whose attribute has this value."""
     if not isinstance(known, np.ndarray | float | int):
         return None
     try:
         return _by_number(term, known, name, at, value, slope)
-    except (TypeError, ValueError):  # a rotation, say, is refused where one of its numbers is another
+    except (TypeError, ValueError):  # for example a rotation, which is invalid with one of its numbers changed
         return None
 
 
 def _by_number(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
     known = np.asarray(known, dtype=np.float64)
     total = np.zeros(known.shape)
@@ -145,7 +147,7 @@ def _by_number(
     return total
 
 
-def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> float:
+def _sum(term: Any, at: Tangents, value: np.ndarray, slope: np.ndarray) -> float:
     """sum_t value_t'y_t + slope_t'dy_t."""
     xs, us, dx, du = at
     if slope.ndim == 2:
@@ -166,20 +168,22 @@ def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> floa
 
 
 # --------------------------------------------------------------------------------------------
-# Covectors of a solution through its KKT system, and products with its derivatives by what its problem has in it.
+# Covectors of a solution through its KKT system, and their products with derivatives with respect to the
+# problem's data.
 #
-# With x^, u^, l^ what the KKT system gives for covectors phi_x, phi_u in place of gradients, z = (x, u), and
+# With x^, u^, l^ the solution of the KKT system for covectors phi_x, phi_u in place of gradients, and z = (x, u),
 #
 #     G(z, lam) = d/dpi sum lam'f(z; pi)           dphi/dpi = d/de G(z* + e z^, lam* + e l^)       dJ/dpi = G(z*, lam*)
 #
-# all parameters of the dynamics cost two evaluations of G, which systems may offer
-# (`trajopt.capabilities.ParameterGradient`).  Those of a term l(z; pi) of the Lagrangian, with s its factor or
-# multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
+# the derivatives by all parameters of the dynamics cost two evaluations of G, which systems may offer
+# (`parameter_gradient` of `trajopt.capabilities.Expansions`).  Those by parameters of a term l(z; pi) of
+# the Lagrangian, with s its factor or multiplier, s^ its change for the covectors, zero for a cost, and
+# cost_bar = dphi/dJ,
 #
 #     dphi/dpi = d/dpi [(s^ + cost_bar s) l + s dl/dz z^]
 #
-# cost a product or two with its linearization (`trajopt.results.reverse`), those of limits are multipliers, and
-# that of the initial state is l^_0 + cost_bar lam_0.  No other problem is made.
+# cost a product or two with its linearization, those by limits are multipliers, and that by the initial state is
+# l^_0 + cost_bar lam_0.  No other problem is made.
 
 SPREAD = 3e-5
 """Largest change of a state, and of a control relative to the largest one, in the difference along z^."""
@@ -198,14 +202,15 @@ def covector_step(
 
 
 def parameter_vjp(system: KKTSystem, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
-    """d phi / d pi in the form that the system has them in; ValueError or TypeError as `check_parameters`."""
+    """d phi / d pi in the form in which the system has its parameters; ValueError or TypeError as
+    `check_parameters`."""
     cost_bar = float(float_array("cost_bar", cost_bar, ()))
     found = None if xs_bar is None and us_bar is None else covector_step(system, xs_bar, us_bar)[1]
     return parameter_vjp_along(system.point, found, cost_bar)
 
 
 def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float) -> np.ndarray:
-    """The same from what the KKT system gives for the covectors, None for none."""
+    """d phi / d pi from the KKT system's solution for the covectors, None without any."""
     xs, us, lam = point.xs, point.us, point.costate
     if found is None:
         return cost_bar * parameter_gradient(point, xs, us, lam)
@@ -221,23 +226,24 @@ def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float)
 
 
 def parameter_gradient(point: KKTPoint, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """G at a trajectory near the point, lam (N+1, ndx) of tangents at the point's states."""
+    """G at a trajectory near the point, with lam (N+1, ndx) on tangents at the point's states."""
     system = point.problem.system
-    offered, manifold, multipliers = capability(system, ParameterGradient), as_manifold(system), lam[1:]
-    assert offered is not None
+    gradient, manifold, multipliers = capability(system, Expansions).parameter_gradient, as_manifold(system), lam[1:]
+    assert gradient is not None
     if manifold is not None:
         J = manifold.difference_expansion(point.xs[1:], system.step(xs[:-1], us), np.zeros_like(multipliers))[0]
         multipliers = np.einsum("tij,ti->tj", J, multipliers)
-    return offered.parameter_gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
+    return gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
 
 
 def check_parameters(point: KKTPoint) -> None:
-    """TypeError for a system that offers no gradient, ValueError for a cost or constraint that reads its parameters."""
+    """Raise TypeError for a system without the gradient, ValueError for a cost or constraint that reads its
+    parameters."""
     problem = point.problem
-    if capability(problem.system, ParameterGradient) is None:
+    if capability(problem.system, Expansions).parameter_gradient is None:
         raise TypeError(
             f"solution: got one of a {type(problem.system).__name__}, which has no gradient by inertial parameters, "
-            "wanted a system with trajopt.capabilities.ParameterGradient, or trajopt.sensitivity"
+            "expected a system with parameter_gradient, or trajopt.sensitivity"
         )
     name = read_dynamics(problem)
     if name is not None:
@@ -258,9 +264,10 @@ def problem_vjp(
     cost_bar: float,
     wrt: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """d phi by the initial state, by attributes of terms, and by inertial parameters, as `Solution.vjp` returns them.
+    """d phi with respect to the initial state, attributes of terms, and inertial parameters, as `Solution.vjp` returns
+    them.
 
-    wrt: names, as `trajopt.ParametricProblem` takes them, and "inertial"; None: all there are.
+    wrt: names, as `trajopt.ParametricProblem` takes them, and "inertial"; None: all.
     """
     point, cost_bar = system.point, float(float_array("cost_bar", cost_bar, ()))
     problem, back, found = point.problem, None, {}
@@ -290,10 +297,10 @@ def problem_vjp(
 
 
 def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key, str]], set[str]]:
-    """Attributes of terms, and which of the initial state and inertial parameters."""
+    """The attributes of terms that wrt names, and whichever of "x0" and "inertial" it names."""
     known = places(point.problem)
     if wrt is None:
-        offered = capability(point.problem.system, ParameterGradient) is not None
+        offered = capability(point.problem.system, Expansions).parameter_gradient is not None
         inertial = {INERTIAL} if offered and read_dynamics(point.problem) is None else set()
         return [(key, name) for key, place in known.items() for name in place.values], {INITIAL} | inertial
     if INERTIAL in wrt:
@@ -303,7 +310,7 @@ def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key,
 
 
 def _of_lagrangian(system: KKTSystem, back: KKTStep | None, cost_bar: float, of_limits: np.ndarray) -> OfLagrangian:
-    """What terms are multiplied by."""
+    """Multipliers of the terms."""
     point, rows = system.point, {}
     dx, du = (np.zeros_like(part) for part in (point.costate, point.us))
     moved = cost_bar * point.nu

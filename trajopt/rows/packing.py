@@ -1,4 +1,5 @@
-"""From constraints to rows: at which knots they hold, and which rows are single components of a state or control."""
+"""Packing of constraints into rows: the knots at which they hold, and the rows that are single components of a state or
+control."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.rows import Block, Rows, Singles
 
 
-class _Part(NamedTuple):
-    """A constraint at knots where it is evaluated in one call, the rows before its own there, and its limits."""
+class _Block(NamedTuple):
+    """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
+    its limits."""
 
     constraint: ResidualConstraint
     number: int
@@ -34,7 +36,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
         for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
             if len(some):
                 limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
-                parts.append(_Part(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
                 counts[some] += constraint.nr
     first[1:] = np.cumsum(counts)
     R, blocks, singles = first[-1], [], []
@@ -59,10 +61,9 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     )  # fmt: skip
 
 
-def _singles(part: _Part, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
-    """The rows (K, nr) if they are single components, else None."""
-    single = capability(part.constraint.residual, SingleComponents)
-    found = None if single is None else single.components_read()
+def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+    """The rows (K, nr) as single components of states or controls if they are that, else None."""
+    found = capability(part.constraint.residual, SingleComponents).components_read()
     if found is None or (part.of_states and found.of_controls):
         return None
     indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx
@@ -76,7 +77,7 @@ def _singles(part: _Part, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
 
 
 def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
-    """Whether the residual has no derivative in the controls."""
+    """True if the residual has no derivative in the controls."""
     residual = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
     _, ru = residual.jacobians(problem.x0[None], problem.us_init[:1])
     return ru is None

@@ -1,8 +1,9 @@
-"""Accelerations as the sweep's controls: linear dynamics, the controls u(x, a) an output.
+"""The formulation by inverse dynamics: accelerations are the sweep's controls, the dynamics are linear, and the
+controls u(x, a) an output.
 
 The problem and its optimum are the same.  Costs and constraints keep their form in (x, u); their quadratic model is
 rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose multiplier for the curvature of u(x, a) is
-lu, known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
+lu, known before any sweep.  A trajectory is a linear recursion, and all its controls are computed in one call.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 
 
-class Blocks(NamedTuple):
+class CostBlocks(NamedTuple):
     """lx, lu, lxx, lux, luu of the costs in (x, u), Gauss-Newton."""
 
     lx: np.ndarray
@@ -84,7 +85,7 @@ class InverseFormulation:
         self._no_gaps = np.zeros((N + 1, system.ndx))
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The rollout of us, or the states xs with their gaps, the accelerations those of us there."""
+        """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
         with clock.measure("rollouts"), np.errstate(all="ignore"):
             gaps = None
             if xs is None:
@@ -110,10 +111,10 @@ class InverseFormulation:
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """Linear dynamics, costs and rows rewritten in (x, a); with all curvature if exact."""
+        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
-            blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+            blocks = CostBlocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
             rows = None
@@ -128,11 +129,11 @@ class InverseFormulation:
             return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
 
     def _with_rows(
-        self, iterate: Iterate, blocks: Blocks, dual: np.ndarray, exact: bool
+        self, iterate: Iterate, blocks: CostBlocks, dual: np.ndarray, exact: bool
     ) -> tuple[Expansion, Expansion, RowModel]:
-        """The expansion, that of the Lagrangian, and the rows, in (x, a).
+        """Expansions of the cost and of the Lagrangian, and the rows, in (x, a).
 
-        The multiplier of the curvature of u(x, a) is lu + Cu'lam, the Lagrangian's.
+        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
         """
         assert self.rows is not None
         (xs, us, controls, *_), first = iterate, self.rows.first
@@ -149,11 +150,11 @@ class InverseFormulation:
         return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """The multiplier is lu, known before any sweep."""
+        """See `Formulation`; the multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
         return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
-    def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
+    def _substituted(self, iterate: Iterate, blocks: CostBlocks, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
             return Expansion(
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)
@@ -168,7 +169,7 @@ class InverseFormulation:
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
-        """Linear rollouts, one step length after another, and the controls that they take."""
+        """Linear rollouts, one step length after another, with the controls that they need."""
         xs, a, gaps = model.iterate.xs, model.iterate.controls, model.iterate.gaps
         gaps = self._no_gaps if gaps is None else gaps
         for alpha in ALPHAS:

@@ -17,7 +17,7 @@ from dynamics.rods.kinematics.charts import beyond, change, change_charts, chang
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel, turning_joints
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -39,7 +39,7 @@ from dynamics.simd import (
     span,
     store,
 )
-from dynamics.simd.squares import weighted_squares
+from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
 from dynamics.systems.rollouts import close_gap, feedback, place_lanes
@@ -99,18 +99,26 @@ class ChartDifference:
         """Hessian of mu'r (K, nx, nx)."""
         return difference_expansion(self._turns, self._reference, xs, mu)[1], None, None
 
-    def weighted_squares(
-        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Any,
+        curvature: Any,
     ) -> float:
         """As `trajopt.interfaces.residual` has it."""
-        turned, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
-        if turned[:, : 2 if turned.shape[1] == 2 else 1].any():  # else whatever charts they are in
+        (given, layout), (start, stop), moved, rows = weights, span, xs, np.zeros(0, np.int64)
+        check_weights(weights, self.nr, span)
+        turned = given.reshape(len(given), -1, self.nr)[:, : 2 if layout == MULTIPLIERS else 1, self._turned]
+        if turned.any():  # else whatever charts they are in
             moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
         gradient, hessian = (_NO_ROWS, _NO_BLOCKS) if target is None else (target[0], target[2])
         if not len(rows) or (target is None and curvature is None):
-            return weighted_squares(moved, self._reference, weights, start, stop, gradient, hessian)
+            return add_squares(layout, given, start, stop, moved, self._reference, gradient, hessian)
         g, h = np.zeros(moved.shape), np.zeros((*moved.shape, self.nr))
-        total = weighted_squares(moved, self._reference, weights, start, stop, g, h)
+        total = add_squares(layout, given, start, stop, moved, self._reference, g, h)
         J, H = difference_expansion(self._turns, self._reference, xs[rows], g[rows])
         g[rows] = np.einsum("kij,ki->kj", J, g[rows])
         h[rows] = J.swapaxes(1, 2) @ h[rows] @ J
@@ -222,7 +230,7 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
             for i in range(nx):
                 store(near, i, load(x, i))
             move_near(turns, n, loops.xs[t], near)
-            feedback(e, None, loops, t, c, own, near, u)
+            feedback(e, None, loops, t, c, own, near, u, X, U)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
             change_charts(turns, n, x_next)
             _close_gap(e, turns, loops.xs, loops.gaps, t + 1, alpha, x_next, own)
@@ -312,7 +320,7 @@ class ResimulatedSystem:
     def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         robot, n = self.system.robot, self.system.nv
         inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
-        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
+        plant = RodPlant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
         except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
@@ -429,7 +437,7 @@ class SoftRobotSystem(DiscreteSystem):
     # -------------------------------------------------------------------------------------------- the state space
     @property
     def state_space(self) -> tuple[tuple[Any, ...], ...]:
-        """Vectors, or with joints that turn without limit charts; see `trajopt.capabilities.DescribedStates`."""
+        """Vectors, or with joints that turn without limit charts; see `trajopt.capabilities.StateManifold`."""
         return (("euclidean", self.nx),) if self.euclidean else (("charts", self.nv, self._turns.tolist()),)
 
     def check_state(self, x: np.ndarray) -> None:
@@ -491,7 +499,7 @@ class SoftRobotSystem(DiscreteSystem):
 
     def solids(self, fine: bool = True) -> tuple[Solid, ...]:
         """Surfaces of rods, tendons, chambers and bodies, few triangles unless `fine`; see
-        `trajopt.capabilities.Solids`."""
+        `trajopt.capabilities.Pictures`."""
         return solids(self.robot, fine)
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -499,7 +507,7 @@ class SoftRobotSystem(DiscreteSystem):
         return body_placements(self.model, self._configurations(xs))
 
     def quantities(self, xs: np.ndarray) -> tuple[Panel, ...]:
-        """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Quantities`."""
+        """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Pictures`."""
         q, v = np.split(as_array("xs", xs, (None, self.nx)), [self.nq], axis=1)
         return quantities(self.model, q, v)
 
