@@ -113,14 +113,13 @@ def store_control_blocks(add, n, nu, stride, Hqu, H):
 
 
 @kernel
-def store_hessian(add, n, nu, s, Hqu, H):
-    """Store or add [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]] in H (nz nz), z = (q, v, u), as `store_state_blocks`."""
-    nz = 2 * n + nu
-    store_state_blocks(add, n, nz, s, H)
-    store_control_blocks(add, n, nu, nz, Hqu, H[2 * n * nz :])
+def store_hessian(add, n, nu, stride, s, Hqu, H):
+    """[[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]] of z = (q, v, u), likewise."""
+    store_state_blocks(add, n, stride, s, H)
+    store_control_blocks(add, n, nu, stride, Hqu, H[2 * n * stride :])
     for i in range(n):
         for j in range(nu):
-            _put(add, H, i * nz + 2 * n + j, load(Hqu, i * nu + j))
+            _put(add, H, i * stride + 2 * n + j, load(Hqu, i * nu + j))
     if add is None:
-        for i in range(n, nz):
-            H[i * nz + 2 * n : (i + 1) * nz] = 0.0
+        for i in range(n, 2 * n + nu):
+            H[i * stride + 2 * n : i * stride + 2 * n + nu] = 0.0

@@ -17,7 +17,7 @@ projection P = 1 - (1 - dv+/dv)/(1 + e).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,19 +25,20 @@ from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.derivatives.regressor import regressor_product
 from dynamics.simd import launch
+from dynamics.systems.expansion import drive_linearization, linearization_numbers
 from dynamics.systems.frame_forces import force_map
-from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_steps
-from dynamics.systems.steps import Euler, Plant, step_numbers
+from dynamics.systems.steps import FixedDuration, Plant, method_of, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 
 if TYPE_CHECKING:
     from dynamics.systems.impact import Impact
     from dynamics.systems.rigid_body import RigidBodySystem
 
-UNIT_STEP = Euler(1.0, False)
+UNIT_STEP = {"method": method_of("explicit_euler", True, True), "duration": FixedDuration(1.0)}
+"""The fields of a plant that takes explicit Euler steps of one second."""
 STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
-"""Stages of RK4, the last first: weight, and h_i/h."""
+"""Stages of RK4, the last first: its weight, and h_i/h."""
 
 
 def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -71,14 +72,14 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     if not system.euclidean or system.free_duration:
         raise ValueError(
             'parameter_gradient: got integrator="rk4" with joints of several degrees of freedom or free durations, '
-            "wanted an Euler integrator"
+            "expected an Euler integrator"
         )
     n, h, x, stages = system.full.nv, system.dt, xs, []
     for reach in (0.5, 0.5, 1.0, 0.0):
         tau = _torques(system, x, us)
-        fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
-        if system.frame_actuators is not None:  # their torques depend on the configuration
-            fx = _linearized(system, system.plant[1]._replace(integrator=UNIT_STEP), x, us)[0]
+        fx, fu = _linearized(system, _driven(system, **UNIT_STEP), x, tau)
+        if system.frame_actuators is not None:  # whose torques change with the configuration
+            fx = _linearized(system, system.plant[1]._replace(**UNIT_STEP), x, us)[0]
         rate = _unit_steps(system, x, tau) - x
         stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
         x = xs + reach * h * rate
@@ -90,28 +91,25 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     return total
 
 
-def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
-    """The plant with a torque on every degree of freedom, and another integrator if one is given."""
-    plant = system.plant[1]
-    chosen = plant.integrator if integrator is None else integrator
-    return plant._replace(B=np.eye(system.full.nv), skip=0, actuators=None, integrator=chosen)
+def _driven(system: RigidBodySystem, **fields: Any) -> Plant:
+    """The plant with a torque on every degree of freedom, and these fields in place of its own."""
+    return system.plant[1]._replace(B=np.eye(system.full.nv), skip=0, actuators=None, **fields)
 
 
 def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """fx, fu (N, 2 nv, .) of an Euler step of a plant under us, whose last column is the duration if it is free."""
-    (N, nu), n, timed = us.shape, system.full.nv, system.free_duration
+    """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
+    (N, nu), n = us.shape, system.full.nv
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
-    numbers = linearization_numbers(system.full, system.contacts, nu, False, plant.actuators, timed)
+    numbers = linearization_numbers(system.full, system.contacts, nu, plant)
     launch(drive_linearization, N, numbers, system.plant[0], plant, xs, us, fx, fu)
     return fx, fu
 
 
 def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """States (N, nx) after explicit Euler steps of one second."""
-    full = system.full
-    numbers = dynamics_numbers(full, system.contacts) + step_numbers(full) + 2 * full.nq + 3 * full.nv
-    moved = np.empty_like(xs)
-    launch(drive_steps, len(xs), numbers, system.plant[0], _driven(system, UNIT_STEP), xs, tau, moved)
+    full, plant, moved = system.full, _driven(system, **UNIT_STEP), np.empty_like(xs)
+    numbers = dynamics_numbers(full, system.contacts) + step_numbers(full, plant) + 2 * full.nq + 3 * full.nv
+    launch(drive_steps, len(xs), numbers, system.plant[0], plant, xs, tau, moved)
     return moved
 
 

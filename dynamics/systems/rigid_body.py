@@ -20,16 +20,21 @@ from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.expansion import (
+    Expansion,
+    drive_expansion,
+    drive_linearization,
+    expansion_numbers,
+    linearization_numbers,
+)
 from dynamics.systems.frame_forces import force_map, frame_actuators
 from dynamics.systems.inertial_gradient import of_steps
-from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers, timed_integrator_of
+from dynamics.systems.steps import INTEGRATORS, FixedDuration, Plant, method_of, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
 
@@ -154,14 +159,13 @@ class RigidBodySystem(RobotSystem):
         if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
-        self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(
-            held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.frame_actuators
-        )
+        method, duration = method_of(integrator, self.euclidean, True), FixedDuration(self.dt)
+        plant = Plant(held, B, skip, manifold, method, duration, self.frame_actuators)
         block = self.plant_model.block
         self.plant = block, plant
+        self._rollout_numbers = self.rollout_numbers()
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -190,7 +194,7 @@ class RigidBodySystem(RobotSystem):
         new.nu, new.free_duration = self.nu + 1, True
         new.semi_implicit, new.semi_implicit_from = False, None
         block, plant = self.plant
-        new.plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        new.plant = block, plant._replace(method=method_of(self.integrator, self.euclidean, False), duration=None)
         new._rollout_numbers = new.rollout_numbers()
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
@@ -253,7 +257,7 @@ class RigidBodySystem(RobotSystem):
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
         scratch = dynamics_numbers(self.full, self.contacts)
-        return scratch + step_numbers(self.full) + 2 * (self.full.nq + self.full.nv) + self.nu
+        return scratch + step_numbers(self.full, self.plant[1]) + 2 * (self.full.nq + self.full.nv) + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
@@ -308,10 +312,9 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu))
-        sizes = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        points = self.joint_map.full_x(xs), us
-        launch(drive_linearization, len(us), linearization_numbers(*sizes), *self.plant, *points, *full)
+        full, points = self.joint_map.receivers(EXPANSION, (fx, fu)), (self.joint_map.full_x(xs), us)
+        numbers = linearization_numbers(self.full, self.contacts, self.nu, self.plant[1])
+        launch(drive_linearization, len(us), numbers, *self.plant, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -322,8 +325,8 @@ class RigidBodySystem(RobotSystem):
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
-        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu, *H))
-        numbers = expansion_numbers(self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
+        full = self.joint_map.receivers(EXPANSION, (fx, fu, *H))
+        numbers = expansion_numbers(self.full, self.contacts, self.nu, self.plant[1])
         points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
         launch(drive_expansion, len(us), numbers, *self.plant, *points, Expansion(*full))
         self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))

@@ -1,4 +1,11 @@
-"""One time step of a robot, for one knot per lane.
+"""One time step of a robot, for one knot per lane: explicit Runge-Kutta-Nystroem methods on groups.
+
+A method is its table (`Tableau`).  With the accelerations a_i of its s stages, row i of the coefficients gives
+
+    O_i = h c_i v + h^2 sum_j P_ij a_j + h^3 sum_j D_ij [v, a_j]        q_i = q (+) O_i
+    v_i = v + h sum_j V_ij a_j                                          a_i = a(q_i, v_i, u)
+
+and the row behind the stages the step's end, q+ and v+.  The brackets are zero on Euclidean joints.
 
     explicit Euler        q+ = q (+) h v               v+ = v + h a
     semi-implicit Euler   q+ = q (+) h v+              v+ = v + h a
@@ -6,13 +13,13 @@
 
         O2 = h/2 v                                  v2 = v + h/2 a1
         O3 = h/2 v + h^2/4 a1 + h^3/16 [v, a1]      v3 = v + h/2 a2
-        O4 = h v + h^2/2 a2                         v4 = v + h a3            a_i = a(q (+) O_i, v_i, u)
+        O4 = h v + h^2/2 a2                         v4 = v + h a3
         O  = h v + h^2/6 (a1 + a2 + a3) + h^3/12 [v, a3]
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
-What a robot needs of this is compiled and no more: the types of the integrator and of the contacts of a `Plant` select
-it, and `manifold`, whether some joint is not Euclidean, by being None or not.  So an ordinary arm under Euler compiles
-neither groups nor stages nor constraints.
+The duration h is an argument of every step: that of the system, or the number behind the controls.  Only what a robot
+needs is compiled: the types of a `Plant`'s contacts, duration and method select code, and so does `manifold`, which is
+None where all joints are Euclidean.
 """
 
 from __future__ import annotations
@@ -25,46 +32,58 @@ from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.contact_set import ContactArrays, LoopArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.model.actuation import joint_torques
+from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd import helper, kernel, load, shared_kernel
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import add_scaled, combine, scale_into
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 from dynamics.spatial.tangent import add_bracket_rows, integrate_configuration
 from dynamics.systems.frame_forces import FrameActuators, add_frame_forces
 
-INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
+
+# ------------------------------------------------------------------------------------------------ methods
+class Tableau(NamedTuple):
+    """Any explicit method."""
+
+    rows: np.ndarray  # (s + 1, 1 + 3 s): c_i, V_i, P_i, D_i of the s stages and, last, of the end of the step
 
 
-class Euler(NamedTuple):
-    """Either Euler step of joints that are all Euclidean."""
+class EuclideanEuler(NamedTuple):
+    """An Euler step of fixed duration, all joints Euclidean: its expansions are a handful of blocks."""
 
-    h: float
-    semi: bool  # semi-implicit
+    rows: np.ndarray
 
 
 class LieEuler(NamedTuple):
-    """Either Euler step of joints of any kind."""
+    """An Euler step of fixed duration, joints of any kind: the rows of its expansions are sparse."""
+
+    rows: np.ndarray
+
+
+def _rows(c, V, P, D) -> np.ndarray:
+    """The rows of these coefficients."""
+    return np.column_stack([c, V, P, D]).astype(np.float64)
+
+
+TABLEAUS = {
+    "semi_implicit_euler": _rows([0, 1], [[0], [1]], [[0], [1]], [[0], [0]]),
+    "explicit_euler": _rows([0, 1], [[0], [1]], [[0], [0]], [[0], [0]]),
+    "rk4": _rows(
+        [0, 1 / 2, 1 / 2, 1, 1],
+        [[0, 0, 0, 0], [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0], [1 / 6, 1 / 3, 1 / 3, 1 / 6]],
+        [[0, 0, 0, 0], [0, 0, 0, 0], [1 / 4, 0, 0, 0], [0, 1 / 2, 0, 0], [1 / 6, 1 / 6, 1 / 6, 0]],
+        [[0, 0, 0, 0], [0, 0, 0, 0], [1 / 16, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1 / 12, 0]],
+    ),
+}
+INTEGRATORS = tuple(TABLEAUS)
+
+
+class FixedDuration(NamedTuple):
+    """The duration of every step."""
 
     h: float
-    semi: bool
-
-
-class RungeKutta(NamedTuple):
-    """RK4."""
-
-    h: float
-
-
-class TimedEuler(NamedTuple):
-    """Either Euler step of joints of any kind, for as long as a number behind the controls says."""
-
-    semi: bool
-
-
-class TimedRungeKutta(NamedTuple):
-    """RK4, likewise."""
-
-    order: int  # 4
 
 
 class Plant(NamedTuple):
@@ -74,55 +93,55 @@ class Plant(NamedTuple):
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
     manifold: bool | None  # None: all joints are Euclidean
-    integrator: Euler | LieEuler | RungeKutta | TimedEuler | TimedRungeKutta
+    method: Tableau | EuclideanEuler | LieEuler
+    duration: FixedDuration | None  # None: the number behind the controls
     actuators: FrameActuators | None  # those on frames, whose forces depend on the configuration
 
 
-def integrator_of(name: str, manifold: bool, h: float) -> Euler | LieEuler | RungeKutta:
-    """Of `INTEGRATORS`."""
-    if name == "rk4":
-        return RungeKutta(h)
-    return (LieEuler if manifold else Euler)(h, name == "semi_implicit_euler")
-
-
-def timed_integrator_of(name: str) -> TimedEuler | TimedRungeKutta:
-    """Of `INTEGRATORS`, for steps of any duration."""
-    return TimedRungeKutta(4) if name == "rk4" else TimedEuler(name == "semi_implicit_euler")
+def method_of(name: str, euclidean: bool, fixed: bool) -> Tableau | EuclideanEuler | LieEuler:
+    """The method of this name (`INTEGRATORS`) for joints that are all Euclidean or not and durations fixed or not."""
+    rows = TABLEAUS[name]
+    if len(rows) > 2 or not fixed:
+        return Tableau(rows)
+    return EuclideanEuler(rows) if euclidean else LieEuler(rows)
 
 
 @helper
-def _fixed(integrator, nu, u):
-    return integrator.h
+def coefficients(table, i, j):
+    """V_ij, P_ij and D_ij."""
+    stages = table.rows.shape[0] - 1
+    return table.rows[i, 1 + j], table.rows[i, 1 + stages + j], table.rows[i, 1 + 2 * stages + j]
 
 
 @helper
-def _asked(integrator, nu, u):
+def _fixed(duration, nu, u):
+    return duration.h
+
+
+@helper
+def _behind_controls(duration, nu, u):
     return load(u, nu)
 
 
-duration = by_type(
-    "integrator",
-    {Euler: _fixed, LieEuler: _fixed, RungeKutta: _fixed, TimedEuler: _asked, TimedRungeKutta: _asked},
-)
-"""h of a step, (integrator, nu, u): u are nu controls, and behind them what they take where that is free."""
+duration_of = by_type("duration", {FixedDuration: _fixed, None: _behind_controls})
+"""h of a step, (duration, nu, u): u are nu controls, and behind them the duration where it is free."""
 
 
 @helper
-def _none(integrator):
+def _none(duration):
     return 0
 
 
 @helper
-def _one(integrator):
+def _one(duration):
     return 1
 
 
-durations_behind = by_type(
-    "integrator", {Euler: _none, LieEuler: _none, RungeKutta: _none, TimedEuler: _one, TimedRungeKutta: _one}
-)
-"""How many numbers behind the controls are durations."""
+free_durations = by_type("duration", {FixedDuration: _none, None: _one})
+"""The number of durations behind the controls, 0 or 1."""
 
 
+# ------------------------------------------------------------------------------------------------ accelerations
 @helper
 def _solve_free(m, contacts, q, v, d, a):
     w = d.space
@@ -147,28 +166,31 @@ def acceleration(m, p, q, v, u, d, a):
     _solve(m, p.contacts, q, v, d, a)
 
 
+# ------------------------------------------------------------------------------------------------ steps
 @kernel
-def stage_increment(m, stage, h, v, acc, O):
-    """O_2, O_3, O_4 for stage 1, 2, 3 and the whole increment O for stage 4; acc (4 nv) holds a1 ... a4."""
+def increment(m, manifold, table, i, h, v, acc, O):
+    """O_i of row i of the table; acc (s nv) holds a_1, a_2, ..., as far as they are known."""
     n = m.dof_body.size
-    a1, a2, a3 = acc[:n], acc[n : 2 * n], acc[2 * n : 3 * n]
-    scale_into(n, O, 0.5 * h if stage <= 2 else h, v)
-    if stage == 2:
-        add_scaled(n, O, h * h / 4, a1)
-        add_bracket_rows(m, v, h * h * h / 16, a1, 0, 1, O, 0, 1, 1)
-    elif stage == 3:
-        add_scaled(n, O, h * h / 2, a2)
-    elif stage == 4:
-        add_scaled(n, O, h * h / 6, a1)
-        add_scaled(n, O, h * h / 6, a2)
-        add_scaled(n, O, h * h / 6, a3)
-        add_bracket_rows(m, v, h * h * h / 12, a3, 0, 1, O, 0, 1, 1)
+    scale_into(n, O, h * table.rows[i, 0], v)
+    for j in range(i):
+        _, P, _ = coefficients(table, i, j)
+        if P != 0.0:
+            add_scaled(n, O, h * h * P, acc[j * n :])
+    if manifold is not None:
+        for j in range(i):
+            _, _, D = coefficients(table, i, j)
+            if D != 0.0:
+                add_bracket_rows(m, v, h * h * h * D, acc, j * n, 1, O, 0, 1, 1)
 
 
 @helper
-def stage_factor(stage, h):
-    """v_i = v + factor a_(i-1) for stage i - 1 = 1, 2, 3."""
-    return h if stage == 3 else 0.5 * h
+def velocity(n, table, i, h, v, acc, v_i):
+    """v_i of row i of the table, apart from v."""
+    scale_into(n, v_i, 1.0, v)
+    for j in range(i):
+        V, _, _ = coefficients(table, i, j)
+        if V != 0.0:
+            add_scaled(n, v_i, h * V, acc[j * n :])
 
 
 @helper
@@ -180,49 +202,37 @@ def move(m, manifold, q, dq, q_out):
         integrate_configuration(m, q, dq, q_out)
 
 
-@kernel
-def _euler_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
-    n, h = m.dof_body.size, duration(integrator, p.B.shape[1], u)
-    acceleration(m, p, q, v, u, d, d.a)
-    combine(n, v_next, v, h, d.a)
-    scale_into(n, work, h, v_next if integrator.semi else v)
-    move(m, p.manifold, q, work, q_next)
+class StepWork(NamedTuple):
+    """Scratch of one step."""
+
+    O: np.ndarray = lanes(nv)
+    v: np.ndarray = lanes(nv)
+    q: np.ndarray = lanes(Size("nq", "nq"))
+    acc: np.ndarray = lanes(Size("stages", "stages") * nv)
 
 
-@kernel
-def _runge_kutta_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
-    n, h = m.dof_body.size, duration(integrator, p.B.shape[1], u)
-    O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
-    acceleration(m, p, q, v, u, d, acc[:n])
-    for stage in range(1, 4):
-        stage_increment(m, stage, h, v, acc, O)
-        integrate_configuration(m, q, O, q_i)
-        combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
-        acceleration(m, p, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
-    stage_increment(m, 4, h, v, acc, O)
-    for i in range(n):
-        s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
-        store(v_next, i, fma(splat(v, h / 6), s, load(v, i)))
-    integrate_configuration(m, q, O, q_next)
-
-
-_step = by_type(
-    "integrator",
-    {
-        Euler: _euler_step, LieEuler: _euler_step, RungeKutta: _runge_kutta_step, TimedEuler: _euler_step,
-        TimedRungeKutta: _runge_kutta_step,
-    },
-)  # fmt: skip
+carve_step_work, _step_work_size = carving(StepWork)
 
 
 @shared_kernel
 def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
     """(q+, v+) from (q, v, u) of the `Plant` p.
 
-    d: `carve_dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
-    _step(m, p, p.integrator, q, v, u, d, work, q_next, v_next)
+    d: `carve_dynamics`; work: `step_numbers`; q_next, v_next apart from q, v."""
+    n, h, table = m.dof_body.size, duration_of(p.duration, p.B.shape[1], u), p.method
+    nq, stages = q.shape[0], table.rows.shape[0] - 1
+    w, _ = carve_step_work(m, nq, stages, work)
+    acceleration(m, p, q, v, u, d, w.acc[:n])
+    for i in range(1, stages):
+        increment(m, p.manifold, table, i, h, v, w.acc, w.O)
+        move(m, p.manifold, q, w.O, w.q)
+        velocity(n, table, i, h, v, w.acc, w.v)
+        acceleration(m, p, w.q, w.v, u, d, w.acc[i * n : (i + 1) * n])
+    increment(m, p.manifold, table, stages, h, v, w.acc, w.O)
+    move(m, p.manifold, q, w.O, q_next)
+    velocity(n, table, stages, h, v, w.acc, v_next)
 
 
-def step_numbers(model: RigidBodyModel) -> int:
+def step_numbers(model: RigidBodyModel, plant: Plant) -> int:
     """Size of `work` in `step_kernel`."""
-    return model.nq + 6 * model.nv
+    return _step_work_size(model.arrays, model.nq, len(plant.method.rows) - 1)

@@ -142,7 +142,7 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
     if level >= SECOND:
         _store_adjoint(n, N, y, s)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
-        store_hessian(None, n, nu, s.b, s.c.Hqu, H)
+        store_hessian(None, n, nu, 2 * n + nu, s.b, s.c.Hqu, H)
         _store_mixed(n, N, nu, cq, cv, s, c)
         if N > n:
             _store_mixed_chains(n, N, nu, s.c.closed[virtual_rows(e.closures, n) :], cq, c)
@@ -257,7 +257,7 @@ def _differentiate_euler(m, e, h, level, y, s, az, add, H):
     linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
     store_acceleration_rows(n, nu, 1.0, s, az)
     if level >= SECOND:
-        store_hessian(add, n, nu, s.b, s.c.Hqu, H)
+        store_hessian(add, n, nu, 2 * n + nu, s.b, s.c.Hqu, H)
 
 
 @kernel
