@@ -16,7 +16,7 @@ projection P = 1 - (1 - dv+/dv)/(1 + e).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +30,14 @@ from dynamics.systems.rollouts import drive_steps
 from dynamics.systems.steps import Euler, Plant, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 
-if TYPE_CHECKING:
-    from dynamics.systems.impact import Impact
-    from dynamics.systems.rigid_body import RigidBodySystem
-
 UNIT_STEP = Euler(1.0, False)
 STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
-"""Of RK4, the last first: its weight, and h_i/h."""
+"""Weights and h_i/h of the stages of RK4, the last first."""
 
 
-def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of a robot's steps at xs (N, nx) under us (N, nu), lam (N, ndx): (nb, 10) of all bodies of the tree."""
+def of_steps(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """The gradient (nb, 10) of a `RigidBodySystem`'s steps at xs (N, nx) under us (N, nu), lam (N, ndx), for all bodies
+    of the full model."""
     tree, led = system.tree, system.led
     if tree is not None and led is not None:
         return of_steps(tree, led.full_x(xs), us, led.full_multipliers(lam))
@@ -57,8 +54,8 @@ def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.nd
     return _contracted(system, xs, (system.step(xs, us)[:, nq:] - xs[:, nq:]) / h, w)
 
 
-def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """Of all actuators, those on frames as the configuration has them, (N, nv)."""
+def _torques(system: Any, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """Torques (N, nv) of all actuators, those on frames as the configuration has them."""
     B = system.actuation.B
     tau = us[:, : B.shape[1]] @ B.T
     if system.frame_actuators is not None:
@@ -66,12 +63,12 @@ def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndar
     return tau
 
 
-def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of RK4 steps."""
+def _of_stages(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """The gradient of RK4 steps."""
     if not system.euclidean or system.free_duration:
         raise ValueError(
             'parameter_gradient: got integrator="rk4" with joints of several degrees of freedom or free durations, '
-            "wanted an Euler integrator"
+            "expected an Euler integrator"
         )
     n, h, x, stages = system.nv, system.dt, xs, []
     for reach in (0.5, 0.5, 1.0, 0.0):
@@ -90,7 +87,7 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     return total
 
 
-def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
+def _driven(system: Any, integrator: Euler | None = None) -> Plant:
     """The plant with a torque on every degree of freedom, and another integrator if one is given."""
     plant = system.plant[1]
     return plant._replace(
@@ -98,7 +95,7 @@ def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
     )
 
 
-def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _linearized(system: Any, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n, timed = us.shape, system.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
@@ -107,7 +104,7 @@ def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.nd
     return fx, fu
 
 
-def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
+def _unit_steps(system: Any, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """States (N, nx) after explicit Euler steps of one second."""
     numbers = dynamics_numbers(system.model, system.contacts) + step_numbers(system.model) + 2 * system.nx + system.nv
     moved = np.empty_like(xs)
@@ -115,17 +112,17 @@ def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.
     return moved
 
 
-def _contracted(system: RigidBodySystem, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _contracted(system: Any, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
     """- sum_t Y(q_t, v_t, a_t)'w_t (nb, 10)."""
     q, v, a, w = (np.ascontiguousarray(part) for part in (xs[:, : system.nq], xs[:, system.nq :], a, w))
     return -regressor_product(system.model, q, v, a, w).sum(axis=0)
 
 
-def of_impacts(impact: Impact, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Of jumps of the velocities at xs (N, nx), lam (N, ndx): (nb, 10)."""
+def of_impacts(impact: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """The gradient (nb, 10) of the jumps of the velocities of an `Impact` at xs (N, nx), lam (N, ndx)."""
     led, n, nq = impact.led, impact.nv, impact.nq
     if led is not None:
-        return of_impacts(cast("Impact", led.tree), led.full_x(xs), us, led.full_multipliers(lam))
+        return of_impacts(led.tree, led.full_x(xs), us, led.full_multipliers(lam))
     jump = np.ascontiguousarray(impact.step(xs, us)[:, nq:] - xs[:, nq:])
     back = impact.linearize(xs, us)[0][:, n:, n:].swapaxes(1, 2)
     y = lam[:, n:, None]

@@ -197,7 +197,9 @@ class Problem(PrintedAsTable):
 
     def table(self) -> Table:
         """The system, costs and constraints, and the knots at which they count."""
-        return overview(self)
+        free = None if self.free_initial_state is None else self.free_initial_state.components
+        parts = self.objective, self.constraints, free, self.parameters
+        return overview(self.name, self.system, self.horizon, *parts)
 
     @property
     def residual_constraints(self) -> tuple[ResidualConstraint, ...]:

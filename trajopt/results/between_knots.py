@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,7 @@ from trajopt.problem.extended_system import innermost
 from trajopt.results.advice import SMALL_VIOLATION, called
 from trajopt.results.dense_output import dense_output, finer
 from trajopt.results.policy import planned_problem
-from trajopt.results.records import ConstraintReport
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
+from trajopt.results.records import ConstraintReport, SolutionData
 
 TIMES, OF_STEP, OF_PLAN = 10.0, 0.05, 1e-3
 """What is spoken of is so many times what is violated at knots, and more than these parts of what the motion of a step
@@ -127,7 +124,7 @@ class ViolationBetweenKnots:
         return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraint holds between knots'})"
 
 
-def violation_between_knots(solution: Solution) -> ViolationBetweenKnots:
+def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:
     """How far the constraints of a plan are broken between its knots.
 
     Raises
@@ -163,7 +160,7 @@ def _jacobians(residual: Any, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarra
         return residual.jacobians(xs, us)
 
 
-def _steps(solution: Solution, constraint: ResidualConstraint, report: ConstraintReport) -> tuple[np.ndarray, bool]:
+def _steps(solution: SolutionData, constraint: ResidualConstraint, report: ConstraintReport) -> tuple[np.ndarray, bool]:
     """The steps that take time and at both ends of which a constraint holds, the last end of all being enough for one
     that reads controls; and whether it reads states alone."""
     N = len(solution.us)
@@ -186,7 +183,7 @@ def _of_whole_steps(residual: Any) -> bool:
     return False
 
 
-def _remembers(solution: Solution, residual: Any, t: int) -> bool:
+def _remembers(solution: SolutionData, residual: Any, t: int) -> bool:
     """Whether it reads what states remember of the knot before."""
     rx = _jacobians(residual, solution.xs[t : t + 1], solution.us[t : t + 1])[0]
     return bool(rx[..., innermost(solution.problem.system).ndx :].any())
@@ -223,7 +220,7 @@ def _between(ends: np.ndarray, steps: np.ndarray, s: float) -> np.ndarray:
 
 
 def _measured(
-    solution: Solution,
+    solution: SolutionData,
     constraint: ResidualConstraint,
     report: ConstraintReport,
     motion: np.ndarray,
@@ -266,7 +263,7 @@ def _measured(
     return BetweenKnots(report.name, violation, held, t, time, i, name, of_step, of_plan)
 
 
-def _sizes(solution: Solution, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
+def _sizes(solution: SolutionData, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
     """What the largest motion of a step and that of the plan make of number i of a residual, at the one of these points
     where that is most."""
     system, xs_plan, us_plan = solution.problem.system, solution.xs, solution.us
@@ -282,7 +279,7 @@ def _sizes(solution: Solution, residual: Any, i: int, xs: np.ndarray, us: np.nda
 
 
 # ------------------------------------------------------------------------------------------------ in words
-def notable_violation(solution: Solution) -> tuple[BetweenKnots, ...]:
+def notable_violation(solution: SolutionData) -> tuple[BetweenKnots, ...]:
     """What is broken between knots by so much that it is worth a word; nothing where that cannot be told."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or not solution.consistent:

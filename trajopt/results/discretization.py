@@ -22,7 +22,6 @@ stand still with those of the joints that move.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,10 +38,8 @@ from trajopt.interfaces.system import System, tangent_names, tangent_units
 from trajopt.results.advice import called
 from trajopt.results.dense_output import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.results.policy import planned_problem
+from trajopt.results.records import SolutionData
 from trajopt.validation import whole_number
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 NOTABLE, AWAY = 0.1, 100.0
 """A plan that is off by more than this part of its own motion is spoken of; one that is off by so many times that, and
@@ -137,7 +134,7 @@ class DiscretizationError:
         return f"is off by {amount(E[knot, i], unit)} ({where})" + ("" if least else f", {compared}")
 
 
-def discretization_error(solution: Solution, substeps: int | None = None) -> DiscretizationError:
+def discretization_error(solution: SolutionData, substeps: int | None = None) -> DiscretizationError:
     """The errors of a plan's integrator.
 
     Parameters
@@ -231,7 +228,7 @@ def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ in words
-def notable_error(solution: Solution) -> DiscretizationError | None:
+def notable_error(solution: SolutionData) -> DiscretizationError | None:
     """The error of a plan if it is large, None if it is not, or cannot be told."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Refinement) is None:
@@ -245,7 +242,7 @@ def notable_error(solution: Solution) -> DiscretizationError | None:
     return None
 
 
-def in_words(solution: Solution, error: DiscretizationError) -> str:
+def in_words(solution: SolutionData, error: DiscretizationError) -> str:
     """How large a notable error is, and what would make it smaller."""
     alone, held = (error.in_words(feedback) for feedback in (False, True))
     return (
@@ -264,7 +261,7 @@ def in_short(error: DiscretizationError) -> str:
     return f"integration error of {off} without feedback, {share_of(error.relative, 'its motion')}"
 
 
-def remedy(solution: Solution, error: DiscretizationError) -> str:
+def remedy(solution: SolutionData, error: DiscretizationError) -> str:
     """Which integrator, and which dt, make a notable error smaller."""
     system = solution.problem.system
     shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"

@@ -20,16 +20,14 @@ there gains are those of the end, stiffer from knot to knot.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trajopt.capabilities import ContactForces, JointFeedback, capability
 from trajopt.interfaces.system import System
+from trajopt.results.records import AnySolution, SolutionData
 from trajopt.validation import scalar_or_vector
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 AUTO = "auto"
 MARGIN = 1.2
@@ -44,8 +42,8 @@ PERIOD = 1e-3
 
 
 def with_joint_feedback(
-    solution: Solution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
-) -> tuple[Solution, np.ndarray | None]:
+    solution: AnySolution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
+) -> tuple[AnySolution, np.ndarray | None]:
     """The solution whose gains have stiffness and damping of joints besides, and those (nu, ndx) of standing still at
     the end, if it does, with the same.
 
@@ -78,7 +76,7 @@ def _driven_joints(system: System, argument: str) -> JointFeedback:
     return known
 
 
-def least_stiffness(solution: Solution) -> float:
+def least_stiffness(solution: SolutionData) -> float:
     """The least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots
     that the default looks at: negative where joints are pushed away from the plan if contacts yield; zero for a system
     without driven joints."""
@@ -89,7 +87,7 @@ def least_stiffness(solution: Solution) -> float:
     return _least(efforts, solution.K[_counted(solution)], positions)
 
 
-def in_contact(solution: Solution) -> np.ndarray:
+def in_contact(solution: SolutionData) -> np.ndarray:
     """The knots (N,) at which forces act on contacts."""
     known = capability(solution.problem.system, ContactForces)
     if known is None:
@@ -97,7 +95,7 @@ def in_contact(solution: Solution) -> np.ndarray:
     return np.abs(known.contact_forces(solution.xs, solution.us)).max(axis=(1, 2), initial=0.0) > 0.0
 
 
-def _counted(solution: Solution, ending: float = ENDING) -> np.ndarray:
+def _counted(solution: SolutionData, ending: float = ENDING) -> np.ndarray:
     """The knots (N,) that the default looks at: those in contact, of plans without any all that take time, but for this
     part at the end, if others are left."""
     held, lasting, times = in_contact(solution), np.diff(solution.times) > 0.0, solution.times
@@ -112,7 +110,7 @@ def _least(efforts: np.ndarray, K: np.ndarray, columns: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2))).min())
 
 
-def _feedback(known: JointFeedback, solution: Solution, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
+def _feedback(known: JointFeedback, solution: SolutionData, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
     """P (nu, ndx), by default for these gains K (M, nu, ndx)."""
     positions, velocities, efforts = known.joint_feedback
     J, own = len(positions), 0.0

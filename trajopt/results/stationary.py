@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,8 @@ from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import ConstraintReport, Progress, WarmStart
+from trajopt.results.records import AnySolution, ConstraintReport, Progress, SolutionData, WarmStart
 from trajopt.rows.packing import pack
-
-if TYPE_CHECKING:
-    from trajopt.results.records import ConstraintReport
-    from trajopt.results.solution import Solution
-
 
 # --------------------------------------------------------------------------------------------
 # Solutions of problems with a free initial state or parameters, to and from what solves work on.
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
 # See `trajopt.problem.transcription`; here are solutions, warm starts and reports of constraints.
 
 
-def solution_inside(problem: Problem, solution: Solution) -> Solution:
+def solution_inside(problem: Problem, solution: AnySolution) -> AnySolution:
     """A solution of a problem as one of what is solved in its place; itself where that is the problem."""
     by = transcription_of(problem)
     if by is None:
@@ -51,7 +46,7 @@ def solution_inside(problem: Problem, solution: Solution) -> Solution:
     )  # fmt: skip
 
 
-def _check(by: Transcription, solution: Solution) -> None:
+def _check(by: Transcription, solution: SolutionData) -> None:
     """ValueError for arrays of another problem."""
     problem = by.given
     shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
@@ -59,7 +54,7 @@ def _check(by: Transcription, solution: Solution) -> None:
         raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
 
 
-def solution_outside(by: Transcription, solution: Solution) -> Solution:
+def solution_outside(by: Transcription, solution: AnySolution) -> AnySolution:
     """A solution of the problem itself, from one of what was solved in its place."""
     F, n, m = by.front, by.given.system.ndx, len(by.system.controls)
     xs, us = by.outside(solution.xs, solution.us)
@@ -216,7 +211,7 @@ SHORT = 1e-6
 """Newton steps taken at most, and how short the last one is, relative to the controls: its square is rounding."""
 
 
-def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
+def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
     """That of a solution of this problem; ValueError where it has not converged, has gaps, has soft constraints that
     are violated, or is of another one."""
     if not solution.converged:
@@ -259,7 +254,7 @@ def factored(point: KKTPoint) -> KKTSystem:
         ) from None
 
 
-def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> KKTPoint:
+def polished_point(problem: Problem, solution: SolutionData, short: float = 0.0) -> KKTPoint:
     """The point of a solution of this problem after Newton steps of its optimality conditions, until one is as short as
     this relative to the controls; ValueError where there is no strict minimum, or where they do not get shorter."""
     point, size = stationary_point(problem, solution), np.inf
@@ -273,7 +268,7 @@ def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> 
     return point
 
 
-def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) -> Solution:
+def polished_solution(problem: Problem, solution: AnySolution, short: float = 0.0) -> AnySolution:
     """The solution with trajectory, cost and multipliers of that point."""
     by = transcription_of(problem)
     if by is not None:
