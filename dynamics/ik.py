@@ -113,7 +113,7 @@ def inverse_kinematics(
 ) -> InverseKinematics:
     """A configuration at which frames are at their targets, within the limits of joints and near q0.
 
-    Loops and couplings of the model are closed, joints that follow others follow.  Where targets leave freedom, the
+    Loops and couplings of the model are closed, mimic joints move with their sources.  Where targets leave freedom, the
     configuration is close to q0, by the sum of squares of how far joints move, rad and m.  Where a start ends short of
     the targets, others are drawn; what is missed in the end is said, not raised, and is least by the sum of its squares
     over all targets, m and rad, with loops and couplings closed.
@@ -379,8 +379,7 @@ class _Rows:
         at = [[(full.q_index[full.joint_index(joint)], ratio) for joint, ratio in c.joints] for c in self.couplings]
         sums = [sum(ratio * now[i] for i, ratio in entries) for entries in at]
         J = np.array([joint_row(full, coupling.joints) for coupling in self.couplings])
-        J = J if model.tree is None else model.mimic_map.fold(J)
-        return np.array(sums) - [coupling.offset for coupling in self.couplings], J
+        return np.array(sums) - [coupling.offset for coupling in self.couplings], model.mimic_map.leave("p", J)
 
     def _beyond(self, residual: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r - clip(r, lower, upper)."""

@@ -21,7 +21,6 @@ LAZY = {
     "dynamics/formats/load_robot.py": "optional libraries robot_descriptions and xacrodoc",
     "dynamics/formats/pinocchio_models.py": "the optional library pinocchio",
     "dynamics/geometry/triangles.py": "the optional library trimesh",
-    "dynamics/residuals/robot_residual.py": "residuals of robots with mimic joints, which go into the model's arrays",
     "dynamics/simd/dispatchers.py": "kernels by name, in processes that unpickle them",
     "trajopt/callable_system/torch_functions.py": "the optional library torch",
     "trajopt/command_line/cli.py": "problems, which the packages do not import",

@@ -70,7 +70,7 @@ class Covectors(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class SolvedPoint:
     """Parameters (P,), the polished solution there, or None and why."""
 
     make_problem: Callable[[np.ndarray], Problem]
@@ -79,7 +79,7 @@ class Point:
     reason: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Point, (self.make_problem, self.p, self.solution, self.reason)
+        return SolvedPoint, (self.make_problem, self.p, self.solution, self.reason)
 
     @cached_property
     def stationary(self) -> KKTPoint:
@@ -255,7 +255,7 @@ class LayerHost:
         self.workers = workers if workers is None else whole_number("workers", workers, 1)
         self.memory = whole_number("memory", memory, 0)
         self._solves = Solves(make_problem, solver)
-        self._known: OrderedDict[Any, Point] = OrderedDict()
+        self._known: OrderedDict[Any, SolvedPoint] = OrderedDict()
         self._lock = RLock()
         self._sizes: tuple[int, int, int] | None = None
 
@@ -273,7 +273,7 @@ class LayerHost:
             self._sizes = problem.horizon, problem.system.nx, problem.system.nu
         return self._sizes
 
-    def points(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[Point]:
+    def points(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[SolvedPoint]:
         """Those of a batch (B, P), from memory or solved: from the starts, which count as a part of what is remembered;
         where there is None from the nearest point of earlier calls, and from nothing if that fails.
 
@@ -284,7 +284,7 @@ class LayerHost:
             vars(point).pop("stationary", None)  # large, and make_problem may change before the way back
         return found
 
-    def _points(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> list[Point]:
+    def _points(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> list[SolvedPoint]:
         """The same, each with the expansion at which it was found to be a solution still."""
         with self._lock:
             self._check_starts(ps, starts)
@@ -309,7 +309,7 @@ class LayerHost:
         with self._lock:
             self._known.clear()
 
-    def again(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[Point]:
+    def again(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[SolvedPoint]:
         """Points that were solved before; a warning where one is no longer known, as it is where memory is full."""
         starts = [None] * len(ps) if starts is None else starts
         with self._lock:
@@ -322,7 +322,7 @@ class LayerHost:
                 )
             return self._points(ps, starts)
 
-    def numbers(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def numbers(self, points: Sequence[SolvedPoint]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,), NaN where there is no solution.
 
         Raises: what make_problem raises, where no problem was ever made.
@@ -336,7 +336,7 @@ class LayerHost:
                 xs[i], us[i], cost[i] = point.solution.xs, point.solution.us, point.solution.cost
         return xs, us, cost
 
-    def _solved(self, tasks: list[tuple[np.ndarray, tuple[WarmStart | None, ...]]]) -> Iterable[Point]:
+    def _solved(self, tasks: list[tuple[np.ndarray, tuple[WarmStart | None, ...]]]) -> Iterable[SolvedPoint]:
         """Here, or in workers, in the order of the tasks."""
         if self.workers is None or len(tasks) < 2:
             for task in tasks:
@@ -351,12 +351,12 @@ class LayerHost:
                 raise RuntimeError(f"p = {p}: {outcome.error}\n{outcome.traceback or ''}")
             yield self._point(p, outcome.solution, outcome.error or "")
 
-    def _point(self, p: np.ndarray, solution: Solution | None, reason: str = "") -> Point:
+    def _point(self, p: np.ndarray, solution: Solution | None, reason: str = "") -> SolvedPoint:
         if solution is None:
             warn(f"no solution at p = {p}: {reason}", RuntimeWarning)
         else:
             self._sizes = len(solution.us), solution.xs.shape[1], solution.us.shape[1]
-        return Point(self._solves.make_problem, p, solution, reason)
+        return SolvedPoint(self._solves.make_problem, p, solution, reason)
 
     @staticmethod
     def _key(p: np.ndarray, start: WarmStart | None) -> Any:
@@ -388,20 +388,21 @@ class LayerHost:
         return pool
 
     # -------------------------------------------------------------------------------------------- derivatives
-    def vjp(self, points: Sequence[Point], bars: Sequence[Covectors]) -> np.ndarray:
+    def vjp(self, points: Sequence[SolvedPoint], bars: Sequence[Covectors]) -> np.ndarray:
         """Products (B, P) of covectors with the derivatives at points, as `Point.vjp`."""
-        return np.stack(self._products(Point.vjp, points, bars))
+        return np.stack(self._products(SolvedPoint.vjp, points, bars))
 
-    def jvp(self, points: Sequence[Point], dps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def jvp(self, points: Sequence[SolvedPoint], dps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Changes of xs (B, N+1, nx), us (B, N, nu) and cost (B,) as the p of points move along dps (B, P): zero where
         they do not, else NaN where there is no solution."""
         xs, us, cost = (np.zeros_like(part) for part in self.numbers(points))
         moving = [i for i, dp in enumerate(dps) if dp.any()]
-        for i, found in zip(moving, self._products(Point.jvp, [points[i] for i in moving], dps[moving]), strict=True):
+        products = self._products(SolvedPoint.jvp, [points[i] for i in moving], dps[moving])
+        for i, found in zip(moving, products, strict=True):
             xs[i], us[i], cost[i] = (np.nan,) * 3 if found is None else found
         return xs, us, cost
 
-    def _products(self, product: Callable[..., Any], points: Sequence[Point], given: Iterable[Any]) -> list[Any]:
+    def _products(self, product: Callable[..., Any], points: Sequence[SolvedPoint], given: Iterable[Any]) -> list[Any]:
         """What the products are, here or from workers, after a warning for each that there is something to say of."""
         together = map if self.workers is None or len(points) < 2 else self._pool.map
         found = list(together(product, points, given))

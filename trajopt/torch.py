@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.distribution import how_to_install
-from trajopt.layers import Covectors, LayerHost, Point, warm_starts_of
+from trajopt.layers import Covectors, LayerHost, SolvedPoint, warm_starts_of
 from trajopt.problem.problem import Problem
 
 try:
@@ -97,7 +97,7 @@ class _Call:
 
     def __init__(self, layer: OptimalControl, warm_start: Any) -> None:
         self.layer, self.warm_start = layer, warm_start
-        self.points: list[Point] = []
+        self.points: list[SolvedPoint] = []
 
     def solve(self, p: Any) -> tuple[Any, ...]:
         """xs, us, cost and the place among the points, of p with any number of axes in front, and the layer told."""
@@ -110,7 +110,7 @@ class _Call:
         places = torch.arange(len(ps), device=p.device).reshape(lead)
         return *self.tensors(layer.host.numbers(self.points), p), places
 
-    def at(self, places: Any) -> list[Point]:
+    def at(self, places: Any) -> list[SolvedPoint]:
         """The points at these places."""
         return [self.points[i] for i in _numbers(places).ravel()]
 
@@ -131,7 +131,7 @@ def _numbers(tensor: Any) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------ functions of torch
-class _Mapped(torch.autograd.Function):
+class _MappedFunction(torch.autograd.Function):
     """A function of tensors with any number of axes in front, and of a call: `torch.vmap` adds one in front of all."""
 
     @classmethod
@@ -145,7 +145,7 @@ class _Mapped(torch.autograd.Function):
         return found, tuple(0 for _ in found) if isinstance(found, tuple) else 0
 
 
-class _Solutions(_Mapped):
+class _Solutions(_MappedFunction):
     """Points as tensors that depend on p, and their places in the call."""
 
     @staticmethod
@@ -168,7 +168,7 @@ class _Solutions(_Mapped):
         return *tuple(_Push.apply(*ctx.saved_tensors, dp, ctx.call)), None
 
 
-class _Product(_Mapped):
+class _Product(_MappedFunction):
     """A product with derivatives at points, which depends on p in a way that is not known, and says so."""
 
     @staticmethod

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial.spatial import accumulate, add3, add_rotated, load3, load6, load9, rate_moment, scale3, store3
@@ -85,7 +84,6 @@ def _evaluate(model, q, drive, shape):
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 
-@of_tree()
 def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Centre of mass of all moving bodies, world axes; what is fixed to the world does not count.
 
@@ -105,7 +103,6 @@ def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     return _evaluate(model, q, _drive_position, (3,))
 
 
-@of_tree("", "f")
 def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Jacobian of the centre of mass: its velocity is J v, world axes.
 

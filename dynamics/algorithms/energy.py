@@ -9,7 +9,6 @@ from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, splat, store
 from dynamics.spatial.spatial import add_dot6, load6
@@ -37,7 +36,6 @@ _drive = knot_driver(
 )
 
 
-@of_tree("v")
 def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     """v'M(q)v / 2, without forming M; the armature's share, sum of armature_k v_k^2 / 2, is included.
 
@@ -61,7 +59,6 @@ def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float |
     return unbatch(single, out[:, 0])[0]
 
 
-@of_tree()
 def potential_energy(model: RigidBodyModel, q: ArrayLike) -> float | np.ndarray:
     """-m g.c of all moving bodies, zero at the world origin.
 

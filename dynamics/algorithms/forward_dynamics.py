@@ -81,7 +81,7 @@ def forward_dynamics(
         reference; names the argument.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    if model.tree is not None:
+    if model.mimics:
         rest = tau - inverse_dynamics(model, q, v, np.zeros_like(v), external_wrenches, wrench_reference)
         return unbatch(single, np.linalg.solve(mass_matrix(model, q), rest[..., None])[..., 0])[0]
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
@@ -103,7 +103,7 @@ def hybrid_dynamics(
     """Accelerations and torques of a robot some of whose joints follow a given acceleration, the others a torque.
 
     M(q) a + C(q, v) v + g(q) = tau + sum_i J_i' f_i, solved for a where tau is given and for tau where a is, in O(nv)
-    (where joints follow others by the mass matrix).  All entries prescribed is inverse dynamics, none is forward
+    (with mimic joints by the mass matrix).  All entries prescribed is inverse dynamics, none is forward
     dynamics.                                                                                     [Kim 2012, table 4]
 
     Parameters
@@ -128,7 +128,7 @@ def hybrid_dynamics(
     chosen = as_choice("prescribed", prescribed, model.nv)
     a, tau = given_entries("a", a, chosen), given_entries("tau", tau, ~chosen)
     single, (q, v, a, tau) = points(model, q, v=v, a=a, tau=tau)
-    if model.tree is not None:
+    if model.mimics:
         known = inverse_dynamics(model, q, v, a, external_wrenches, wrench_reference)
         return HybridDynamics(*unbatch(single, *completed(mass_matrix(model, q), chosen, a, tau, known)))
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))

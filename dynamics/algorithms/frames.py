@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.simd.sizes import Size
@@ -198,7 +197,6 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     return out
 
 
-@of_tree()
 def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placement:
     """Pose of a frame in the world: x_world = R x + p.
 
@@ -232,7 +230,6 @@ def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placemen
     return Placement(*unbatch(single, R, p))
 
 
-@of_tree("", "f")
 def frame_jacobian(
     model: RigidBodyModel, q: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
@@ -255,11 +252,11 @@ def frame_jacobian(
     """
     code = reference_code(reference)
     single, (q,) = points(model, q)
-    J = _evaluate(model, frame, code, _JACOBIAN, 6 * model.nv, q)
-    return unbatch(single, J.reshape(-1, 6, model.nv))[0]
+    n = model.full.nv
+    J = _evaluate(model, frame, code, _JACOBIAN, 6 * n, q).reshape(-1, 6, n)
+    return unbatch(single, model.mimic_map.leave("p", J))[0]
 
 
-@of_tree("v")
 def frame_velocity(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
@@ -289,7 +286,6 @@ def frame_velocity(
     return unbatch(single, _evaluate(model, frame, code, _VELOCITY, 6, q, v, np.zeros_like(v)))[0]
 
 
-@of_tree("v a")
 def frame_acceleration(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
@@ -317,7 +313,6 @@ def frame_acceleration(
 # Where all moving bodies are.
 
 
-@of_tree()
 def body_placements(model: RigidBodyModel, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Poses R (K, nb, 3, 3) and p (K, nb, 3), m, of the moving bodies in the world at configurations q (K, nq).
 

@@ -9,7 +9,6 @@ from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
 from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.spatial.spatial import accumulate, dot6, load6
@@ -45,7 +44,6 @@ _drive = knot_driver(
 )
 
 
-@of_tree("v a", "f")
 def inverse_dynamics(
     model: RigidBodyModel,
     q: ArrayLike,

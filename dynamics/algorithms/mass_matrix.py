@@ -9,7 +9,6 @@ from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, load, shared_kernel, splat, store
 from dynamics.spatial.spatial import accumulate, dot6, inertia_times, load3, load6
@@ -66,7 +65,6 @@ def _evaluate(model, q, drive) -> np.ndarray:
     return square_matrices(single, out)[0]
 
 
-@of_tree("", "ff")
 def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """M(q), symmetric positive definite, armature on the diagonal.                [Featherstone 2008, table 6.2]
 
@@ -78,6 +76,6 @@ def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
 
 def inverse_mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """M(q)^-1, by the sparse factor.  Shapes and errors as `mass_matrix`."""
-    if check_model(model).tree is not None:
+    if check_model(model).mimics:
         return np.linalg.inv(mass_matrix(model, q))
     return _evaluate(model, q, _drive_inverse)

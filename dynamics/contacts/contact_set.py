@@ -372,13 +372,14 @@ class ContactSet:
             found.append((i, (3 * blocks[:, None] + np.arange(3)).ravel(), self.contacts[i].wrench_map()))
         return found
 
-    def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int) -> np.ndarray:
-        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero.
+    def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int, ties: int = 0) -> np.ndarray:
+        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero, and so are
+        those of as many ties of mimic joints behind the C contacts.
 
         Raises ValueError for another shape or a non-finite entry."""
         C = len(self)
-        forces = self._multipliers("w_f", w_f, K).reshape(K, 3 * C)
-        moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K)
+        forces = self._multipliers("w_f", w_f, K, ties).reshape(K, 3 * C)
+        moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K, ties)
         if not (self.rigid or self.loops):
             return forces
         rows = np.zeros((K, self.rows))
@@ -388,11 +389,12 @@ class ContactSet:
             rows[:, held] = np.hstack([forces[:, 3 * i : 3 * i + 3], moments[:, i]]) @ W
         return rows
 
-    def _multipliers(self, name, value, K):
-        array, C = as_array(name, value), len(self)
+    def _multipliers(self, name, value, K, ties):
+        array, C = as_array(name, value), len(self) - ties
         if array.shape not in ((C, 3), (K, C, 3)):
             raise ValueError(f"{name}: got shape {array.shape}, expected ({C}, 3) or ({K}, {C}, 3)")
-        return np.broadcast_to(array, (K, C, 3))
+        every = np.broadcast_to(array, (K, C, 3))
+        return np.concatenate([every, np.zeros((K, ties, 3))], axis=1) if ties else every
 
     def __len__(self) -> int:
         return len(self.contacts)
@@ -425,19 +427,28 @@ def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> Con
     return ContactSet(model, [*given.contacts, *added]) if added else given
 
 
-def of_full_robot(model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping") -> ContactSet:
-    """The contacts of a robot whose joints follow others on its tree, and last what ties these together, which does not
-    yield: ValueError for damping, with the argument's name."""
-    if damping != 0.0:
-        raise ValueError(f"{name}: got {damping}, expected zero where joints follow others")
-    given = as_contact_set(model, contacts).contacts
-    if any(isinstance(held, JointCoupling) for held in given):
-        raise ValueError("contacts: got a JointCoupling, expected none where joints follow others; see add_mimic")
+def on_full_model(
+    model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping", dt: float | None = None
+) -> ContactSet:
+    """The contacts on the full model; with dt, s, those that `of_system` adds; and last a tie for each mimic joint.
+
+    Ties do not yield: raises ValueError for damping, with the argument's name, and for a JointCoupling among the
+    contacts of a model with mimic joints; otherwise as `ContactSet`.
+    """
+    given = as_contact_set(model, contacts)
+    if model.mimics:
+        if damping != 0.0:
+            raise ValueError(f"{name}: got {damping}, expected zero for a model with mimic joints")
+        if any(isinstance(held, JointCoupling) for held in given.contacts):
+            raise ValueError("contacts: got a JointCoupling, expected none beside mimic joints; see add_mimic")
+        given = ContactSet(model.full, [replace(held, model=model.full) for held in given.contacts])
+    if dt is not None:
+        given = of_system(model.full, given, dt)
     ties = [
         JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}, mimic.offset, (0.0, 0.0))
         for mimic in model.mimics
     ]
-    return ContactSet(model.full, [*(replace(held, model=model.full) for held in given), *ties])
+    return ContactSet(model.full, [*given.contacts, *ties]) if ties else given
 
 
 def as_damping(damping: float, name: str = "damping") -> float:

@@ -29,13 +29,12 @@ from dynamics.contacts.contact_motion import (
     force_derivative_components,
     on_body,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set, endpoints, of_full_robot
+from dynamics.contacts.contact_set import Contacts, endpoints, on_full_model
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, invert_kkt, workspace_numbers
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.joint_forces import add_friction_derivative, add_spring_responses
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
@@ -63,7 +62,7 @@ WIDTH = nv + ROWS
 """Of z = (accelerations, forces)."""
 
 
-class FirstOrder(NamedTuple):
+class ContactFirstOrder(NamedTuple):
     """Lanes of the first derivatives."""
 
     dead: np.ndarray = lanes(6 * endpoints)  # contact forces and moments as dead loads
@@ -75,7 +74,7 @@ class FirstOrder(NamedTuple):
     Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
 
 
-carve_first_order, first_order_numbers = carving(FirstOrder)
+carve_first_order, first_order_numbers = carving(ContactFirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -192,7 +191,6 @@ def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
         scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)
 
 
-@of_tree("v", "kf kf kk c-f c-f c-k c-f c-f c-k", covectors="tau", contacts=of_full_robot)
 def contact_dynamics_derivatives(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
 ) -> ContactDynamicsDerivatives:
@@ -217,13 +215,16 @@ def contact_dynamics_derivatives(
     ------
     ValueError, TypeError : as `contact_dynamics`.
     """
-    contacts = as_contact_set(model, contacts)
+    contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    K, n = len(q), model.nv
+    q, v, tau, full = enter.full_q(q), enter.full_v(v), enter.full_torques(tau), model.full
+    K, n, C = len(q), full.nv, len(contacts) - len(model.mimics)
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
-    sizes = model.arrays, contacts.arrays
-    numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + model.nq + 2 * n
+    sizes = full.arrays, contacts.arrays
+    numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + full.nq + 2 * n
     flat = [x.reshape(K, (n + contacts.rows) * n) for x in z[:2]]
-    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, *flat, z[2])
-    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
-    return ContactDynamicsDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))
+    launch(_drive, K, numbers, full.block, contacts.damped(damping), q, v, tau, *flat, z[2])
+    z = [enter.leave(axis, x) for axis, x in zip("ppk", z, strict=True)]
+    wrenches = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    accelerations = (enter.leave("k-", x[:, :n]) for x in z)
+    return ContactDynamicsDerivatives(*unbatch(single, *accelerations, *(x[:, :C] for part in wrenches for x in part)))

@@ -27,13 +27,11 @@ from dynamics.contacts.contact_set import (
     Contacts,
     ContactSet,
     LoopArrays,
-    as_contact_set,
     blocks,
     endpoints,
-    of_full_robot,
+    on_full_model,
 )
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, select_less, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
@@ -303,7 +301,7 @@ ROWS = 3 * blocks
 """Of forces, moments and constraints."""
 
 
-class Workspace(NamedTuple):
+class ContactWorkspace(NamedTuple):
     """Lanes that the kernels of contact dynamics share."""
 
     body: np.ndarray = lanes(nb * BODY)
@@ -319,7 +317,7 @@ class Workspace(NamedTuple):
     f: np.ndarray = lanes(ROWS)
 
 
-carve_workspace, workspace_numbers = carving(Workspace)
+carve_workspace, workspace_numbers = carving(ContactWorkspace)
 
 
 @shared_kernel
@@ -420,12 +418,11 @@ def _given_axes_kernel(m, contacts, q, v, tau, w):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v tau",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"a": "w.a", "f": "w.f", "report": "w.report"},
 )
 
 
-@of_tree("v", "k c- c- - -", covectors="tau", contacts=of_full_robot)
 def contact_dynamics(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
 ) -> ContactDynamics:
@@ -459,7 +456,12 @@ def contact_dynamics(
         contact of another model; names the argument.
     TypeError : an entry of `contacts` that is no contact.
     """
-    return dynamics_of_set(model, q, v, tau, as_contact_set(model, contacts), damping)
+    held, enter = on_full_model(model, contacts, damping), model.mimic_map
+    single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    point = enter.full_q(q), enter.full_v(v), enter.full_torques(tau)
+    a, f, moment, *report = _at_points(model.full, *point, held, damping)
+    C = len(held) - len(model.mimics)
+    return ContactDynamics(*unbatch(single, enter.leave("k", a), f[:, :C], moment[:, :C], *report))
 
 
 def dynamics_of_set(
@@ -467,8 +469,13 @@ def dynamics_of_set(
 ) -> ContactDynamics:
     """`contact_dynamics` with a set that may have been made for a robot with other joint friction."""
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    return ContactDynamics(*unbatch(single, *_at_points(model, q, v, tau, contacts, damping)))
+
+
+def _at_points(model, q, v, tau, contacts, damping) -> tuple[np.ndarray, ...]:
+    """The parts of a ContactDynamics at points (K, .)."""
     K = len(q)
     a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     _drive(model, contacts.damped(damping), q, v, tau, a, f, report)
     redundant = report[:, 1].astype(np.int64)
-    return ContactDynamics(*unbatch(single, a, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))
+    return a, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant

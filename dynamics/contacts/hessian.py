@@ -27,15 +27,14 @@ from dynamics.contacts.contact_motion import (
     start_derivatives,
     sum_of_crosses,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import WIDTH, FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
+from dynamics.contacts.contact_set import Contacts, on_full_model
+from dynamics.contacts.derivatives import WIDTH, ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ContactWorkspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_algebra import four_columns, load_columns, store_columns, subtract_scaled
@@ -72,7 +71,7 @@ from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, 
 SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
 
 
-class SecondOrder(NamedTuple):
+class ContactSecondOrder(NamedTuple):
     """Lanes of the Hessian."""
 
     y: np.ndarray = lanes(WIDTH)  # multiplier
@@ -88,7 +87,7 @@ class SecondOrder(NamedTuple):
     Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
 
 
-carve_second_order, second_order_numbers = carving(SecondOrder)
+carve_second_order, second_order_numbers = carving(ContactSecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts
@@ -270,13 +269,12 @@ def _solve_and_differentiate(m, contacts, q, v, tau, w, d, h):
 _drive = knot_driver(
     _solve_and_differentiate,
     inputs="q v tau y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv", "Hqtau": "h.Hqtau"},
 )
 
 
 # ------------------------------------------------------------------------------------------------ public
-@of_tree("v", "ff ff ff fk", covectors="tau w_a", rows="w_f w_m", contacts=of_full_robot)
 def contact_dynamics_hessian(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -309,10 +307,11 @@ def contact_dynamics_hessian(
     ------
     ValueError, TypeError : as `contact_dynamics`.
     """
-    contacts = as_contact_set(model, contacts)
+    contacts, enter, ties = on_full_model(model, contacts, damping), model.mimic_map, len(model.mimics)
     single, (q, v, tau, w_a) = points(model, q, v=v, tau=tau, w_a=w_a)
-    K, n = len(q), model.nv
-    y = np.hstack([w_a, contacts.multiplier_rows(w_f, w_m, K)])
-    H = empty_matrices(4, K, n)
-    _drive(model, contacts.damped(damping), q, v, tau, y, *H)
-    return ContactDynamicsHessian(*square_matrices(single, H))
+    y = np.hstack([enter.full_torques(w_a), contacts.multiplier_rows(w_f, w_m, len(q), ties)])
+    H = empty_matrices(4, len(q), model.full.nv)
+    point = enter.full_q(q), enter.full_v(v), enter.full_torques(tau)
+    _drive(model.full, contacts.damped(damping), *point, y, *H)
+    left = zip(("pp", "pp", "pp", "pk"), square_matrices(single, H), strict=True)
+    return ContactDynamicsHessian(*(enter.leave(axes, x) for axes, x in left))

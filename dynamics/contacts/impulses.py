@@ -28,11 +28,11 @@ from dynamics.contacts.contact_motion import (
     put_across,
     put_down,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
-from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
-from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts, solve_delassus
+from dynamics.contacts.contact_set import Contacts, on_full_model
+from dynamics.contacts.derivatives import ContactFirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ONE, ContactWorkspace, add_half_solved_forces, factorize_contacts, solve_delassus
 from dynamics.contacts.hessian import (
-    SecondOrder,
+    ContactSecondOrder,
     add_contact_curvature,
     contact_terms,
     hessian_of_solution,
@@ -41,7 +41,6 @@ from dynamics.contacts.hessian import (
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.knot_driver import knot_driver, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_algebra import add_scaled
@@ -173,13 +172,13 @@ def _given_axes_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
 _drive = knot_driver(
     _given_axes_kernel,
     inputs="q v",
-    scratch={"w": Workspace},
+    scratch={"w": ContactWorkspace},
     outputs={"after": "w.a", "f": "w.f", "report": "w.report"},
 )
 _drive_first_order = knot_driver(
     _given_axes_first_order,
     inputs="q v",
-    scratch={"w": Workspace, "d": FirstOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "jump": nv, "mean": nv},
     outputs={"zq": "d.Gq", "zv": "d.Gv"},
 )
 
@@ -193,7 +192,6 @@ def as_restitution(restitution: float) -> float:
     return value
 
 
-@of_tree("v", "k c- c- - -", contacts=of_full_robot)
 def contact_impulse(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -224,16 +222,17 @@ def contact_impulse(
     ------
     ValueError, TypeError : a restitution outside of [0, 1]; otherwise as `contact_dynamics`.
     """
-    contacts = as_contact_set(model, contacts)
+    contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v) = points(model, q, v=v)
+    q, v, C = enter.full_q(q), enter.full_v(v), len(contacts) - len(model.mimics)
     K, plant = len(q), contacts.impulsive(damping)
     after, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     _drive(*plant, q, v, as_restitution(restitution), after, f, report)
     redundant = report[:, 1].astype(np.int64)
-    return ContactImpulse(*unbatch(single, after, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))
+    impulses = (x[:, :C] for x in contacts.forces_and_moments(f))
+    return ContactImpulse(*unbatch(single, enter.leave("k", after), *impulses, report[:, 0].copy(), redundant))
 
 
-@of_tree("v", "kf kf c-f c-f c-f c-f", contacts=of_full_robot)
 def contact_impulse_derivatives(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -252,14 +251,17 @@ def contact_impulse_derivatives(
     or (K, nv, nv), those of the impulses and their moments (C, 3, nv) or (K, C, 3, nv), of the components that each
     contact asks for.
     """
-    contacts = as_contact_set(model, contacts)
+    contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v) = points(model, q, v=v)
-    K, n, plant = len(q), model.nv, contacts.impulsive(damping)
+    q, v, C = enter.full_q(q), enter.full_v(v), len(contacts) - len(model.mimics)
+    K, n, plant = len(q), model.full.nv, contacts.impulsive(damping)
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(2)]
     flat = [x.reshape(K, (n + contacts.rows) * n) for x in z]
     _drive_first_order(*plant, q, v, as_restitution(restitution), *flat)
-    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
-    return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))
+    z = [enter.leave("p", x) for x in z]
+    wrenches = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    velocities = (enter.leave("k-", x[:, :n]) for x in z)
+    return ContactImpulseDerivatives(*unbatch(single, *velocities, *(x[:, :C] for part in wrenches for x in part)))
 
 
 # --------------------------------------------------------------------------------------------
@@ -313,12 +315,11 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
 _drive_hessian = knot_driver(
     contact_impulse_hessian_kernel,
     inputs="q v y=h.y",
-    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder, "jump": nv, "mean": nv},
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder, "h": ContactSecondOrder, "jump": nv, "mean": nv},
     outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv"},
 )
 
 
-@of_tree("v", "ff ff", covectors="w_v", rows="w_f w_m", contacts=of_full_robot)
 def contact_impulse_hessian(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -348,11 +349,10 @@ def contact_impulse_hessian(
     ------
     ValueError, TypeError : as `contact_impulse`.
     """
-    contacts = as_contact_set(model, contacts)
+    contacts, enter, ties = on_full_model(model, contacts, damping), model.mimic_map, len(model.mimics)
     single, (q, v, w_v) = points(model, q, v=v, w_v=w_v)
-    K, n = len(q), model.nv
-    y = np.hstack([w_v, contacts.multiplier_rows(w_f, w_m, K)])
-    H = empty_matrices(2, K, n)
+    y = np.hstack([enter.full_torques(w_v), contacts.multiplier_rows(w_f, w_m, len(q), ties)])
+    H = empty_matrices(2, len(q), model.full.nv)
     plant = contacts.impulsive(damping)
-    _drive_hessian(*plant, q, v, as_restitution(restitution), y, *H)
-    return ContactImpulseHessian(*square_matrices(single, H))
+    _drive_hessian(*plant, enter.full_q(q), enter.full_v(v), as_restitution(restitution), y, *H)
+    return ContactImpulseHessian(*(enter.leave("pp", x) for x in square_matrices(single, H)))

@@ -173,9 +173,9 @@ def forward_dynamics_derivatives(
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    if model.tree is not None:
+    if model.mimics:
         return ForwardDynamicsDerivatives(
-            *unbatch(single, *_of_leaders(model, q, v, tau, external_wrenches, wrench_reference)[1:])
+            *unbatch(single, *_by_mass_matrix(model, q, v, tau, external_wrenches, wrench_reference)[1:])
         )
     K, n = v.shape
     out = empty_matrices(3, K, n)
@@ -203,8 +203,8 @@ def forward_dynamics_hessian(
     symmetric inside a joint of several degrees of freedom; in Hqv and Hqtau the row is q.
     """
     single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
-    if model.tree is not None:
-        a, A, B, Minv = _of_leaders(model, q, v, tau, external_wrenches, wrench_reference)
+    if model.mimics:
+        a, A, B, Minv = _by_mass_matrix(model, q, v, tau, external_wrenches, wrench_reference)
         mu = (Minv @ w[..., None])[..., 0]
         Hqq, Hqv, Hvv, Hqa = inverse_dynamics_hessian(model, q, v, a, mu, external_wrenches, wrench_reference)
         bent = Hqa @ A
@@ -217,8 +217,8 @@ def forward_dynamics_hessian(
     return ForwardDynamicsHessian(*square_matrices(single, H))
 
 
-def _of_leaders(model, q, v, tau, *loads):
-    """a, da/dq, da/dv and M^-1 (K, ...) where joints follow others, from those of inverse dynamics."""
+def _by_mass_matrix(model, q, v, tau, *loads):
+    """a, da/dq, da/dv and M^-1 (K, ...) of a model with mimic joints, from those of inverse dynamics."""
     a = forward_dynamics(model, q, v, tau, *loads)
     dq, dv, M = inverse_dynamics_derivatives(model, q, v, a, *loads)
     Minv = np.linalg.inv(M)

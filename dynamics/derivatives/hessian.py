@@ -45,7 +45,6 @@ from dynamics.derivatives.virtual import (
     virtual_motion,
 )
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import lanes
@@ -202,7 +201,6 @@ drive_expansion = knot_driver(
 )
 
 
-@of_tree("v a w", "ff ff ff ff")
 def inverse_dynamics_hessian(
     model: RigidBodyModel,
     q: ArrayLike,

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from dynamics.model.body_inertia import BodyInertia, inertia_defect
 from dynamics.model.joints import PLANAR
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.model_arrays import subtree_masses
 from dynamics.validation import as_array, as_flag
@@ -26,7 +25,6 @@ _PACKED = [4, 5, 7, 6, 8, 9]
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
 
 
-@of_tree()
 def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     """Inertial parameters (nb, 10) of the moving bodies, everything fixed to them included; kg, kg m, kg m^2.
 
@@ -34,8 +32,7 @@ def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     body's frame, in its axes.  `inverse_dynamics_regressor` multiplies them, `parameter_derivatives` takes directions
     of them.
     """
-    check_model(model)
-    m = model.arrays
+    m = check_model(model).full.arrays
     parameters = np.column_stack([m.mass, m.first_moment, m.rotational_inertia[:, np.subtract(_PACKED, 4)]])
     for i, R in turned_bodies(model):
         parameters[i] = parameter_rotation(R.T) @ parameters[i]
@@ -47,7 +44,7 @@ def with_inertial_parameters(model: RigidBodyModel, parameters: ArrayLike, physi
 
     Parameters
     ----------
-    model : RigidBodyModel without joints that follow others
+    model : RigidBodyModel without mimic joints
     parameters : (nb, 10), in the order of `inertial_parameters`
     physical : whether to refuse what no body has: a mass or a principal moment of inertia below zero, or a moment that
         exceeds the sum of the other two
@@ -58,11 +55,10 @@ def with_inertial_parameters(model: RigidBodyModel, parameters: ArrayLike, physi
 
     Raises
     ------
-    ValueError : a wrong shape, numbers that are not finite, parameters of no body (names it), or joints that follow
-        others.
+    ValueError : a wrong shape, numbers that are not finite, parameters of no body (names it), or mimic joints.
     """
-    if check_model(model).tree is not None:
-        raise ValueError(f"model: {model.name!r} has joints that follow others, expected joints that move alone")
+    if check_model(model).mimics:
+        raise ValueError(f"model: {model.name!r} has mimic joints, expected independent joints")
     parameters = as_array("parameters", parameters, (model.nb, INERTIAL))
     if as_flag("physical", physical):
         for name, row in zip(model.body_names, parameters, strict=True):

@@ -21,7 +21,6 @@ from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial.spatial import add_dot6, dot6, load6
@@ -103,7 +102,6 @@ drive_derivatives = knot_driver(
 )
 
 
-@of_tree("v a", "ff ff ff")
 def inverse_dynamics_derivatives(
     model: RigidBodyModel,
     q: ArrayLike,

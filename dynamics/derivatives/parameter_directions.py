@@ -18,7 +18,7 @@ from dynamics.validation import as_array
 TWIST = 6
 
 
-class Direction(NamedTuple):
+class ParameterDirection(NamedTuple):
     """How the inputs change, per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
 
     `inertial` and `placement` hold no numbers where they do not change, and then cost nothing."""
@@ -43,10 +43,10 @@ def gather_direction(direction, first, ws):
     gather(direction.a, first, a)
     gather(direction.inertial, first, inertial)
     gather(direction.placement, first, placement)
-    return Direction(q, v, a, inertial, placement), w
+    return ParameterDirection(q, v, a, inertial, placement), w
 
 
-def direction_numbers(direction: Direction) -> int:
+def direction_numbers(direction: ParameterDirection) -> int:
     """Scratch numbers per lane of `gather_direction`."""
     return sum(part.shape[1] for part in direction)
 
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
     v: np.ndarray  # (K, nv)
     a: np.ndarray  # (K, nv)
     tau: np.ndarray  # (K, nv)
-    direction: Direction
+    direction: ParameterDirection
     dtau: np.ndarray  # (K, nv)
     loads: Loads | None
     dloads: Loads | None  # None exactly where `loads` is
@@ -96,7 +96,7 @@ def direction_batch(
         loads = loads_batch(model, {}, wrench_reference, K)
     if dloads is None and loads is not None:
         dloads = loads_batch(model, {}, wrench_reference, K)
-    direction = Direction(dq, dv, da, inertial, placement)
+    direction = ParameterDirection(dq, dv, da, inertial, placement)
     return Batch(single and one and other and last, q, v, a, tau, direction, dtau, loads, dloads)
 
 

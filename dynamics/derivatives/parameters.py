@@ -328,7 +328,7 @@ def parameter_derivatives(
     """Derivative of inverse, forward or hybrid dynamics along a scalar parameter p that everything may depend on.
 
     With a given it is that of inverse dynamics, with tau that of forward dynamics, with a, tau and `prescribed` that of
-    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but where joints follow others
+    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but with mimic joints
     [Kim 2012, tables 5 to 7].
 
     Parameters
@@ -365,13 +365,13 @@ def parameter_derivatives(
         a, da = (given_entries(name, everywhere if x is None else x, chosen) for name, x in (("a", a), ("da", da)))
         known = [("tau", tau), ("dtau", everywhere if dtau is None else dtau)]
         tau, dtau = (given_entries(name, x, ~chosen) for name, x in known)
-    if model.tree is not None:
+    if model.mimics:
         constant = {"external_wrenches": external_wrenches, "wrench_reference": wrench_reference}
         if chosen is not None:
             a = hybrid_dynamics(model, q, v, cast(np.ndarray, a), cast(np.ndarray, tau), chosen, **constant).a
         directions = {"dq": dq, "dv": dv, "da": da, "dtau": dtau}
         changes = {"inertial": inertial, "placement": placement, "wrenches": wrenches}
-        return _where_joints_follow(model, q, v, cast(ArrayLike, a), chosen, directions, constant | changes)
+        return _by_inverse_dynamics(model, q, v, cast(ArrayLike, a), chosen, directions, constant | changes)
     vectors = {"v": v, "a": a, "tau": tau, "dq": dq, "dv": dv, "da": da, "dtau": dtau}
     batch = direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
     numbers = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_numbers(model.arrays)
@@ -383,7 +383,7 @@ def parameter_derivatives(
     return ParameterDerivatives(*unbatch(batch.single, batch.direction.a.copy(), batch.dtau))  # da may be the caller's
 
 
-def _where_joints_follow(
+def _by_inverse_dynamics(
     model: RigidBodyModel,
     q: ArrayLike,
     v: ArrayLike,
@@ -392,13 +392,13 @@ def _where_joints_follow(
     directions: dict[str, ArrayLike | None],
     others: dict[str, Any],
 ) -> ParameterDerivatives:
-    """`parameter_derivatives` from those of the inverse dynamics of all joints: r = dID/dp where the accelerations that
-    are given change, and M da + r = dtau.  a : all accelerations; directions : dq, dv, da, dtau; others : further
-    arguments."""
+    """`parameter_derivatives` with mimic joints, from the inverse dynamics of the full model: r = dID/dp where the
+    accelerations that are given change, and M da + r = dtau.  a : all accelerations; directions : dq, dv, da, dtau;
+    others : further arguments."""
     d = {name: np.zeros(model.nv) if x is None else x for name, x in directions.items()}
     moves = {name: model.full_velocity(d[name], name) for name in ("dq", "dv", "da")}
     there = model.full_configuration(q), model.full_velocity(v), model.full_velocity(a, "a")
-    r = model.mimic_map.fold(parameter_derivatives(model.full, *there, **moves, **others).tau)
+    r = model.mimic_map.leave("p", parameter_derivatives(model.full, *there, **moves, **others).tau)
     single, (q, r, da, dtau) = points(model, q, r=r, da=d["da"], dtau=d["dtau"])
     if chosen is not None:
         da, r = completed(mass_matrix(model, q), chosen, da, dtau, r)

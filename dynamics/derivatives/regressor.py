@@ -32,7 +32,6 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial.spatial import (
@@ -142,7 +141,6 @@ def regressor_product(model: RigidBodyModel, q: np.ndarray, v: np.ndarray, a: np
     return Yy
 
 
-@of_tree("v a", "f-")
 def inverse_dynamics_regressor(model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> np.ndarray:
     """The matrix Y of inverse dynamics as a linear function of the inertial parameters,
 

@@ -38,7 +38,6 @@ from dynamics.derivatives.packed import (
 )
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, aligned_empty, carve, chunk_count, driver, helper, kernel, store
 from dynamics.simd.sizes import Size
@@ -443,7 +442,6 @@ def inverse_dynamics_second_derivatives(
 def inverse_dynamics_second_derivatives(
     model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed: Literal[True]
 ) -> PackedSecondDerivatives: ...
-@of_tree("v a", "fff fff fff fff")
 def inverse_dynamics_second_derivatives(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -478,6 +476,8 @@ def inverse_dynamics_second_derivatives(
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    if packed and model.mimics:
+        raise ValueError("packed: got True, expected False for a model with mimic joints")
     if packed:
         chunks = aligned_empty(chunk_count(K), packed_size(model.arrays), LANES)
         drive_second_order(model, q, v, a, loads, chunks)

@@ -31,7 +31,7 @@ NAMES = {FREE_FLYER: "free", SPHERICAL: "ball", PRISMATIC: "slide", REVOLUTE: "h
 """MuJoCo's joints by the codes of ours."""
 
 
-class _Place(NamedTuple):
+class _JointSlots(NamedTuple):
     """Where a joint's numbers are in q and v here and in qpos and qvel there; sizes of both; its code."""
 
     q: int
@@ -124,7 +124,7 @@ def from_mujoco_state(
     return x[0] if single else x
 
 
-def _places(model: RigidBodyModel, joints: Any) -> Iterator[_Place]:
+def _places(model: RigidBodyModel, joints: Any) -> Iterator[_JointSlots]:
     """Of all joints, in MuJoCo's order."""
     check_model(model)
     qpos = qvel = 0
@@ -136,7 +136,7 @@ def _places(model: RigidBodyModel, joints: Any) -> Iterator[_Place]:
             raise ValueError(f"model: joint {name!r} is a {joint.type_name}, expected one that MuJoCo has: {expected}")
         if joint.code == FREE_FLYER and not _at_origin(model, i):
             raise ValueError(f"model: the free joint {name!r} is not at the origin of the world, expected as in MuJoCo")
-        yield _Place(model.q_index[i], model.v_index[i], qpos, qvel, joint.nq, joint.nv, joint.code)
+        yield _JointSlots(model.q_index[i], model.v_index[i], qpos, qvel, joint.nq, joint.nv, joint.code)
         qpos, qvel = qpos + joint.nq, qvel + joint.nv
 
 
@@ -164,7 +164,7 @@ def _at_origin(model: RigidBodyModel, i: int) -> bool:
     return arrays.parent[i] < 0 and not arrays.translation[i].any() and bool(np.allclose(turned, np.eye(3)))
 
 
-def _columns(place: _Place) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+def _columns(place: _JointSlots) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     """Of q and v here, and of qpos and qvel there."""
     starts = (place.q, place.v), (place.qpos, place.qvel)
     here, there = ((slice(q, q + place.nq), slice(v, v + place.nv)) for q, v in starts)

@@ -274,8 +274,8 @@ def load_urdf(
     RigidBodyModel
         Fixed links lumped into their moving ancestor, a frame for every link and joint. Velocity and effort limits are
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
-        upper default to 0, as the format says. Mimic joints follow others, whose coordinates q has alone (see
-        `ModelBuilder.add_mimic`); one of a joint that there is not follows none, with a warning. <limit> and
+        upper default to 0, as the format says. Of mimic joints, q has the coordinates of their sources alone (see
+        `ModelBuilder.add_mimic`); one of a joint that there is not is independent, with a warning. <limit> and
         <dynamics> of a floating or planar joint are not read, with a warning, nor <limit lower, upper> of a continuous
         one. A planar
         joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.  Rotor inertia and
@@ -356,7 +356,7 @@ def urdf_builder(
         if joint.mimic is not None:
             if joint.mimic["source"] not in moving:
                 known = unknown_name("joint that moves", joint.mimic["source"], moving)
-                remarks.add("read as joints that follow none", f"<joint name={joint.name!r}> <mimic>: {known}")
+                remarks.add("read as independent joints", f"<joint name={joint.name!r}> <mimic>: {known}")
                 continue
             try:
                 builder.add_mimic(joint.name, **joint.mimic)

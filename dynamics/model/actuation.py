@@ -44,7 +44,7 @@ def actuation_of(model: RigidBodyModel) -> np.ndarray:
     if not model.actuators:
         raise ValueError('actuation is "model" but the model has no actuators')
     rows = np.array([joint_row(model.full, each.joints) for each in model.actuators])
-    return np.ascontiguousarray((rows if model.tree is None else model.mimic_map.fold(rows)).T)
+    return np.ascontiguousarray(model.mimic_map.leave("p", rows).T)
 
 
 def actuator_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
@@ -83,6 +83,12 @@ def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> A
     if B.ndim != 2 or B.shape[0] != n or B.shape[1] == 0:
         raise ValueError(f"actuation has shape {B.shape}; expected ({n}, nu) with nu >= 1")
     return Actuation(B, -1)
+
+
+def on_full_joints(model: RigidBodyModel, actuation: Actuation) -> Actuation:
+    """The same map to torques of the full model."""
+    B = model.mimic_map.full_torques(actuation.B.T).T
+    return actuation if B is actuation.B else Actuation(np.ascontiguousarray(B), -1, actuation.on_frames)
 
 
 @kernel

@@ -142,7 +142,7 @@ class Coupling(_OnJoints):
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another one, both of one degree of freedom: q = multiplier q_source + offset."""
+    """A mimic joint and its source, both of one degree of freedom: q = multiplier q_source + offset."""
 
     joint: str
     source: str
@@ -154,8 +154,8 @@ class Mimic:
         return replace(self, joint=prefix + self.joint, source=prefix + self.source)
 
 
-def leaders(mimics: Iterable[Mimic]) -> list[Mimic]:
-    """The same joints behind those that follow none; ValueError for joints that follow each other in a circle."""
+def resolved(mimics: Iterable[Mimic]) -> list[Mimic]:
+    """The same mimic joints with independent joints as sources; ValueError for joints that mimic each other."""
     by_joint = {mimic.joint: mimic for mimic in mimics}
     found: dict[str, Mimic] = {}
     for joint in by_joint:
@@ -163,7 +163,7 @@ def leaders(mimics: Iterable[Mimic]) -> list[Mimic]:
         while joint in by_joint and joint not in found:
             if joint in path:
                 names = ", ".join(map(repr, path))
-                raise ValueError(f"source: joints {names} follow each other, expected one to lead")
+                raise ValueError(f"source: joints {names} mimic each other, expected an independent one")
             path[joint] = None
             joint = by_joint[joint].source
         for name in reversed(path):

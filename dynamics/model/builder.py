@@ -25,9 +25,9 @@ from dynamics.model.attachments import (
     Thruster,
     actuator,
     as_ratios,
-    leaders,
     limits_of,
     locked_parts,
+    resolved,
     spring,
 )
 from dynamics.model.body_inertia import BodyInertia, inertia_defect
@@ -46,7 +46,7 @@ from dynamics.model.links import (
     relative,
     require_new,
 )
-from dynamics.model.mimic import led_by
+from dynamics.model.mimic import with_mimics
 from dynamics.model.model import Frame, RigidBodyModel, check_model
 from dynamics.model.model_arrays import model_arrays
 from dynamics.validation import (
@@ -115,7 +115,7 @@ class Parts:
         self._actuators: list[AnyActuator] = []
         self._loops: list[Loop] = []
         self._couplings: list[Coupling] = []
-        self._mimics: dict[str, Mimic] = {}  # by the joints that follow
+        self._mimics: dict[str, Mimic] = {}  # by the mimic joints
         self._geometries: dict[str, tuple[int, Geometry]] = {}  # with the number of the link, in whose frame they lie
 
     def _moving(self) -> dict[str, Joint]:
@@ -295,10 +295,10 @@ class Parts:
         self._couplings.append(part)
 
     def add_mimic(self, joint: str, source: str, multiplier: float = 1.0, offset: float = 0.0) -> None:
-        """Let a joint follow another one, q = multiplier q_source + offset: the robot has one coordinate for both.
+        """Let a joint mimic another one, q = multiplier q_source + offset: the robot has one coordinate for both.
 
-        Limits of the source are narrowed by those of what follows it.  Raises ValueError for an unknown joint, one of
-        several degrees of freedom, one that follows already, a circle, or a multiplier that is zero.
+        Limits of the source are narrowed by those of its mimic joints.  Raises ValueError for an unknown joint, one of
+        several degrees of freedom, one that is a mimic joint already, a circle, or a multiplier that is zero.
         """
         values = {"multiplier": multiplier, "offset": offset}
         factor, start = (float(as_array(f"mimic {joint!r}: {name}", x, ())) for name, x in values.items())
@@ -306,20 +306,20 @@ class Parts:
             raise ValueError(f"mimic {joint!r}: multiplier: got 0, expected another number; a joint at rest is locked")
         self._check_joints(f"mimic {joint!r}", ((joint, 1.0), (source, 1.0)))
         if joint in self._mimics:
-            raise ValueError(f"mimic {joint!r}: it follows another joint already, expected one source")
+            raise ValueError(f"mimic {joint!r}: it mimics another joint already, expected one source")
         if joint == source:
             raise ValueError(f"mimic {joint!r}: source: got the joint itself, expected another one")
         path = [Mimic(joint, source, factor, start)]
         while path[-1].source in self._mimics:
             path.append(self._mimics[path[-1].source])
             if path[-1].source == joint:
-                leaders(path)  # which says that this is a circle
+                resolved(path)  # which says that this is a circle
         self._mimics[joint] = path[0]
 
     @property
-    def followers(self) -> dict[str, str]:
-        """Joints that follow others, and which lead them."""
-        return {mimic.joint: mimic.source for mimic in leaders(self._mimics.values())}
+    def mimic_sources(self) -> dict[str, str]:
+        """The independent joint of each mimic joint."""
+        return {mimic.joint: mimic.source for mimic in resolved(self._mimics.values())}
 
     def add_geometry(
         self,
@@ -367,7 +367,7 @@ class Parts:
 
     # -------------------------------------------------------------------------------------------- for the builder
     def _take_parts(self, model: RigidBodyModel, prefix: str, mimics: Iterable[Mimic]) -> None:
-        """Those of a tree that is added, with its joints that follow others."""
+        """Those of a full model that is added, with its mimic joints."""
         self._springs += [part.renamed(prefix) for part in model.springs]
         self._actuators += [part.renamed(prefix) for part in model.actuators]
         self._loops += [part.renamed(prefix) for part in model.loops]
@@ -382,7 +382,7 @@ class Parts:
         self._couplings = [part for part in couplings if len(part.joints) > 1]
         alone = [(part.joints[0], part.offset) for part in couplings if len(part.joints) == 1]
         fixed = {other: offset / ratio for (other, ratio), offset in alone}
-        for mimic in leaders(self._mimics.values()):
+        for mimic in resolved(self._mimics.values()):
             if mimic.source == joint:
                 fixed[mimic.joint] = mimic.multiplier * q + mimic.offset
             elif mimic.joint == joint:
@@ -681,25 +681,25 @@ class ModelBuilder(Parts):
         frame names clash, or if numbers are so large that they overflow.
         """
         whole = self._build_tree()
-        return self._led(whole) if self._mimics else whole
+        return self._independent(whole) if self._mimics else whole
 
-    def _led(self, whole: RigidBodyModel) -> RigidBodyModel:
-        """The robot in the coordinates of the joints that lead: its states are those of the tree whose other joints are
-        locked."""
-        mimics = leaders(self._mimics.values())
+    def _independent(self, whole: RigidBodyModel) -> RigidBodyModel:
+        """The robot in the coordinates of its independent joints: its states are those of the model whose mimic joints
+        are locked."""
+        mimics = resolved(self._mimics.values())
         rest = copy.copy(self)
         rest._springs, rest._actuators, rest._loops, rest._couplings, rest._geometries = [], [], [], [], {}
-        followers = {mimic.joint for mimic in mimics}
+        locked = {mimic.joint for mimic in mimics}
         rest._links = [
-            link.fixed_at(link.joint.neutral()) if link.joint_name in followers else link for link in self._links
+            link.fixed_at(link.joint.neutral()) if link.joint_name in locked else link for link in self._links
         ]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # as of the tree
-            led = rest._build_tree()
-        return led_by(whole, led, mimics)
+            warnings.simplefilter("ignore")  # those of the full model
+            independent = rest._build_tree()
+        return with_mimics(whole, independent, mimics)
 
     def _build_tree(self) -> RigidBodyModel:
-        """All joints, whether they follow others or not."""
+        """The full model, in which every joint is independent."""
         tree = Tree(self._links)
         links = tree.moving
         if not links:

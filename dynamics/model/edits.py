@@ -59,9 +59,9 @@ def lock_joints(
             look_up("joint", name, joints)
             if name in lock:
                 raise ValueError(f"keep: joint {name!r} is locked at {lock[name]!r}, expected it in lock or in keep")
-        leads = builder.followers
-        moving = {*kept, *(leads[name] for name in kept if name in leads)}
-        stay = {*moving, *leads, *lock}
+        sources = builder.mimic_sources
+        moving = {*kept, *(sources[name] for name in kept if name in sources)}
+        stay = {*moving, *sources, *lock}
         places = lock | dict.fromkeys(name for name in joints if name not in stay)  # ties count from the first
     for name, q in places.items():
         builder.lock_joint(name, q)

@@ -12,12 +12,14 @@ imported by its name, and with the count of the scratch beside the code that car
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from dynamics.model.kernel_model import kernel_model
+from dynamics.model.mimic import AS_IS, PROJECTED
 from dynamics.simd.chunks import scatter
 from dynamics.simd.lane_blocks import import_lines, import_of, lanes_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
@@ -30,6 +32,9 @@ nv = Size("nv", "m.dof_body.size")
 """Number of degrees of freedom."""
 
 _OWN_NAMES = {"first", "last", "work", "block", "free", "left", "chunk"}
+ENTERING = {"q", "v", "a", "w"}
+"""Inputs of drivers that run on models with mimic joints: a configuration, velocities, accelerations, and multipliers
+of torques, which are scaled as these are."""
 DRIVERS: list[KnotDriver] = []
 """All that were declared."""
 
@@ -155,7 +160,32 @@ class KnotDriver:
 
         There are as many as rows of the first input, or `knots`; inputs with fewer rows repeat their last one."""
         count = len(arguments[self._leading]) if knots is None else knots
+        if model.mimics and ENTERING.issuperset(self.inputs):
+            self._through(model, arguments, count)
+            return
         launch(self.module.drive, count, self.numbers(model, *arguments), model.block, *arguments)
+
+    def _through(self, model: Any, arguments: tuple[Any, ...], count: int) -> None:
+        """Run over knots of a model with mimic joints: inputs enter the full model, and outputs leave it, projected
+        along their axes of degrees of freedom."""
+        enter, given = model.mimic_map, dict(zip(self.arguments, arguments, strict=True))
+        given |= {x: enter.full_q(given[x]) if x == "q" else enter.full_v(given[x]) for x in self.inputs}
+        axes = {name: self._axes(name) for name in self.outputs}
+        dofs = {name: [model.nv if kind == PROJECTED else -1 for kind in kinds] for name, kinds in axes.items()}
+        out = [given[name].reshape(len(given[name]), *dofs[name]) for name in axes]
+        full = enter.receivers([*axes.values()], out)
+        given |= {name: x.reshape(len(x), -1) for name, x in zip(axes, full, strict=True)}
+        self(model.full, *given.values(), knots=count)
+        enter.deliver([*axes.values()], full, out)
+
+    def _axes(self, name: str) -> str:
+        """The axes of an output as its size declares them: each factor nv, and what is between them."""
+        size = self.outputs[name]
+        if isinstance(size, str):
+            block, _, field = size.partition(".")
+            size = lanes_of(self.scratch[block])[field].size
+        kinds = (PROJECTED if factor == str(nv) else AS_IS for factor in str(size).split(" * "))
+        return re.sub(f"{AS_IS}+", AS_IS, "".join(kinds))
 
 
 def knot_driver(

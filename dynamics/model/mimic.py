@@ -1,187 +1,250 @@
-"""Robots with joints that follow others: the tree of all joints, seen in the coordinates of those that lead.
+"""Mimic joints: coordinates of the independent joints, and of the full model that has every joint.
 
-A joint of one degree of freedom follows another one, q_j = m q_s + b; chains multiply out.  So the tree's coordinates
-are those of the robot times a constant matrix,
+A mimic joint has one degree of freedom and moves with another joint, q_j = m q_s + b; chains are multiplied out.  An
+index, a multiplier and an offset for each coordinate of the full model hold this,
 
-    q_full = G q + b      v_full = G v      a_full = G a      tau = G' tau_full
+    q_full = multiplier * q[index] + offset      v_full = G v      a_full = G a      tau = G' tau_full
 
-and whatever is known of the tree is known of the robot: covectors are folded, G' x, derivatives along velocities too,
-A G; vectors of which the leading entries alone count are kept, S x with S G = 1; and torques of the leading joints act
-on the tree as S' tau.
+with G the matrix of the velocities' multipliers.  Kernels run on the full model: this is where q and v enter, and where
+results leave.  Covectors and columns of derivatives are projected, G' x and A G, and Hessians become G'H G; of
+accelerations and next states the rows of the independent joints are kept, S x with S G = 1, so that multipliers of them
+enter as S' lam; and so do torques on the independent joints.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dynamics.model.attachments import Mimic
+from dynamics.simd import aligned_arrays
 from dynamics.simd.caller import warn
 
-P = ParamSpec("P")
-R = TypeVar("R")
+KEPT, PROJECTED, AS_IS = "kp-"
+"""How an axis of an array of the full model leaves: the rows of the independent joints are kept, it is projected by G',
+or it has no degrees of freedom.  A state's axes, written K and P, are those of its tangent [dq; dv]."""
+
+EXPANSION = "KP", "K-", "PP", "-P", "--"
+"""Axes of fx, fu, Hxx, Hux and Huu of a step."""
 
 
-class MimicMap:
-    """G, b and S as indices and factors, from the joints of a tree.
+class IdentityMap:
+    """The map of a model without mimic joints, which is its own full model: arrays enter and leave as they are."""
+
+    def full_q(self, q: np.ndarray) -> np.ndarray:
+        """Configurations (..., nq) of the full model."""
+        return q
+
+    def full_v(self, v: np.ndarray) -> np.ndarray:
+        """Velocities or accelerations (..., nv) of the full model."""
+        return v
+
+    def full_x(self, x: np.ndarray) -> np.ndarray:
+        """States (..., nq + nv) of the full model."""
+        return x
+
+    def full_torques(self, tau: np.ndarray) -> np.ndarray:
+        """Torques (..., nv) on the full model with the same effect."""
+        return tau
+
+    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+        """Multipliers (N, 2 nv) of next states of the full model."""
+        return lam
+
+    def leave(self, axes: str, array: np.ndarray) -> np.ndarray:
+        """An array of the full model in the independent coordinates; `axes` has a letter for each of its last axes."""
+        return array
+
+    def receivers(self, axes: Sequence[str], arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Arrays for a kernel of the full model to fill or add to, which `deliver` takes to these."""
+        return arrays
+
+    def deliver(
+        self, axes: Sequence[str], full: Sequence[np.ndarray], arrays: Sequence[np.ndarray], add: bool = False
+    ) -> None:
+        """Store, or add, what `receivers` received."""
+
+    def full_states(self, out: np.ndarray) -> np.ndarray:
+        """An array of as many states of the full model, which `keep_states` takes to `out` (K, nx)."""
+        return out
+
+    def keep_states(self, full: np.ndarray, out: np.ndarray) -> None:
+        """Store the independent coordinates of states."""
+
+    def full_loops(self, loops: Any, start: int, X: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Closed loops of the full model, and the states (C, T+1, nx, LANES) of their rollout from knot `start`."""
+        return loops, X
+
+    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray) -> None:
+        """Store the independent coordinates of the states from knot `start` to knot `stop`."""
+
+
+IDENTITY = IdentityMap()
+"""The map of all models without mimic joints."""
+
+
+class MimicMap(IdentityMap):
+    """The map of a model with mimic joints.
 
     Parameters
     ----------
-    names : of the tree's joints
-    nq, nv : of each
-    mimics : followers with the joints that lead them, which follow none themselves
+    names, nq, nv : name, coordinates and degrees of freedom of each joint of the full model
+    mimics : every mimic joint with its source, which is an independent joint
+
+    Attributes
+    ----------
+    index_q, multiplier_q, offset : (nq of the full model,)
+    index_v, multiplier_v : (nv of the full model,)
+    kept_q, kept_v : coordinates and degrees of freedom of the full model that are those of independent joints
     """
 
     def __init__(self, names: Sequence[str], nq: Sequence[int], nv: Sequence[int], mimics: Sequence[Mimic]) -> None:
-        followers = {mimic.joint: mimic for mimic in mimics}
+        by_joint = {mimic.joint: mimic for mimic in mimics}
         q, v, ends = {}, {}, (0, 0)
         for name, *sizes in zip(names, nq, nv, strict=True):
-            if name not in followers:
+            if name not in by_joint:
                 starts, ends = ends, (ends[0] + sizes[0], ends[1] + sizes[1])
                 q[name], v[name] = map(range, starts, ends)
-        leader = {name: followers[name].source if name in followers else name for name in names}
-        self.from_q = np.array([i for name in names for i in q[leader[name]]], dtype=int)
-        self.from_v = np.array([i for name in names for i in v[leader[name]]], dtype=int)
+        source = {name: by_joint[name].source if name in by_joint else name for name in names}
+        self.index_q = np.array([i for name in names for i in q[source[name]]], dtype=int)
+        self.index_v = np.array([i for name in names for i in v[source[name]]], dtype=int)
         one = Mimic("", "")
-        per_q = [followers.get(name, one) for name, count in zip(names, nq, strict=True) for _ in range(count)]
-        per_v = [followers.get(name, one) for name, count in zip(names, nv, strict=True) for _ in range(count)]
-        self.factor_q = np.array([mimic.multiplier for mimic in per_q])
+        per_q = [by_joint.get(name, one) for name, count in zip(names, nq, strict=True) for _ in range(count)]
+        per_v = [by_joint.get(name, one) for name, count in zip(names, nv, strict=True) for _ in range(count)]
+        self.multiplier_q = np.array([mimic.multiplier for mimic in per_q])
         self.offset = np.array([mimic.offset for mimic in per_q])
-        self.factor_v = np.array([mimic.multiplier for mimic in per_v])
+        self.multiplier_v = np.array([mimic.multiplier for mimic in per_v])
         self.kept_q = np.array([i for i, mimic in enumerate(per_q) if mimic is one], dtype=int)
         self.kept_v = np.array([i for i, mimic in enumerate(per_v) if mimic is one], dtype=int)
 
     @cached_property
     def G(self) -> np.ndarray:
-        """(nv of the tree, nv)."""
-        G = np.zeros((len(self.from_v), len(self.kept_v)))
-        G[np.arange(len(G)), self.from_v] = self.factor_v
+        """(nv of the full model, nv)."""
+        G = np.zeros((len(self.index_v), len(self.kept_v)))
+        G[np.arange(len(G)), self.index_v] = self.multiplier_v
         return G
 
+    @cached_property
+    def _state_G(self) -> np.ndarray:
+        """[G 0; 0 G]"""
+        return np.kron(np.eye(2), self.G)
+
+    @cached_property
+    def _kept_x(self) -> np.ndarray:
+        return np.concatenate([self.kept_q, len(self.index_q) + self.kept_v])
+
+    @cached_property
+    def _kept_dx(self) -> np.ndarray:
+        return np.concatenate([self.kept_v, len(self.index_v) + self.kept_v])
+
+    # ------------------------------------------------------------------------------------------ what enters
     def full_q(self, q: np.ndarray) -> np.ndarray:
-        """G q + b for (..., nq)."""
-        return np.ascontiguousarray(self.factor_q * q[..., self.from_q] + self.offset)
+        """See `IdentityMap`."""
+        return np.ascontiguousarray(self.multiplier_q * q[..., self.index_q] + self.offset)
 
     def full_v(self, v: np.ndarray) -> np.ndarray:
-        """G v for (..., nv)."""
-        return np.ascontiguousarray(self.factor_v * v[..., self.from_v])
+        """See `IdentityMap`."""
+        return np.ascontiguousarray(self.multiplier_v * v[..., self.index_v])
 
     def full_x(self, x: np.ndarray) -> np.ndarray:
-        """States (..., nq + nv)."""
+        """See `IdentityMap`."""
         n = len(self.kept_q)
         return np.concatenate([self.full_q(x[..., :n]), self.full_v(x[..., n:])], axis=-1)
 
     def full_torques(self, tau: np.ndarray) -> np.ndarray:
-        """S' tau for (..., nv): zero on joints that follow."""
-        full = np.zeros((*tau.shape[:-1], len(self.from_v)))
+        """See `IdentityMap`: zero on mimic joints."""
+        full = np.zeros((*tau.shape[:-1], len(self.index_v)))
         full[..., self.kept_v] = tau
         return full
 
-    def fold(self, A: np.ndarray, axis: int = -1) -> np.ndarray:
-        """G' along an axis of the tree's velocities."""
-        return np.moveaxis(np.moveaxis(A, axis, -1) @ self.G, -1, axis)
+    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+        """See `IdentityMap`: zero for those of mimic joints."""
+        full = np.zeros((len(lam), 2 * len(self.index_v)))
+        full[:, self._kept_dx] = lam
+        return full
 
-    def keep(self, A: np.ndarray, axis: int = -1) -> np.ndarray:
-        """S along an axis of the tree's velocities."""
-        return np.take(A, self.kept_v, axis=axis)
+    # ------------------------------------------------------------------------------------------ what leaves
+    def leave(self, axes: str, array: np.ndarray) -> np.ndarray:
+        """See `IdentityMap`."""
+        left = array
+        for axis, kind in enumerate(axes, -len(axes)):
+            if kind.lower() == KEPT:
+                left = np.take(left, self.kept_v if kind == KEPT else self._kept_dx, axis=axis)
+            elif kind != AS_IS:
+                G = self.G if kind == PROJECTED else self._state_G
+                left = np.moveaxis(np.moveaxis(left, axis, -1) @ G, -1, axis)
+        return left if left is array else np.ascontiguousarray(left)
 
-
-def of_tree(
-    inputs: str = "", outputs: str = "", covectors: str = "", rows: str = "", contacts: Callable[..., Any] | None = None
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function of a model take robots whose joints follow others, by way of their trees.
-
-    Parameters
-    ----------
-    inputs : names of arguments besides q, whose last axis is one of velocities (v, a, ...): "v a"
-    outputs : of each array that comes back its last axes: f folded, k kept, c one of contacts, a dash as it is, as in
-        "ff c-"; nothing where none of the axes are degrees of freedom
-    covectors : names of arguments that are torques, or multipliers of velocities
-    rows : names of arguments (..., contacts, 3)
-    contacts : (model, contacts, damping) -> the set of the tree; the argument `contacts` is one
-    """
-    axes = outputs.split()
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            model: Any = args[0] if args else kwargs.get("model")
-            if getattr(model, "tree", None) is None:
-                return function(*args, **kwargs)
-            bound = signature.bind(*args, **kwargs)
-            given, count = bound.arguments, 0
-            if "q" in given:
-                given["q"] = model.full_configuration(given["q"])
-            given |= {name: model.full_velocity(given[name], name) for name in inputs.split()}
-            for name in covectors.split():
-                given[name] = model.full_torques(given[name], name)
-            if contacts is not None:
-                count = len(given["contacts"])
-                given["contacts"] = contacts(model, given["contacts"], given.get("damping", 0.0))
-                added = len(given["contacts"]) - count
-                for name in rows.split():
-                    if given.get(name) is not None:
-                        array = np.asarray(given[name], dtype=float)
-                        given[name] = np.concatenate([array, np.zeros((*array.shape[:-2], added, 3))], axis=-2)
-            given["model"] = model.tree
-            return cast(R, _folded(model.mimic_map, function(*bound.args, **bound.kwargs), axes, count))
-
-        return call
-
-    return decorate
-
-
-def _folded(mimic_map: MimicMap, found: Any, axes: Sequence[str], count: int) -> Any:
-    """An array, or a tuple of arrays, in the coordinates that lead."""
-    if not axes:
+    def receivers(self, axes: Sequence[str], arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """See `IdentityMap`; zeros, but for empty arrays and those without degrees of freedom."""
+        sizes, found = {KEPT: len(self.G), PROJECTED: len(self.G), "K": 2 * len(self.G), "P": 2 * len(self.G)}, []
+        for kinds, array in zip(axes, arrays, strict=False):
+            shape = [sizes[kind] if kind in sizes else n for kind, n in zip(kinds, array.shape[1:], strict=True)]
+            found.append(array if array.size == 0 or set(kinds) == {AS_IS} else np.zeros((len(array), *shape)))
         return found
-    if not isinstance(found, (tuple, np.ndarray)):
-        raise ValueError("packed: got True, expected False where joints follow others")
-    if not isinstance(found, tuple):
-        return _along(mimic_map, found, axes[0], count)
-    parts = [_along(mimic_map, array, kinds, count) for array, kinds in zip(found, axes, strict=True)]
-    return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+
+    def deliver(
+        self, axes: Sequence[str], full: Sequence[np.ndarray], arrays: Sequence[np.ndarray], add: bool = False
+    ) -> None:
+        """See `IdentityMap`."""
+        for kinds, found, array in zip(axes, full, arrays, strict=False):
+            if found is not array:
+                left = self.leave(kinds, found)
+                array[...] = array + left if add else left
+
+    def full_states(self, out: np.ndarray) -> np.ndarray:
+        """See `IdentityMap`."""
+        return np.empty((len(out), len(self.index_q) + len(self.index_v)))
+
+    def keep_states(self, full: np.ndarray, out: np.ndarray) -> None:
+        """See `IdentityMap`."""
+        out[...] = full[:, self._kept_x]
+
+    def full_loops(self, loops: Any, start: int, X: np.ndarray) -> tuple[Any, np.ndarray]:
+        """See `IdentityMap`."""
+        K = np.zeros((*loops.K.shape[:2], 2 * len(self.index_v) if loops.K.shape[2] else 0))
+        if loops.K.shape[2]:
+            K[..., self._kept_dx] = loops.K
+        gaps = None if loops.gaps is None else loops.gaps @ self._state_G.T
+        x0 = None if loops.x0 is None else self.full_x(loops.x0)
+        (full,) = aligned_arrays((*X.shape[:2], len(self.index_q) + len(self.index_v), X.shape[3]))
+        if x0 is None or start > 0:  # else X has nothing yet
+            full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
+        return loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps), full
+
+    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray) -> None:
+        """See `IdentityMap`."""
+        X[:, start : stop + 1] = full[:, start : stop + 1, self._kept_x]
 
 
-def _along(mimic_map: MimicMap, array: np.ndarray, kinds: str, count: int) -> np.ndarray:
-    for axis, kind in enumerate(kinds, -len(kinds)):
-        if kind == "c":
-            array = np.take(array, np.arange(count), axis=axis)
-        elif kind != "-":
-            array = (mimic_map.fold if kind == "f" else mimic_map.keep)(array, axis)
-    return array if kinds == "-" else np.ascontiguousarray(array)
+def with_mimics(whole: Any, independent: Any, mimics: Sequence[Mimic]) -> Any:
+    """A model with mimic joints, of the full model and the one in which the mimic joints are locked.
 
-
-def led_by(whole: Any, led: Any, mimics: Sequence[Mimic]) -> Any:
-    """The robot of a tree in the coordinates of the joints that lead, from the tree in which all others are locked.
-
-    Position and velocity limits are those that keep followers within theirs, too; the leaders' own, with a warning,
-    where they would leave no room, as in files with the wrong sign.  Effort limits are the leaders' own, damping and
-    friction those that a leader feels.
+    Position and velocity limits keep mimic joints within theirs, too; they are those of the independent joints alone,
+    with a warning, where this leaves no room, as in files with the wrong sign.  Effort limits are those of the
+    independent joints; damping and friction include what mimic joints add.
     """
     seen = MimicMap(whole.joint_names, whole.joint_nq, whole.joint_nv, mimics)
-    ends = [(limit - seen.offset) / seen.factor_q for limit in (whole.lower_position, whole.upper_position)]
-    lower, upper = np.full(led.nq, -np.inf), np.full(led.nq, np.inf)
-    np.maximum.at(lower, seen.from_q, np.minimum(*ends))
-    np.minimum.at(upper, seen.from_q, np.maximum(*ends))
+    ends = [(limit - seen.offset) / seen.multiplier_q for limit in (whole.lower_position, whole.upper_position)]
+    lower, upper = np.full(independent.nq, -np.inf), np.full(independent.nq, np.inf)
+    np.maximum.at(lower, seen.index_q, np.minimum(*ends))
+    np.minimum.at(upper, seen.index_q, np.maximum(*ends))
     own = whole.lower_position[seen.kept_q], whole.upper_position[seen.kept_q]
     if (stuck := (lower >= upper) & (own[0] < own[1])).any():
-        at = np.searchsorted(led.q_index, np.flatnonzero(stuck), side="right") - 1
-        joints = ", ".join(repr(led.joint_names[i]) for i in at)
-        warn(f"limits of joints that follow {joints} would leave no room and are not taken")
+        at = np.searchsorted(independent.q_index, np.flatnonzero(stuck), side="right") - 1
+        joints = ", ".join(repr(independent.joint_names[i]) for i in at)
+        warn(f"limits of mimic joints of {joints} would leave no room and are not taken")
     lower, upper = (np.where(stuck, limit, found) + 0.0 for limit, found in zip(own, (lower, upper), strict=True))
-    velocity = np.full(led.nv, np.inf)
-    np.minimum.at(velocity, seen.from_v, whole.velocity_limit / np.abs(seen.factor_v))
+    velocity = np.full(independent.nv, np.inf)
+    np.minimum.at(velocity, seen.index_v, whole.velocity_limit / np.abs(seen.multiplier_v))
     return replace(
-        led, lower_position=lower, upper_position=upper, velocity_limit=velocity,
+        independent, lower_position=lower, upper_position=upper, velocity_limit=velocity,
         damping=whole.damping @ seen.G**2, friction=whole.friction @ np.abs(seen.G), frames=whole.frames,
         body_names=whole.body_names, base_inertia=whole.base_inertia, springs=whole.springs, actuators=whole.actuators,
-        loops=whole.loops, couplings=whole.couplings, geometries=whole.geometries, mimics=tuple(mimics), tree=whole,
+        loops=whole.loops, couplings=whole.couplings, geometries=whole.geometries, mimics=tuple(mimics),
+        full_model=whole,
     )  # fmt: skip

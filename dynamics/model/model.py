@@ -18,7 +18,7 @@ from dynamics.model.attachments import AnyActuator, Coupling, Loop, Mimic, Sprin
 from dynamics.model.body_inertia import BodyInertia
 from dynamics.model.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.model.kernel_model import model_block
-from dynamics.model.mimic import MimicMap
+from dynamics.model.mimic import IDENTITY, IdentityMap, MimicMap
 from dynamics.model.model_arrays import ModelArrays
 from dynamics.validation import QUATERNION_TOLERANCE, as_array, as_batch, as_items, as_kind, look_up
 
@@ -63,9 +63,9 @@ class RigidBodyModel(ByContent):
     quaternion_slots : tuple of (joint name, index in q of its quaternion's first entry)
     geometries : tuple of `Geometry`, the shapes of its bodies and of what is fixed to the world; no dynamics depend on
         them, so a robot is equal to the same one without
-    mimics : tuple of `Mimic`, joints that follow others.  Then q and v are those of the joints that lead, whose names,
+    mimics : tuple of `Mimic`, the mimic joints.  With some, q and v are those of the independent joints, whose names,
         limits and places in q and v are given; bodies, frames, springs, loops and shapes are those of `full`
-    tree : the robot with all its joints where some follow others, else None
+    full_model : the robot in which every joint is independent, None without mimic joints
     """
 
     name: str
@@ -87,7 +87,7 @@ class RigidBodyModel(ByContent):
     couplings: tuple[Coupling, ...] = ()
     geometries: tuple[Geometry, ...] = ()
     mimics: tuple[Mimic, ...] = ()
-    tree: RigidBodyModel | None = None
+    full_model: RigidBodyModel | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frames", MappingProxyType(dict(self.frames)))
@@ -117,28 +117,29 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def block(self) -> np.ndarray:
-        """The robot in one array, as drivers take it; ValueError where joints follow others."""
-        if self.tree is not None:
+        """The robot in one array, as drivers take it; ValueError with mimic joints."""
+        if self.mimics:
             raise ValueError(
-                f"model: {self.name!r} has joints that follow others, which this function does not take; call it with "
-                "model.full, model.full_configuration(q) and model.full_velocity(v)"
+                f"model: {self.name!r} has mimic joints, which this function does not take; call it with model.full, "
+                "model.full_configuration(q) and model.full_velocity(v)"
             )
         return model_block(self.arrays)
 
     @property
     def full(self) -> RigidBodyModel:
-        """The robot with all its joints, none of which follows another."""
-        return self if self.tree is None else self.tree
+        """The robot in which every joint is independent: itself without mimic joints."""
+        return self if self.full_model is None else self.full_model
 
     @cached_property
     def joint_space(self) -> RigidBodyModel:
-        """A robot of the same configurations and velocities in which no joint follows another."""
-        return self if self.tree is None else replace(self, mimics=(), tree=None)
+        """A robot of the same configurations and velocities without mimic joints."""
+        return replace(self, mimics=(), full_model=None) if self.mimics else self
 
     @cached_property
-    def mimic_map(self) -> MimicMap:
-        """From the joints that lead to all."""
-        return MimicMap(self.full.joint_names, self.full.joint_nq, self.full.joint_nv, self.mimics)
+    def mimic_map(self) -> IdentityMap:
+        """The map from the independent joints to the full model."""
+        full = self.full
+        return MimicMap(full.joint_names, full.joint_nq, full.joint_nv, self.mimics) if self.mimics else IDENTITY
 
     def full_configuration(self, q: ArrayLike) -> np.ndarray:
         """Configuration of `full` (..., model.full.nq) for q (..., nq)."""
@@ -149,14 +150,14 @@ class RigidBodyModel(ByContent):
         return self._widened(name, v, self.nv, self.mimic_map.full_v)
 
     def full_torques(self, tau: ArrayLike, name: str = "tau") -> np.ndarray:
-        """Torques on `full` (..., model.full.nv) that do what tau (..., nv) does: none on joints that follow."""
+        """Torques on `full` (..., model.full.nv) that do what tau (..., nv) does: none on mimic joints."""
         return self._widened(name, tau, self.nv, self.mimic_map.full_torques)
 
     def _widened(self, name: str, value: ArrayLike, size: int, widen: Any) -> np.ndarray:
         array = as_array(name, value)
         if array.ndim == 0 or array.shape[-1] != size:
             raise ValueError(f"{name}: got shape {array.shape}, expected (..., {size})")
-        return array if self.tree is None else widen(array)
+        return widen(array)
 
     @cached_property
     def total_mass(self) -> float:
@@ -333,8 +334,8 @@ class RigidBodyModel(ByContent):
             if item.body >= self.nb:
                 raise ValueError(f"geometries[{i}]: its body is {item.body}, expected less than {self.nb}")
             names.add(item.name)
-        tree = None if self.tree is None else replace(self.tree, geometries=items)
-        return replace(self, geometries=items, tree=tree)
+        full = None if self.full_model is None else replace(self.full_model, geometries=items)
+        return replace(self, geometries=items, full_model=full)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {field: getattr(self, field) for field in self.__dataclass_fields__}

@@ -64,4 +64,4 @@ class CenterOfMass(KernelResidual):
     def __init__(self, model: RigidBodyModel, target: ArrayLike | Callable[[float], ArrayLike]) -> None:
         require_mass(model)
         super().__init__(model, "centre of mass")
-        self._finish(np.arange(model.nv), targets=self._as_targets(target))
+        self._finish(np.arange(model.full.nv), targets=self._as_targets(target))

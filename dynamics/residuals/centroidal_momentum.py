@@ -242,4 +242,4 @@ class CentroidalMomentum(KernelResidual):
     def __init__(self, model: RigidBodyModel, target: ArrayLike | Callable[[float], ArrayLike] | None = None) -> None:
         require_mass(model)
         super().__init__(model, "centroidal momentum")
-        self._finish(np.arange(2 * model.nv), targets=self._as_targets(np.zeros(6) if target is None else target))
+        self._finish(np.arange(2 * model.full.nv), targets=self._as_targets(np.zeros(6) if target is None else target))

@@ -58,7 +58,6 @@ class Collisions(Distance):
     """
 
     kernels = Distance.kernels
-    of_states = (*Distance.of_states, "missed", "replaced")
     all_pairs: tuple[tuple[Geometry, Geometry], ...]
     closest: int | None
 

@@ -587,15 +587,16 @@ class ContactResidual(RobotResidual):
         self, system: InContact, contact: np.ndarray, contacts: ContactArrays | LoopArrays, forces: ForceMap
     ) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
-        (B, skip, _), nu, restitution = system.actuation, system.nu, system.restitution
+        (B, skip, _), nu, restitution = system.full_actuation, system.nu, system.restitution
         if restitution is not None:
             B, skip, nu = np.empty((len(B), 0)), -1, None
         held = system.contacts.contacts
         nr = forces.b.size
-        numbers = self.kernels.numbers(system.model, system.contacts, B.shape[1], forces.blocks, nr)
+        numbers = self.kernels.numbers(system.full, system.contacts, B.shape[1], forces.blocks, nr)
         self._set(nr=nr, nu=nu, frames=tuple(held[c].frame for c in contact), curved_in_controls=nu is not None)
         self._set(_block=system.plant_model.block, _B=B, _skip=skip, _restitution=restitution)
-        self._set(_forces=forces, _contacts=contacts, _numbers=numbers, _subject=system.serves[-1])
+        self._set(_forces=forces, _contacts=contacts, _numbers=numbers)
+        self._set(_subject=system.serves[-1], _joint_map=system.joint_map)
 
     @property
     def made_for(self) -> Subject:

@@ -188,10 +188,12 @@ class ControlGravity(KernelResidual):
     actuation: np.ndarray
     _B: np.ndarray
 
-    follows, reads_dynamics = False, True
+    reads_dynamics = True
 
     def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
         B, skip, on_frames = actuation_map(model, actuation)
+        if model.mimics:
+            raise ValueError(f"model: {model.name!r} has mimic joints, which ControlGravity does not take")
         if on_frames:
             raise ValueError("actuation: the model has actuators on frames, expected none, or a matrix")
         super().__init__(model, "control less gravity")

@@ -763,7 +763,6 @@ class Distance(MovingObstacles):
     upper: np.ndarray
     smoothing: float
     margin: float
-    of_states = ("distances",)
 
     def __init__(
         self,
@@ -781,11 +780,11 @@ class Distance(MovingObstacles):
         found = found_places(places, (each for pair in chosen for each in pair))
         own = [tuple(in_own_axes(each, found) for each in pair) for pair in chosen]
         rows = [row for p, pair in enumerate(own) for row in checked_rows(p, pair, margin)]
-        arrays = pair_arrays(model, rows, eps, margin, tuple(found), model.nb)
+        arrays = pair_arrays(model.full, rows, eps, margin, tuple(found), model.nb)
         names = tuple(f"{a.name} - {b.name}" for a, b, _ in rows)
         self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, component_names=names)
         self._set(lower=np.zeros(len(rows)), upper=np.full(len(rows), np.inf))
-        path = sorted({int(k) for body in arrays.movers.ravel().tolist() for k in path_dofs(model, body)})
+        path = sorted({int(k) for body in arrays.movers.ravel().tolist() for k in path_dofs(model.full, body)})
         self._finish(np.array(path, dtype=np.int64), pairs=arrays)
         self._set_places(found)
 

@@ -158,4 +158,4 @@ class FramePlacement(KernelResidual):
         body, placement = frame_numbers(model, frame)
         super().__init__(model, f"placement of {frame}")
         self._set(frame=frame)
-        self._finish(path_dofs(model, body), targets=self._as_targets(target), i=body, data=placement)
+        self._finish(path_dofs(model.full, body), targets=self._as_targets(target), i=body, data=placement)

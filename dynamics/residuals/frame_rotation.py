@@ -109,4 +109,4 @@ class FrameRotation(KernelResidual):
         body, placement = frame_numbers(model, frame)
         super().__init__(model, f"rotation of {frame}")
         self._set(frame=frame)
-        self._finish(path_dofs(model, body), targets=self._as_targets(target), i=body, data=placement)
+        self._finish(path_dofs(model.full, body), targets=self._as_targets(target), i=body, data=placement)

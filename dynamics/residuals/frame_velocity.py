@@ -203,6 +203,6 @@ class FrameVelocity(KernelResidual):
         code = reference_code(reference, ("local_world_aligned", "local"))
         super().__init__(model, f"velocity of {frame}")
         self._set(frame=frame, reference=reference)
-        path, target = path_dofs(model, body), np.zeros(6) if target is None else target
-        path, targets = np.concatenate([path, model.nv + path]), self._as_targets(target)
+        path, target = path_dofs(model.full, body), np.zeros(6) if target is None else target
+        path, targets = np.concatenate([path, model.full.nv + path]), self._as_targets(target)
         self._finish(path, targets=targets, i=body, data=placement, reference=code)

@@ -374,6 +374,8 @@ class KernelResidual(RobotResidual):
     kernels: ClassVar[ResidualKernels]
     _data: tuple
     _robot: tuple
+    _owner: Any
+    """The model that kernels are given, of which scratch has the size."""
     _numbers: dict[int, int]
     _targets: np.ndarray | None = None
     """Numbers of the targets, (1, n) or (N+1, n) with those of each knot; None without, and of a function of time."""
@@ -388,8 +390,11 @@ class KernelResidual(RobotResidual):
         if set(data) != set(self.kernels.data):
             raise TypeError(f"data: got {', '.join(data)}, expected {', '.join(self.kernels.data)}")
         ordered = tuple(data[name] for name in self.kernels.data)
-        block = self.model.block if block is None else block
-        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
+        owner = self.model
+        if block is None:
+            owner, block = self.model.full, self.model.full.block
+            self._set(_joint_map=self.model.mimic_map)
+        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={}, _owner=owner)
         if targets is not None:
             self._set_target(*targets)
 
@@ -458,7 +463,7 @@ class KernelResidual(RobotResidual):
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
         numbers = self._numbers.get(weights.shape[1])
         if numbers is None:
-            numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self.model, self._data, xs, weights)
+            numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self._owner, self._data, xs, weights)
         span, points = (weights, start, stop, order), (xs, us)
         if self.kernels.targeted:
             points = xs, us, self._rows_for(len(xs))

@@ -7,12 +7,12 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.model.mimic import IDENTITY, IdentityMap
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.residuals.target_gradient import VECTOR, target_gradients
@@ -25,6 +25,8 @@ Hessians of single knots."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
 NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
+ROW_AXES, BLOCK_AXES = ("-", "-P", "--"), ("P", "-", "PP", "-P", "--")
+"""Axes of r, rx and ru, and of lx, lu, lxx, lux and luu; see `dynamics.model.mimic`."""
 
 
 class Rows(NamedTuple):
@@ -66,7 +68,7 @@ def _without_controls(blocks: Sequence[Any] | None) -> Blocks | None:
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
-    """Degrees of freedom that move a body, from the root on; none for the world, -1."""
+    """Degrees of freedom of a full model that move a body, from the root on; none for the world, -1."""
     arrays, dofs = model.arrays, []
     k = -1 if body < 0 else arrays.v_index[body] + arrays.dof_count[body] - 1
     while k >= 0:
@@ -83,10 +85,6 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
             f"{name}: got shape {array.shape}, expected ({'K' if count is None else count}, {columns})"
         )
     return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
-
-
-def _others(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in ("model", "system")}
 
 
 class RobotResidual:
@@ -106,24 +104,14 @@ class RobotResidual:
     """What is compiled for a class of residuals."""
     curved_in_controls: ClassVar[bool] = False
 
-    follows: ClassVar[bool] = True
-    """Whether it knows joints that follow others."""
+    _joint_map: IdentityMap = IDENTITY
+    """From the states that it is evaluated at to those of the model that its kernels are given."""
 
     reads_dynamics: bool = False
     """Whether it depends on masses and inertias, as `trajopt.interfaces.residual.ReadsDynamics` has it."""
 
     target_kind: ClassVar[str] = ""
     """What its target is, VECTOR, ROTATION or PLACEMENT of `target_gradient`; "" where there is none, or another."""
-
-    of_states: ClassVar[tuple[str, ...]] = ()
-    """Methods of its own whose one argument are states xs (K, nx)."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Where joints follow others, the residual of the tree, in the coordinates that lead."""
-        owner = args[0] if args else kwargs.get("model", kwargs.get("system"))
-        if "kernels" not in cls.__dict__ or cls.kernels is None or getattr(owner, "tree", None) is None:
-            return object.__new__(cls)
-        return import_module("dynamics.residuals.led_residual").led(cls, owner, *args[1:], **_others(kwargs))
 
     def __init__(self, model: RigidBodyModel, name: str) -> None:
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
@@ -201,7 +189,7 @@ class RobotResidual:
         """
         xs, us = self._points(xs, us)
         r = np.empty((len(xs), self.nr))
-        self._expand(NO_ROWS, 0, len(xs), VALUE, xs, us, Rows(r), NO_TARGET, NO_TARGET)
+        self._expanded(NO_ROWS, 0, len(xs), VALUE, xs, us, Rows(r), NO_TARGET, NO_TARGET)
         return r
 
     def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -221,7 +209,7 @@ class RobotResidual:
         r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx))
         ru = None if us is None or self.nu is None else self._control_jacobians(K, self.nu)
         rows = Rows(r, rx) if ru is None else Rows(r, rx, ru)
-        self._expand(NO_ROWS, 0, K, JACOBIAN, points, given, rows, NO_TARGET, NO_TARGET)
+        self._expanded(NO_ROWS, 0, K, JACOBIAN, points, given, rows, NO_TARGET, NO_TARGET)
         return r, rx, ru
 
     def hessian_products(
@@ -238,7 +226,7 @@ class RobotResidual:
         H = [np.zeros((K, ndx, ndx)), NO_BLOCKS, NO_BLOCKS]
         if self.curved_in_controls and nu is not None:
             H[1:] = np.zeros((K, nu, ndx)), np.zeros((K, nu, nu))
-        self._expand(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
+        self._expanded(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
         return (H[0], H[1], H[2]) if self.curved_in_controls else (H[0], None, None)
 
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
@@ -289,7 +277,8 @@ class RobotResidual:
             target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
         us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
         order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-        return self._expand(weights, start, stop, order, xs, us, NO_KNOTS, target or NO_TARGET, curvature or NO_TARGET)
+        target, curvature = target or NO_TARGET, curvature or NO_TARGET
+        return self._expanded(weights, start, stop, order, xs, us, NO_KNOTS, target, curvature)
 
     def _check_sizes(self, xs, us, weights, start, stop, *targets) -> None:
         """Drivers write where their sizes say, so all arrays are compared with them."""
@@ -310,6 +299,19 @@ class RobotResidual:
                 _fit("lu", blocks[1], controlled, (nu,))
                 _fit("lux", blocks[3], controlled, (nu, ndx))
                 _fit("luu", blocks[4], controlled, (nu, nu))
+
+    def _expanded(self, weights, start, stop, order, xs, us, rows, target, curvature) -> float:
+        """`_expand` at states of the independent joints."""
+        enter = self._joint_map
+        full_rows = Rows(*enter.receivers(ROW_AXES, rows))
+        full = enter.receivers(BLOCK_AXES, target)
+        bent = full if curvature is target else enter.receivers(BLOCK_AXES, curvature)
+        value = self._expand(weights, start, stop, order, enter.full_x(xs), us, full_rows, full, bent)
+        enter.deliver(ROW_AXES, full_rows, rows)
+        enter.deliver(BLOCK_AXES, full, target, add=True)
+        if curvature is not target:
+            enter.deliver(BLOCK_AXES, bent, curvature, add=True)
+        return value
 
     def _expand(
         self,

@@ -24,7 +24,7 @@ from dynamics.simd.caller import warn
 from dynamics.simd.shipped import level
 
 
-class _Place(_CacheLocator):
+class _CacheFolder(_CacheLocator):
     """The folder of a function's files.  Its name has a hash of the sources, so files in it are never stale."""
 
     def __init__(self, function, folder: Path):
@@ -49,7 +49,7 @@ class KernelCacheImpl(CompileResultCacheImpl):
 
     def __init__(self, function, folder: Path):
         self._lineno = function.__code__.co_firstlineno
-        self._locator = _Place(function, folder)
+        self._locator = _CacheFolder(function, folder)
         name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, sys.abiflags)
 

@@ -73,7 +73,7 @@ class CostExpansion(NamedTuple):
     laa: np.ndarray = lanes(nv * nv)
 
 
-class Scratch(NamedTuple):
+class AccelerationScratch(NamedTuple):
     """Lanes on top of those of inverse dynamics and its derivatives."""
 
     body: np.ndarray = lanes(nb * BODY)
@@ -144,7 +144,7 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, e, w):
 _drive_substitution = knot_driver(
     _substitution_kernel,
     inputs="a x lx=l.lx lu=l.lu lxx=l.lxx lux=l.lux? luu=l.luu",
-    scratch={"l": CostExpansion, "e": ExpansionLanes, "w": Scratch},
+    scratch={"l": CostExpansion, "e": ExpansionLanes, "w": AccelerationScratch},
     outputs={"la": "l.la", "lax": "l.lax", "laa": "l.laa", "lx_out": "l.lx", "lxx_out": "l.lxx"},
 )
 

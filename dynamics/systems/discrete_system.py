@@ -31,6 +31,7 @@ class ClosedLoops(NamedTuple):
     limits: np.ndarray | None  # (N, 2, nu)
     shift: np.ndarray | None = None  # (C, LANES) what `pull` is multiplied by
     pull: np.ndarray | None = None  # (N, nu)
+    before: np.ndarray | None = None  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
 
 
 class Segment(NamedTuple):
@@ -142,13 +143,15 @@ class DiscreteSystem(ABC):
         upper: np.ndarray | None = None,
         shift: np.ndarray | None = None,
         pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
 
         Parameters: x0 (nx,), or (A, nx) for each, xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,);
         optional: lower and upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of
         which the new states keep the part 1 - alpha (see `trajopt.System`); shift (A,) and pull (N, nu), whose product
-        is added to the controls.
+        is added to the controls; before (N, nu, n + nu), gains, from the second knot on, of what the last n numbers of
+        the state and the controls of the knot before are off from xs and us, both plain differences.
         Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
         diverges holds inf or NaN.
         """
@@ -169,7 +172,11 @@ class DiscreteSystem(ABC):
         pulled: list[np.ndarray | None] = [None, None]
         if shift is not None or pull is not None:
             pulled = [*self._shaped(shift=(shift, alphas.shape), pull=(pull, us.shape))]
-        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits, *pulled)
+        if before is not None:
+            before, most = as_floats("before", before), self.nv + self.nu
+            if before.shape[:2] != us.shape or not self.nu <= before.shape[2] <= most:
+                raise ValueError(f"before: got shape {before.shape}, expected (N, nu, {self.nu} to {most})")
+        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits, *pulled, before=before)
 
     @staticmethod
     def _shaped(**arguments) -> list[np.ndarray]:
@@ -181,7 +188,7 @@ class DiscreteSystem(ABC):
                 raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
         return arrays
 
-    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None):
+    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None, before=None):
         N, A = len(us), len(alphas)
         chunks = chunk_count(A)
         shapes = (2, chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
@@ -195,7 +202,7 @@ class DiscreteSystem(ABC):
             rows = np.minimum(np.arange(chunks * LANES), A - 1).reshape(chunks, LANES)
             X[:, 0] = x0[rows].transpose(0, 2, 1)
             x0 = None
-        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull), 0, N, X, U)
+        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull, before), 0, N, X, U)
         if chunks == 1:
             return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.closing import in_world_axes
-from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, on_full_model
 from dynamics.contacts.derivatives import carve_first_order, first_order_numbers
 from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
 from dynamics.contacts.hessian import carve_second_order, second_order_numbers
@@ -28,6 +27,7 @@ from dynamics.contacts.impulses import (
 from dynamics.derivatives.implicit_function import store_state_blocks
 from dynamics.model.actuation import actuation_map
 from dynamics.model.kernel_model import kernel_model
+from dynamics.model.mimic import EXPANSION
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import (
@@ -49,7 +49,6 @@ from dynamics.simd.lane_algebra import add_transpose, scale_into
 from dynamics.simd.references import by_reference
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.inertial_gradient import of_impacts
-from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 
@@ -92,7 +91,7 @@ def drive_impact_loops(first, last, work, block, contacts, restitution, manifold
             start_lanes(m, manifold, loops, alpha, rest, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(m, manifold, loops, t, c, rest, x, u)
+            feedback(m, manifold, loops, t, c, rest, x, u, X, U)
             impact_step(m, contacts, restitution, x, w, x_next)
             close_gap(m, manifold, loops.gaps, t + 1, alpha, x_next, rest)
 
@@ -197,36 +196,24 @@ class Impact(RobotSystem):
         restitution: float = 0.0,
         contact_damping: float = 0.0,
     ) -> None:
-        self.led, given = None, as_contact_set(model, contacts)
+        given, damping = as_contact_set(model, contacts), (contact_damping, "contact_damping")
         self._given = contacts, actuation, restitution, contact_damping
-        led = model.tree is not None
-        damping = contact_damping, "contact_damping"
-        self.contacts = of_full_robot(model, given, *damping) if led else of_system(model, given)
+        self.contacts = on_full_model(model, given, *damping, dt=0.0)
+        self._shown = len(self.contacts) - len(model.mimics)  # all but the ties
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")
         super().__init__(model, 0.0, actuation_map(model, actuation), given.places)
         self.restitution = as_restitution(restitution)
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
-        if led:
-            whole = model.full_torques(self.actuation.B.T).T
-            tree = Impact(model.full, self.contacts, whole, restitution)
-            self.led = LedMotion(model, tree)
-            self.plant_model, self.contact_arrays = tree.plant_model, tree.contact_arrays
-        else:
-            self.plant_model, self.contact_arrays = self.contacts.impulsive(*damping)
-            self._struck = self.plant_model.block, self.contact_arrays, self.restitution
-            self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
+        self.plant_model, self.contact_arrays = self.contacts.impulsive(*damping)
+        self._struck = self.plant_model.block, self.contact_arrays, self.restitution
+        self._expansion_numbers = impact_expansion_numbers(self.full, self.contacts)
         self.contact_damping = self.contact_arrays.damping
         struck = self.contacts.frames, self.contact_arrays, self.plant_model, self.restitution
         self._serves += (Subject(model, self.actuation.B, *struck),)
 
     def __repr__(self) -> str:
         return f"Impact({self.model!r}, {self.contacts!r}, restitution={self.restitution:g})"
-
-    @property
-    def tree(self) -> Impact | None:
-        """The same of the tree, where joints follow others."""
-        return None if self.led is None else cast(Impact, self.led.tree)
 
     def with_model(self, model: RigidBodyModel) -> Impact:
         """The same impact of another robot; see `RigidBodySystem.with_model`."""
@@ -237,37 +224,36 @@ class Impact(RobotSystem):
         """The same with one more control, which has no effect either."""
         new = copy.copy(self)
         new.nu = self.nu + 1
-        if self.led is not None:
-            new.led = LedMotion(self.model, self.led.tree.timed())  # pyright: ignore[reportAttributeAccessIssue]
         return new
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""
-        if self.led is not None:
-            return self.led.write_steps(xs, us, out)
-        launch(drive_impacts, len(xs), impact_numbers(self.model, self.contacts), *self._struck, xs, out)
+        states, enter = self.joint_map.full_states(out), self.joint_map.full_x
+        launch(drive_impacts, len(xs), impact_numbers(self.full, self.contacts), *self._struck, enter(xs), states)
+        self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
-        if self.led is not None:
-            return self.led.roll(loops, start, stop, X, U)
-        numbers, manifold = impact_numbers(self.model, self.contacts), None if self.euclidean else True
-        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, loops, start, stop, X, U)
+        loops, states = self.joint_map.full_loops(loops, start, X)
+        numbers, manifold = impact_numbers(self.full, self.contacts), None if self.euclidean else True
+        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, loops, start, stop, states, U)
+        self.joint_map.keep_rollout(states, start, stop, X)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns; fu = 0."""
-        if self.led is not None:
-            return self.led.write_linearization(xs, us, fx, fu)
         fu[...] = 0.0
-        launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, xs, fx)
+        full, enter = self.joint_map.receivers(EXPANSION, (fx,)), self.joint_map.full_x
+        launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, enter(xs), *full)
+        self.joint_map.deliver(EXPANSION, full, (fx,))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns; Hux = 0, Huu = 0."""
-        if self.led is not None:
-            return self.led.write_hessian_products(xs, us, lam, *H)
         Hxx, Hux, Huu = H
         Hux[...], Huu[...] = 0.0, 0.0
-        launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, xs, lam, Hxx)
+        full = self.joint_map.receivers(EXPANSION[2:], (Hxx,))
+        points = self.joint_map.full_x(xs), self.joint_map.full_multipliers(lam)
+        launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, *points, *full)
+        self.joint_map.deliver(EXPANSION[2:], full, (Hxx,))
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """What `parameter_gradient` returns."""
@@ -276,9 +262,6 @@ class Impact(RobotSystem):
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
         """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the
         contacts ask for."""
-        if self.led is not None:
-            tree = cast(Impact, self.tree)
-            return tree.contact_impulses(self.led.full_x(xs))[:, : len(self.contact_frames)]
-        q, v = xs[:, : self.nq], xs[:, self.nq :]
-        struck = contact_impulse(self.model, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)
-        return in_world_axes(self.contacts, q, struck.f)[0]
+        q, v = np.split(self.joint_map.full_x(xs), [self.full.nq], axis=1)
+        struck = contact_impulse(self.full, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)
+        return in_world_axes(self.contacts, q, struck.f)[0][:, : self._shown]

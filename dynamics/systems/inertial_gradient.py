@@ -36,12 +36,9 @@ STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
 
 
 def of_steps(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """The gradient (nb, 10) of a `RigidBodySystem`'s steps at xs (N, nx) under us (N, nu), lam (N, ndx), for all bodies
-    of the full model."""
-    tree, led = system.tree, system.led
-    if tree is not None and led is not None:
-        return of_steps(tree, led.full_x(xs), us, led.full_multipliers(lam))
-    (n, m), nq, h = system.actuation.B.shape, system.nq, us[:, -1:] if system.free_duration else system.dt
+    """The gradient (nb, 10) of a `RigidBodySystem`'s steps at xs (N, nx) under us (N, nu), lam (N, ndx), all bodies."""
+    (n, m), nq, h = system.full_actuation.B.shape, system.full.nq, us[:, -1:] if system.free_duration else system.dt
+    given, xs, lam = xs, system.joint_map.full_x(xs), system.joint_map.full_multipliers(lam)
     if system.integrator == "rk4":
         return _of_stages(system, xs, us, lam)
     if system.euclidean and not (system.in_contact or system.free_duration):
@@ -51,15 +48,16 @@ def of_steps(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np
         driven = np.concatenate([_torques(system, xs, us), us[:, m:]], axis=1)
         _, f_tau = _linearized(system, _driven(system), xs, driven)
         w = np.einsum("tij,ti->tj", f_tau[:, :, :n], lam)
-    return _contracted(system, xs, (system.step(xs, us)[:, nq:] - xs[:, nq:]) / h, w)
+    rate = (system.step(given, us)[:, system.nq :] - given[:, system.nq :]) / h
+    return _contracted(system, xs, system.joint_map.full_v(rate), w)
 
 
 def _torques(system: Any, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """Torques (N, nv) of all actuators, those on frames as the configuration has them."""
-    B = system.actuation.B
+    """Torques (N, nv) of the full model by all actuators, those on frames as the configuration has them."""
+    B = system.full_actuation.B
     tau = us[:, : B.shape[1]] @ B.T
     if system.frame_actuators is not None:
-        tau += (force_map(system.model, xs[:, : system.nq]) @ us[:, : B.shape[1], None])[..., 0]
+        tau += (force_map(system.full, xs[:, : system.full.nq]) @ us[:, : B.shape[1], None])[..., 0]
     return tau
 
 
@@ -70,7 +68,7 @@ def _of_stages(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> 
             'parameter_gradient: got integrator="rk4" with joints of several degrees of freedom or free durations, '
             "expected an Euler integrator"
         )
-    n, h, x, stages = system.nv, system.dt, xs, []
+    n, h, x, stages = system.full.nv, system.dt, xs, []
     for reach in (0.5, 0.5, 1.0, 0.0):
         tau = _torques(system, x, us)
         fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
@@ -90,23 +88,23 @@ def _of_stages(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> 
 def _driven(system: Any, integrator: Euler | None = None) -> Plant:
     """The plant with a torque on every degree of freedom, and another integrator if one is given."""
     plant = system.plant[1]
-    return plant._replace(
-        B=np.eye(system.nv), skip=0, actuators=None, integrator=plant.integrator if integrator is None else integrator
-    )
+    chosen = plant.integrator if integrator is None else integrator
+    return plant._replace(B=np.eye(system.full.nv), skip=0, actuators=None, integrator=chosen)
 
 
 def _linearized(system: Any, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
-    (N, nu), n, timed = us.shape, system.nv, system.free_duration
+    (N, nu), n, timed = us.shape, system.full.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
-    numbers = linearization_numbers(system.model, system.contacts, nu, False, plant.actuators, timed)
+    numbers = linearization_numbers(system.full, system.contacts, nu, False, plant.actuators, timed)
     launch(drive_linearization, N, numbers, system.plant[0], plant, xs, us, fx, fu)
     return fx, fu
 
 
 def _unit_steps(system: Any, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """States (N, nx) after explicit Euler steps of one second."""
-    numbers = dynamics_numbers(system.model, system.contacts) + step_numbers(system.model) + 2 * system.nx + system.nv
+    full = system.full
+    numbers = dynamics_numbers(full, system.contacts) + step_numbers(full) + 2 * full.nq + 3 * full.nv
     moved = np.empty_like(xs)
     launch(drive_steps, len(xs), numbers, system.plant[0], _driven(system, UNIT_STEP), xs, tau, moved)
     return moved
@@ -114,20 +112,19 @@ def _unit_steps(system: Any, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 def _contracted(system: Any, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
     """- sum_t Y(q_t, v_t, a_t)'w_t (nb, 10)."""
-    q, v, a, w = (np.ascontiguousarray(part) for part in (xs[:, : system.nq], xs[:, system.nq :], a, w))
-    return -regressor_product(system.model, q, v, a, w).sum(axis=0)
+    q, v, a, w = (np.ascontiguousarray(part) for part in (xs[:, : system.full.nq], xs[:, system.full.nq :], a, w))
+    return -regressor_product(system.full, q, v, a, w).sum(axis=0)
 
 
 def of_impacts(impact: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """The gradient (nb, 10) of the jumps of the velocities of an `Impact` at xs (N, nx), lam (N, ndx)."""
-    led, n, nq = impact.led, impact.nv, impact.nq
-    if led is not None:
-        return of_impacts(led.tree, led.full_x(xs), us, led.full_multipliers(lam))
+    n, nq, enter = impact.nv, impact.nq, impact.joint_map
     jump = np.ascontiguousarray(impact.step(xs, us)[:, nq:] - xs[:, nq:])
     back = impact.linearize(xs, us)[0][:, n:, n:].swapaxes(1, 2)
     y = lam[:, n:, None]
     y = y - (y - back @ y) / (1.0 + impact.restitution)
-    q, still = np.ascontiguousarray(xs[:, :nq]), np.zeros((len(xs), n))
-    w = (inverse_mass_matrix(impact.model, q) @ y)[..., 0]
-    moved, weight = (regressor_product(impact.model, q, still, a, w) for a in (jump, still))
+    q = np.ascontiguousarray(xs[:, :nq])
+    w = enter.full_v((inverse_mass_matrix(impact.model, q) @ y)[..., 0])
+    q, jump = enter.full_q(q), enter.full_v(jump)
+    moved, weight = (regressor_product(impact.full, q, 0.0 * jump, a, w) for a in (jump, 0.0 * jump))
     return (weight - moved).sum(axis=0)

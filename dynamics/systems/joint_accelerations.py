@@ -120,6 +120,10 @@ class JointAccelerationSystem(RobotSystem):
                 u = u + loops.alphas[:, None] * loops.k[t][:, None] + loops.K[t] @ (X[:, t] - loops.xs[t][:, None])
                 if loops.shift is not None and loops.pull is not None:
                     u += loops.shift[:, None] * loops.pull[t][:, None]
+                if loops.before is not None and t > 0:
+                    tail = slice(self.nx - loops.before.shape[2] + U.shape[2], None)
+                    off = X[:, t - 1, tail] - loops.xs[t - 1, tail, None], U[:, t - 1] - loops.us[t - 1][:, None]
+                    u += loops.before[t] @ np.concatenate(off, axis=1)
             U[:, t] = u if loops.limits is None else np.clip(u, *loops.limits[t][:, :, None])
             x, u = (Y.swapaxes(1, 2).reshape(-1, Y.shape[1]) for Y in (X[:, t], U[:, t]))
             following = np.empty_like(x)
@@ -180,7 +184,7 @@ class JointTorques:
 
     Raises
     ------
-    TypeError, ValueError : another system, a scale that is not positive, joints that follow others.
+    TypeError, ValueError : another system, a scale that is not positive, mimic joints.
     """
 
     name, reads_dynamics = "joint torques", True
@@ -188,8 +192,8 @@ class JointTorques:
     def __init__(self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0) -> None:
         as_kind("system", system, JointAccelerationSystem, "a dynamics.JointAccelerationSystem")
         model = system.model
-        if model.tree is not None:
-            raise ValueError(f"system: {model.name!r} has joints that follow others, expected joints that move alone")
+        if model.mimics:
+            raise ValueError(f"system: {model.name!r} has mimic joints, expected independent joints")
         self.nr, self.made_for = model.nv, Subject(model)
         factors = as_floats("scale", scale)
         if factors.shape not in ((), (self.nr,)) or not (np.isfinite(factors).all() and (factors > 0.0).all()):

@@ -15,7 +15,6 @@ from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Mesh
 from dynamics.geometry.triangles import MeshError, Triangles, surface
 from dynamics.model.joints import FREE_FLYER, PLANAR, TRANSLATION
-from dynamics.model.mimic import of_tree
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd.caller import first_few, warn
 from dynamics.validation import as_batch
@@ -27,7 +26,6 @@ LOOSE = (FREE_FLYER, PLANAR, TRANSLATION)
 """Joints that leave a body no place in the world to be drawn from."""
 
 
-@of_tree()
 def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), as `trajopt.animate` draws them.
 
@@ -36,13 +34,13 @@ def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     a free-flyer, planar or translation joint, which nothing ties to it: they start there only if nothing else is left
     to draw.  Segments that have no length at any configuration are left out.  For q (nq,), K = 1.
     """
-    m = model.arrays
+    m, joints = model.full.arrays, model.full.joints
     q, _ = as_batch("q", q, model.nq)
     K, nb = len(q), len(m.parent)
     poses = [frame_placement(model, q, name) for name in model.body_names]
     origin = [p for _, p in poses]
     segments = [(np.zeros((K, 3)) if m.parent[i] < 0 else origin[m.parent[i]], origin[i]) for i in range(nb)]
-    loose = [m.parent[i] < 0 and model.joints[i].code in LOOSE for i in range(nb)]
+    loose = [m.parent[i] < 0 and joints[i].code in LOOSE for i in range(nb)]
     for i in set(range(nb)) - set(m.parent.tolist()):
         offsets = [model.frame(name).p for name in model.frame_names if model.frame(name).body == i]
         offsets = [p for p in offsets if np.any(p)] or [m.first_moment[i] / max(m.mass[i], 1e-300)]

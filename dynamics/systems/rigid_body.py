@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
-from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
+from dynamics.contacts.contact_set import Contact, ContactSet, on_full_model
 from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
+from dynamics.model.mimic import EXPANSION
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
@@ -24,7 +24,6 @@ from dynamics.systems.curvature import Expansion, drive_expansion, expansion_num
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.frame_forces import force_map, frame_actuators
 from dynamics.systems.inertial_gradient import of_steps
-from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
@@ -136,25 +135,23 @@ class RigidBodySystem(RobotSystem):
         check_choice("integrator", integrator, INTEGRATORS)
         check_choice("formulation", formulation, FORMULATIONS)
         held = tuple(contacts) if isinstance(contacts, list) else contacts
-        self.led, self._given = None, (actuation, held, contact_damping, joint_friction)
-        if check_model(model).tree is not None:
-            friction = joint_friction, friction_speed
-            self._follow(model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction)
-            return
-        self.contacts = of_system(model, contacts, dt)
+        self._given = actuation, held, contact_damping, joint_friction
+        self.contacts = on_full_model(check_model(model), contacts, contact_damping, "contact_damping", dt)
         self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
         self.contact_damping = self.contact_arrays.damping
         if self.contact_damping != 0.0 and not self.in_contact:
             raise ValueError(f"contact_damping: got {contact_damping}, expected zero for a robot without contacts")
-        super().__init__(model, dt, actuation_map(model, actuation), self.contacts.places)
+        self._shown = len(self.contacts) - len(model.mimics)  # all but the ties
+        places = dict(list(self.contacts.places.items())[: self._shown])
+        super().__init__(model, dt, actuation_map(model, actuation), places)
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
         self.semi_implicit_from = self.first_plain_row() if semi else None
-        B, skip, on_frames = self.actuation
+        B, skip, on_frames = self.full_actuation
         self.formulation = formulation
-        self.frame_actuators = frame_actuators(model) if on_frames else None
-        self.plant_model = plant_model(model, dt, rk4, joint_friction, friction_speed)
+        self.frame_actuators = frame_actuators(self.full) if on_frames else None
+        self.plant_model = plant_model(self.full, dt, rk4, joint_friction, friction_speed)
         held = self.contacts.frames, self.contact_arrays
         if self.frame_actuators is None:  # no residual of contact forces knows these
             self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
@@ -168,46 +165,23 @@ class RigidBodySystem(RobotSystem):
         block = self.plant_model.block
         self.plant = block, plant
 
-    def _follow(self, model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction) -> None:
-        """Become what the tree of a robot with joints that follow others is, in the coordinates that lead."""
-        if formulation == "inverse":
-            raise ValueError('formulation is "inverse", which needs joints that follow no others')
-        B = actuation_map(model, actuation)
-        held = of_full_robot(model, contacts, contact_damping, "contact_damping")
-        whole = "model" if B.on_frames else model.full_torques(B.B.T).T
-        tree = RigidBodySystem(model.full, dt, integrator, whole, held, "forward", 0.0, *friction)
-        self.frame_actuators = tree.frame_actuators
-        super().__init__(model, dt, B, as_contact_set(model, contacts).places)
-        self.led = LedMotion(model, tree)
-        self.contacts, self.contact_arrays, self.contact_damping = tree.contacts, tree.contact_arrays, 0.0
-        self.integrator, self.formulation, self.acceleration_control = integrator, formulation, None
-        semi = integrator == "semi_implicit_euler"
-        self.semi_implicit = self.euclidean and semi
-        self.semi_implicit_from = self.first_plain_row() if semi else None
-        self.plant_model = tree.plant_model
-        if self.frame_actuators is None:
-            self._serves += (Subject(model, B.B, self.contacts.frames, self.contact_arrays, self.plant_model),)
-
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
         if not self.euclidean:
             lacking.append("joints of one degree of freedom")
         if self.integrator == "rk4":
             lacking.append("an Euler integrator")
+        if self.model.mimics:
+            lacking.append("no mimic joints")
         if B.shape[0] != B.shape[1] or np.linalg.matrix_rank(B) < len(B):
             lacking.append("an independent control for every degree of freedom")
-        if self.in_contact:
+        if self._shown:
             lacking.append("no contacts")
         if self.frame_actuators is not None:
             lacking.append("actuators on joints alone")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
         return AccelerationControl(self.plant_model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
-
-    @property
-    def tree(self) -> RigidBodySystem | None:
-        """The system of `model.full` where joints follow others, else None."""
-        return None if self.led is None else cast(RigidBodySystem, self.led.tree)
 
     def timed(self) -> RigidBodySystem:
         """The same system whose last control, behind the others, is how long the step takes, s.
@@ -217,9 +191,6 @@ class RigidBodySystem(RobotSystem):
         new = copy.copy(self)
         new.nu, new.free_duration = self.nu + 1, True
         new.semi_implicit, new.semi_implicit_from = False, None
-        if self.led is not None:
-            new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
-            return new
         block, plant = self.plant
         new.plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
         new._rollout_numbers = new.rollout_numbers()
@@ -228,7 +199,7 @@ class RigidBodySystem(RobotSystem):
 
     @property
     def in_contact(self) -> bool:
-        """Whether the system has contacts."""
+        """Whether the system has contacts, or mimic joints, which are tied as joints in contact are."""
         return len(self.contacts) > 0
 
     def __repr__(self) -> str:
@@ -246,7 +217,7 @@ class RigidBodySystem(RobotSystem):
         Raises ValueError for what is no whole number of at least 1, or too few for the damping of a joint.
         """
         substeps = as_whole_number("substeps", substeps, 1)
-        check_substeps(self.model.full, self.plant_model, self.dt, substeps)
+        check_substeps(self.full, self.plant_model, self.dt, substeps)
         return self._remade(self.model, self.dt / substeps, "rk4", "forward")
 
     def with_model(self, model: RigidBodyModel) -> RigidBodySystem:
@@ -261,29 +232,28 @@ class RigidBodySystem(RobotSystem):
         actuation, contacts, damping, joint_friction = self._given
         actuation = actuation if actuation is None or isinstance(actuation, str) else self.actuation.B
         parameters, has_friction = self.plant_model.arrays.joint_friction, model.full.friction.any()
-        speed = (
-            np.sqrt(parameters[:, 2]) if has_friction and self.model.full.friction.any() and len(parameters) else None
-        )
+        speed = np.sqrt(parameters[:, 2]) if has_friction and self.full.friction.any() and len(parameters) else None
         held = contacts_of(model, contacts)
         return RigidBodySystem(model, dt, integrator, actuation, held, formulation, damping, joint_friction, speed)
 
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        if self.led is not None:
-            return self.led.write_steps(xs, us, out)
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, xs, us, out)
+        states, enter = self.joint_map.full_states(out), self.joint_map.full_x
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter(xs), us, states)
+        self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
-        if self.led is not None:
-            return self.led.roll(loops, start, stop, X, U)
-        launch(drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.plant, loops, start, stop, X, U)
+        loops, states = self.joint_map.full_loops(loops, start, X)
+        given = *self.plant, loops, start, stop, states, U
+        launch(drive_closed_loops, loops.alphas.size, self._rollout_numbers, *given)
+        self.joint_map.keep_rollout(states, start, stop, X)
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
-        scratch = dynamics_numbers(self.model, self.contacts)
-        return scratch + step_numbers(self.model) + 2 * self.nx + self.nu
+        scratch = dynamics_numbers(self.full, self.contacts)
+        return scratch + step_numbers(self.full) + 2 * (self.full.nq + self.full.nv) + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
@@ -297,15 +267,12 @@ class RigidBodySystem(RobotSystem):
 
     def _wrenches(self, xs, us):
         xs, us = self._knots(xs, us)
-        if self.led is not None:
-            found = self.tree._wrenches(self.led.full_x(xs), us)
-            return [part[:, : len(self.contact_frames)] for part in found]
-        q, v = np.split(xs[: len(us)], [self.nq], axis=1)
-        tau = us @ self.actuation.B.T - joint_forces(self.plant_model, q, v)[0]
+        q, v = np.split(self.joint_map.full_x(xs[: len(us)]), [self.full.nq], axis=1)
+        tau = us @ self.full_actuation.B.T - joint_forces(self.plant_model, q, v)[0]
         if self.frame_actuators is not None:
-            tau += (force_map(self.model, q) @ us[:, :, None])[..., 0]
+            tau += (force_map(self.full, q) @ us[:, :, None])[..., 0]
         found = dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
-        return in_world_axes(self.contacts, q, found.f, found.moment)
+        return [part[:, : self._shown] for part in in_world_axes(self.contacts, q, found.f, found.moment)]
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).
@@ -315,12 +282,12 @@ class RigidBodySystem(RobotSystem):
         """
         xs, single = as_batch("x", x, self.nx)
         self.check_state(xs)
-        whole, q = self if self.tree is None else self.tree, self.model.full_configuration(xs[:, : self.nq])
-        if whole.frame_actuators is None:
-            us = holding_controls(whole.model, q, whole.actuation.B, whole.contacts)
+        q, B = self.model.full_configuration(xs[:, : self.nq]), self.full_actuation.B
+        if self.frame_actuators is None:
+            us = holding_controls(self.full, q, B, self.contacts)
         else:
-            maps = zip(q, whole.actuation.B + force_map(whole.model, q), strict=True)
-            us = np.concatenate([holding_controls(whole.model, x[None], B, whole.contacts) for x, B in maps])
+            maps = zip(q, B + force_map(self.full, q), strict=True)
+            us = np.concatenate([holding_controls(self.full, x[None], B, self.contacts) for x, B in maps])
         return us[0] if single else us
 
     def rests(self, q: np.ndarray, u: np.ndarray) -> bool:
@@ -332,7 +299,7 @@ class RigidBodySystem(RobotSystem):
         """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference, a rigid
         foot turned by more than a milliradian, or a loop open or turned, or a coupling off, by more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
-        check_references(self.model.full, self.model.full_configuration(q), self.contacts)
+        check_references(self.full, self.model.full_configuration(q), self.contacts)
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """What `parameter_gradient` returns."""
@@ -341,29 +308,25 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        if self.led is not None:
-            return self.led.write_linearization(xs, us, fx, fu)
-        rk4 = self.integrator == "rk4"
-        numbers = linearization_numbers(
-            self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        )
-        launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
+        full, rk4 = self.joint_map.receivers(EXPANSION, (fx, fu)), self.integrator == "rk4"
+        space = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        numbers = linearization_numbers(*space)
+        launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
+        self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns."""
-        if self.led is not None:
-            return self.led.write_hessian_products(xs, us, lam, *H)
         self.write_expansion(xs, us, lam, self._no_knots[0], self._no_knots[1], *H)
 
     def write_expansion(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
-        if self.led is not None:
-            return self.led.write_expansion(xs, us, lam, fx, fu, *H)
-        rk4 = self.integrator == "rk4"
-        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
-        launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
+        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu, *H))
+        numbers = expansion_numbers(self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration)
+        points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
+        launch(drive_expansion, len(us), numbers, *self.plant, *points, Expansion(*full))
+        self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
@@ -371,7 +334,7 @@ class RigidBodySystem(RobotSystem):
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        plain = not (self.in_contact or self.free_duration) and self.led is None and self.frame_actuators is None
+        plain = not (self.in_contact or self.free_duration) and self.frame_actuators is None
         if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
             return euler_tensors(self, xs[: len(us)], us)

@@ -13,7 +13,7 @@ from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import body_placements, frame_placement
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
-from dynamics.model.actuation import Actuation, actuation_of, actuator_limits
+from dynamics.model.actuation import Actuation, actuation_of, actuator_limits, on_full_joints
 from dynamics.model.attachments import Actuator
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
@@ -108,6 +108,7 @@ class RobotSystem(DiscreteSystem):
     def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: dict[str, str]) -> None:
         super().__init__(model.nq, model.nv, actuation.B.shape[1], dt)
         self.model, self.actuation = model, actuation
+        self.full, self.joint_map, self.full_actuation = model.full, model.mimic_map, on_full_joints(model, actuation)
         self.euclidean = bool(model.is_euclidean)
         self.contact_frames, self._contact_places = tuple(contact_frames), tuple(contact_frames.values())
         plain = bool(model.actuators) and all(isinstance(each, Actuator) for each in model.actuators)
@@ -177,7 +178,7 @@ class RobotSystem(DiscreteSystem):
     @property
     def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the J degrees of freedom that controls drive, those of floating bases aside: where their positions (J,)
-        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.JointFeedback`."""
+        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.Joints`."""
         dofs = self._driven_dofs()
         return dofs, self.nv + dofs, self.actuation.B[dofs]
 
@@ -250,7 +251,7 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def state_space(self) -> tuple[tuple[Any, ...], ...]:
-        """The factors of the states, joint by joint, and the velocities; see `trajopt.capabilities.DescribedStates`."""
+        """The factors of the states, joint by joint, and the velocities; see `trajopt.capabilities.StateManifold`."""
         groups = {FREE_FLYER: ("se3",), SPHERICAL: ("so3",), PLANAR: ("se2",)}
         joints = (groups.get(joint.code, ("euclidean", joint.nv)) for joint in self.model.joints)
         return *joints, ("euclidean", self.nv)
@@ -282,7 +283,7 @@ class RobotSystem(DiscreteSystem):
 
     def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
         """Jacobian (K, nx, ndx) of integrate(xs, dx) in dx at dx = 0, xs (K, nx); see
-        `trajopt.capabilities.IntegrateJacobian`."""
+        `trajopt.capabilities.StateManifold`."""
         return integrate_jacobian(self.model, xs)
 
     def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
@@ -294,7 +295,7 @@ class RobotSystem(DiscreteSystem):
         return skeleton(self.model, self._configurations(xs))
 
     def solids(self, fine: bool = True) -> tuple[Solid, ...]:
-        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Solids`."""
+        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Pictures`."""
         return solids(self.model, fine)
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -96,11 +96,27 @@ def pulled(u, shift, pull, c, t, i):
 
 
 @kernel
-def feedback(m, manifold, loops, t, c, work, x, u):
-    """u = us + alpha k + shift pull + K difference(xs, x) of knot t, within the limits.
+def remembered(s, before, xs, us, t, c, i, X, U):
+    """Control i of knot t, s, and its feedback to the knot before: the gains `before` (N, nu, n + nu) of what the last
+    n numbers of the state and the controls were off there; s itself where `before` is None."""
+    if before is not None:
+        nx, nu = xs.shape[1], us.shape[1]
+        n = before.shape[2] - nu
+        if t > 0:
+            x, u = span(X[c, t - 1]), span(U[c, t - 1])
+            for j in range(n):
+                s = fma(before[t, i, j], load(x, nx - n + j) - xs[t - 1, nx - n + j], s)
+            for j in range(nu):
+                s = fma(before[t, i, n + j], load(u, j) - us[t - 1, j], s)
+    return s
+
+
+@kernel
+def feedback(m, manifold, loops, t, c, work, x, u, X, U):
+    """u = us + alpha k + shift pull + K difference(xs, x) of knot t, with feedback to the knot before, within limits.
 
     loops: `ClosedLoops` by reference, of whose step lengths and shifts chunk c has one per lane; other numbers are the
-    same for all lanes; no feedback where K has no rows.  work: nx + 2 nv."""
+    same for all lanes; no feedback where K has no rows.  X, U: the trajectories up to this knot.  work: nx + 2 nv."""
     align_stack(x)
     n, nu, nx, K = m.dof_body.size, loops.us.shape[1], x.shape[0], loops.K
     nq = nx - n
@@ -121,15 +137,16 @@ def feedback(m, manifold, loops, t, c, work, x, u):
             s = pulled(fma(splat(u, loops.k[t, i]), alpha, load(u, i)), loops.shift, loops.pull, c, t, i)
             for j in range(2 * n):
                 s = fma(K[t, i, j], load(dx, j), s)
+            s = remembered(s, loops.before, loops.xs, loops.us, t, c, i, X, U)
             store(u, i, within(u, s, loops.limits, t, i))
 
 
 @kernel
-def feedback_step(m, p, loops, t, c, d, work, x, u, x_next):
+def feedback_step(m, p, loops, t, c, d, work, x, u, x_next, X, U):
     """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
     `feedback`, and `step_numbers`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, p.manifold, loops, t, c, work, x, u)
+    feedback(m, p.manifold, loops, t, c, work, x, u, X, U)
     step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
 
 
@@ -138,7 +155,8 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
     """Closed-loop rollouts over the knots start <= t < stop, one step length per lane: from x0, or from the states that
     X already holds where start > 0.
 
-    u_t = us_t + alpha k_t + shift pull_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).
+    u_t = us_t + alpha k_t + shift pull_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  With
+    feedback to the knot before, B_t times what the last numbers of x_{t-1} and u_{t-1} are off is added.
     loops: `ClosedLoops`, of whose gaps each state keeps the part 1 - alpha.
     X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
@@ -149,5 +167,5 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
             start_lanes(m, p.manifold, loops, alpha, w, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback_step(m, p, loops, t, c, d, w, x, u, x_next)
+            feedback_step(m, p, loops, t, c, d, w, x, u, x_next, X, U)
             close_gap(m, p.manifold, loops.gaps, t + 1, alpha, x_next, w)

@@ -60,7 +60,7 @@ class Increment(NamedTuple):
     eta: np.ndarray = lanes(nv * _nz)
 
 
-class Covectors(NamedTuple):
+class StageCovectors(NamedTuple):
     """Of the reverse sweep."""
 
     Z: np.ndarray = lanes(2 * nv * _nz)
@@ -76,7 +76,7 @@ class Covectors(NamedTuple):
 
 _carve_stage, _stage_numbers = carving(Stage)
 _carve_increment, _increment_numbers = carving(Increment)
-_carve_covectors, _covector_numbers = carving(Covectors)
+_carve_covectors, _covector_numbers = carving(StageCovectors)
 
 
 @helper

@@ -193,10 +193,6 @@ class StateDifference(KernelResidual):
         scatter=_scatter, gauss_newton=_add_gauss_newton, curvature=_add_curvature,
     )  # fmt: skip
 
-    def __new__(cls, *_: object) -> StateDifference:
-        """Of the coordinates that lead, whatever follows them."""
-        return object.__new__(cls)
-
     def __init__(self, model: RigidBodyModel, x_ref: np.ndarray) -> None:
         super().__init__(model, "difference of states")
         x_ref = np.array(x_ref, dtype=np.float64).reshape(-1, self.nx)

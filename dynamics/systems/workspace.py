@@ -26,7 +26,7 @@ class Dynamics(NamedTuple):
 
     tau: np.ndarray
     a: np.ndarray
-    space: forward_dynamics.Workspace | contact_dynamics.Workspace
+    space: forward_dynamics.Workspace | contact_dynamics.ContactWorkspace
 
 
 class Derivatives(NamedTuple):
@@ -36,7 +36,7 @@ class Derivatives(NamedTuple):
     av: np.ndarray
     au: np.ndarray
     maps: np.ndarray
-    first: forward_dynamics.FirstOrder | contact_derivatives.FirstOrder
+    first: forward_dynamics.FirstOrder | contact_derivatives.ContactFirstOrder
     forces: Forces | None  # of actuators on frames
 
 
@@ -49,7 +49,7 @@ class Curvature(NamedTuple):
     Hqv: np.ndarray
     Hvv: np.ndarray
     Hqu: np.ndarray
-    second: forward_dynamics.SecondOrder | contact_curvature.SecondOrder
+    second: forward_dynamics.SecondOrder | contact_curvature.ContactSecondOrder
 
 
 # ------------------------------------------------------------------------------------------------ free, held

@@ -19,9 +19,9 @@ def _write(ws, start, count, first, t, target):
 
 
 @helper
-def _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull):
-    """clip(us + alpha k + shift pull + K dx, lower, upper); open loop if K has no rows, without limits and pull if
-    these have none; lengths: alpha and shift."""
+def _control(ws, dx, off, lengths, i, t, us, k, K, lower, upper, pull, before):
+    """clip(us + alpha k + shift pull + K dx + before off, lower, upper); open loop if K has no rows, without limits,
+    pull and before if these have none; lengths: alpha and shift; off: what the knot before was off."""
     value = splat(ws, us[t, i])
     if K.shape[0] > 0:
         value = value + k[t, i] * load(lengths, 0)
@@ -29,6 +29,9 @@ def _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull):
             value = value + pull[t, i] * load(lengths, 1)
         for j in range(K.shape[2]):
             value = value + K[t, i, j] * load(dx, j)
+        if t > 0 and before.shape[0] > 0:
+            for j in range(before.shape[2]):
+                value = value + before[t, i, j] * load(off, j)
     if lower.shape[0] > 0:  # NaN stays NaN
         value = select_less(value, lower[t, i], splat(ws, lower[t, i]), value)
         value = select_less(upper[t, i], value, splat(ws, upper[t, i]), value)
@@ -38,14 +41,16 @@ def _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull):
 @driver
 def run(
     first, last, work, code, constants, outputs, registers,
-    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U,
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before, X, U,
 ):  # fmt: skip
-    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift and pull have
-    no rows if there are none."""
+    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift, pull and
+    before have no rows if there are none."""
     n, m, x = x0.shape[1], us.shape[1], constants.shape[0]
     ws, rest = carve(work, registers)
     dx, rest = carve(rest, n)
     lengths, rest = carve(rest, 2)
+    off, rest = carve(rest, n + m)
+    last_of_state = before.shape[2] - m
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, 1)
     for chunk in range(first, last):
@@ -64,7 +69,13 @@ def run(
             for j in range(n):
                 store(dx, j, load(ws, x + j) - xs[t, j])
             for i in range(m):
-                store(ws, x + n + i, _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull))
+                u = _control(ws, dx, off, lengths, i, t, us, k, K, lower, upper, pull, before)
+                store(ws, x + n + i, u)
+            if before.shape[0] > 0:
+                for j in range(last_of_state):
+                    store(off, j, load(dx, n - last_of_state + j))
+                for i in range(m):
+                    store(off, last_of_state + i, load(ws, x + n + i) - us[t, i])
             _write(ws, x + n, m, chunk * LANES, t, U)
             wrong = blemish(ws, x, x + n + m)
             execute(ws, instructions, count, registers, 1)
@@ -77,13 +88,13 @@ def run(
 
 
 def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Trajectories (A, N+1, nx), (A, N, nu) of x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull, all
-    C-ordered float64."""
+    """Trajectories (A, N+1, nx), (A, N, nu) of x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull,
+    before, all C-ordered float64."""
     n, us, alphas = loop[0].shape[1], loop[2], loop[5]
     A, (N, nu) = len(alphas), us.shape
     X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
     if A:
         code, constants, outputs, registers = program
-        numbers, effort = registers + n + 2, N * (len(code) // 2 + 1)
+        numbers, effort = registers + 2 * n + nu + 2, N * (len(code) // 2 + 1)
         launch(run, A, numbers, code, constants, outputs, registers, *loop, X, U, effort=effort)
     return X, U

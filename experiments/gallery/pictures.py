@@ -15,7 +15,7 @@ from PIL import Image
 
 from trajopt.plotting.bodies import with_small_faces
 from trajopt.plotting.scene import Scene, scene_of
-from trajopt.plotting.stage import BODY, SEAM, Stage, put_bodies
+from trajopt.plotting.stage import BODY, SEAM, SceneFigure, put_bodies
 from trajopt.plotting.style import COLORS
 
 SIZE = (400, 300)
@@ -133,10 +133,10 @@ def _shown(scene: Scene, paths: np.ndarray, look: Look) -> list[str]:
     return [key for key in LEGEND if there.get(key)]
 
 
-def _stage(scene: Scene, look: Look) -> Stage:
+def _stage(scene: Scene, look: Look) -> SceneFigure:
     """The stage of a scene, which fills the picture."""
     width, height = (pixels / (DPI * look.scale) + 1e-6 for pixels in look.size)
-    stage = Stage(scene, look.view, False, (width, height))
+    stage = SceneFigure(scene, look.view, False, (width, height))
     stage.figure.legends.clear()
     axes: Any = stage.figure.axes[0]
     axes.set_axis_off()
@@ -165,7 +165,7 @@ def _fill(axes: Any, points: np.ndarray, spans: np.ndarray) -> None:
     axes.set_position((x + shift[0], y + shift[1], width, height))
 
 
-def _add_poses(stage: Stage, scene: Scene, frames: np.ndarray) -> None:
+def _add_poses(stage: SceneFigure, scene: Scene, frames: np.ndarray) -> None:
     """Earlier poses, the paler the earlier, behind the last."""
     axes: Any = stage.figure.axes[0]
     count = max(len(frames), 1)
@@ -192,7 +192,7 @@ def _paths(scene: Scene, look: Look) -> np.ndarray:
     return scene.segments.reshape(len(scene.times), -1, 3).mean(axis=1)[:, None]
 
 
-def _add_paths(stage: Stage, tips: np.ndarray) -> Line3DCollection | None:
+def _add_paths(stage: SceneFigure, tips: np.ndarray) -> Line3DCollection | None:
     """Paths of tips (K, T, 3)."""
     if not tips.shape[1]:
         return None
@@ -202,7 +202,7 @@ def _add_paths(stage: Stage, tips: np.ndarray) -> Line3DCollection | None:
     return paths
 
 
-def _pixels(stage: Stage, look: Look) -> Image.Image:
+def _pixels(stage: SceneFigure, look: Look) -> Image.Image:
     buffer = BytesIO()
     stage.figure.savefig(buffer, format="png", dpi=DPI * look.scale)
     return Image.open(buffer).convert("RGB")

@@ -25,7 +25,7 @@ import numpy as np
 import problems
 import trajopt
 from experiments.harness import Experiment, Run, option, table
-from trajopt.capabilities import Refinement, Resimulation, Skeleton, capability
+from trajopt.capabilities import Pictures, Steps, capability
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = (
@@ -43,7 +43,7 @@ POLICIES = ("open loop", "feedback")
 def executed(solution: trajopt.Solution, policy: str) -> np.ndarray:
     """States (N+1, nx) at the knots of a plan that is executed in continuous time."""
     system = solution.problem.system
-    if capability(system, Resimulation) is None:
+    if capability(system, Steps).resimulated is None:
         motion = trajopt.simulate(solution, dt=STEP, policy=policy)
         return motion.xs[motion.knots]
     error = solution.discretization_error()
@@ -54,9 +54,10 @@ def distances(solution: trajopt.Solution, policy: str) -> np.ndarray:
     """How far (N+1,) from the plan the motion is at its knots: the point of the skeleton that is farthest off, mm, or
     the component of the tangent that is."""
     system, xs = solution.problem.system, executed(solution, policy)
-    if capability(system, Skeleton) is None:
+    skeleton = capability(system, Pictures).skeleton
+    if skeleton is None:
         return np.abs(system.difference(solution.xs, xs)).max(axis=1)
-    planned, moved = (np.reshape(system.skeleton(states), (len(xs), -1, 3)) for states in (solution.xs, xs))
+    planned, moved = (np.reshape(skeleton(states), (len(xs), -1, 3)) for states in (solution.xs, xs))
     return 1e3 * np.linalg.norm(moved - planned, axis=-1).max(axis=1)
 
 
@@ -69,11 +70,11 @@ def record(name: str, solution: trajopt.Solution) -> dict[str, Any]:
         "knots": len(solution.us),
         "dt": system.dt,
         "integrator": getattr(system, "integrator", type(system).__name__),
-        "points": capability(system, Skeleton) is not None,
+        "points": capability(system, Pictures).skeleton is not None,
         "status": str(solution.status),
         "off": None,
     }
-    if capability(system, Refinement) is not None:
+    if capability(system, Steps).refined is not None:
         off = {policy: distances(solution, policy) for policy in POLICIES}
         found["off"] = {policy: {"end": off[policy][-1], "largest": off[policy].max()} for policy in POLICIES}
     return found

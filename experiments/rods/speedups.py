@@ -39,7 +39,7 @@ from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.recursion.momenta import energies
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion, prescribed_values
 from dynamics.rods.statics.equilibrium import StaticEquilibrium, load_path, static_equilibrium
 from dynamics.rods.stepping.simulation import simulate
@@ -162,7 +162,7 @@ def wait_for_rest(example: RodExample, inputs: dict[str, Any], limit: float) -> 
     """Motion from the shape without strains until it rests, by the explicit method."""
     robot, held = example.robot, prescribed_values(example.robot.model, inputs.get("prescribed"))
     given = np.concatenate([np.asarray(inputs["u"], float), np.ravel(inputs.get("wrenches", ()))])
-    plant = Plant(robot, lambda t: given, held, BAUMGARTE, turning_joints(robot.model, held.coordinates))
+    plant = RodPlant(robot, lambda t: given, held, BAUMGARTE, turning_joints(robot.model, held.coordinates))
     rest: StaticEquilibrium = static_equilibrium(robot, **inputs)
     places = link_placements(robot.model, rest.q)[1]
 
@@ -176,7 +176,7 @@ def wait_for_rest(example: RodExample, inputs: dict[str, Any], limit: float) -> 
 
 # ------------------------------------------------------------------------------------------------ in motion
 def explicit(
-    plant: Plant, duration: float, limit: float, ended: Callable[[np.ndarray, np.ndarray], bool] | None = None
+    plant: RodPlant, duration: float, limit: float, ended: Callable[[np.ndarray, np.ndarray], bool] | None = None
 ) -> StatePath:
     """Steps of DOP853 from rest at q = 0 for so long, or until the motion has ended, at most `limit` seconds."""
     space, n = _StateSpace(plant), plant.robot.nq
@@ -223,7 +223,7 @@ def motion_record(example: RodExample, duration: float, limit: float) -> dict[st
         given = () if wrenches is None else wrenches(t)
         return np.concatenate([np.asarray(example.controls(t), float), np.ravel(given)])
 
-    plant = Plant(robot, inputs, moved, BAUMGARTE, turning_joints(robot.model, moved.coordinates))
+    plant = RodPlant(robot, inputs, moved, BAUMGARTE, turning_joints(robot.model, moved.coordinates))
     path = explicit(plant, duration, limit)
     record["DOP853"] = {"seconds": path.seconds, "share": path.reached / duration, "evaluations": path.evaluations}
     return record

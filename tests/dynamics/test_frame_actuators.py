@@ -85,7 +85,7 @@ def test_phases_and_followers(robot, rng):
     assert model_slopes(system, xs, us, rng, 0.2) == pytest.approx((2.0, 3.0), abs=SLOPE)
     one = RigidBodySystem(led, 0.01, "explicit_euler", "model")
     q, v = led.full_configuration(xs[:1, : led.nq]), xs[:, led.nq :]
-    tau = led.mimic_map.fold(force_map(led.full, q) @ us[0])[0] + one.actuation.B @ us[0]
+    tau = led.mimic_map.leave("p", force_map(led.full, q) @ us[0])[0] + one.actuation.B @ us[0]
     a = dynamics.forward_dynamics(led, xs[0, : led.nq], v[0], tau)
     assert relative_error(one.step(xs[0], us[0])[led.nq :], v[0] + 0.01 * a) < 1e3 * IDENTITY
 

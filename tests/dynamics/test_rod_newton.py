@@ -6,7 +6,7 @@ import pytest
 from dynamics.rods.chains.closed_chains import closure_jacobian
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.model.rod_model import turning_joints
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.statics.newton import CONVERGED, Newton
 from dynamics.rods.stepping import implicit_steps
@@ -108,6 +108,6 @@ def test_projection():
     lost = M @ (once[0][1] - v)
     multipliers = np.linalg.lstsq(A.T, lost, rcond=None)[0]
     assert relative_error(A.T @ multipliers, lost) <= 1e-9
-    plant = Plant(robot, lambda t: inputs, prescribed_motion(robot.model, None), 1.0, turning_joints(robot.model))
+    plant = RodPlant(robot, lambda t: inputs, prescribed_motion(robot.model, None), 1.0, turning_joints(robot.model))
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], once[0][1][None])
     assert relative_error(once[1], motion.multipliers[0]) <= 1e-6

@@ -7,7 +7,7 @@ import trajopt
 from dynamics import Prismatic
 from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.simulation import simulate
@@ -65,7 +65,7 @@ def test_closed_chains_and_prescribed_joints():
 def test_the_jacobian_of_the_closed_loop(rng):
     robot = manipulator()
     nobody, turns = prescribed_motion(robot.model, None), turning_joints(robot.model)
-    plant = Plant(robot, lambda t: np.zeros(robot.nu), nobody, 1.0, turns, feedback(robot))
+    plant = RodPlant(robot, lambda t: np.zeros(robot.nu), nobody, 1.0, turns, feedback(robot))
     space, x, h = _StateSpace(plant), 0.1 * rng.normal(size=2 * robot.nq), 1e-6
     for _ in range(3):
         d = rng.normal(size=x.size)

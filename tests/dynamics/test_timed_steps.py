@@ -138,7 +138,7 @@ def test_bad_input(arm):
         (lambda: JointTorques(RigidBodySystem(arm, 0.1)), TypeError, "system: got RigidBodySystem"),
         (lambda: JointTorques(JointAccelerationSystem(arm, 0.1), scale=[1.0, 2.0]), ValueError, r"scale: got \[1"),
         (lambda: JointTorques(JointAccelerationSystem(arm, 0.1), scale=0.0), ValueError, "scale: got 0"),
-        (lambda: JointTorques(JointAccelerationSystem(follows, 0.1)), ValueError, "follow others"),
+        (lambda: JointTorques(JointAccelerationSystem(follows, 0.1)), ValueError, "mimic joints"),
     ):
         with pytest.raises(error, match=text):
             make()

@@ -10,7 +10,7 @@ import trajopt
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Prismatic, Revolute, Sphere
 from trajopt.plotting.report.page import OBSTACLE, layers_of, player_scene
 from trajopt.plotting.scene import scene_of
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.stage import SceneFigure
 from trajopt.plotting.surroundings import shapes_of
 
 TURNED = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -130,7 +130,7 @@ def test_robots_most_of_whose_bodies_have_no_shapes_are_lines_too():
         system = dynamics.RigidBodySystem(builder.build(), 0.05)
         solution = trajopt.ILQR().solve(trajopt.Problem(system, np.zeros(6), 4, [trajopt.ControlCost(1.0)]))
         scene = scene_of(solution, solution.times)
-        stage = Stage(scene, (20.0, -60.0), False, (3.0, 2.0))
+        stage = SceneFigure(scene, (20.0, -60.0), False, (3.0, 2.0))
         stage.show(2, "")
         axes = stage.figure.axes[0]
         lines = [np.asarray(c._segments3d) for c in axes.collections if hasattr(c, "_segments3d")]
@@ -147,7 +147,7 @@ def test_all_pictures_show_obstacles():
     lines = np.concatenate([shape.lines() for shape in shapes_of(problem)])
     scene = scene_of(solution, solution.times)
     np.testing.assert_array_equal(scene.scenery, lines)
-    stage = Stage(scene, None, False, (3.0, 2.0))
+    stage = SceneFigure(scene, None, False, (3.0, 2.0))
     assert stage.boxes[0].holds(lines).all()
     assert "surroundings" in [text.get_text() for text in stage.figure.legends[0].get_texts()]
     figure = trajopt.plot_trajectory(solution)

@@ -19,7 +19,7 @@ from problems.rods.underwater_vehicle import underwater_vehicle
 from tests.trajopt.test_animation import frames
 from trajopt.plotting.scene import frame_times, scene_of
 from trajopt.plotting.snapshots import SNAPSHOTS
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.stage import SceneFigure
 from trajopt.plotting.surroundings import shapes_of
 
 SMALL = (240, 180)
@@ -47,7 +47,7 @@ def motion():
 def test_plans_are_drawn(plan, tmp_path):
     """All of what moves is in the picture, which has curves with units and as many snapshots as are named."""
     scene = scene_of(plan, plan.times)
-    stage = Stage(scene, None, False, (4.0, 3.0))
+    stage = SceneFigure(scene, None, False, (4.0, 3.0))
     stage.show(len(plan.us), "")
     assert scene.solids.bend
     points = np.concatenate([scene.solids.vertices(solid, len(plan.us)) for solid in scene.solids.solids])

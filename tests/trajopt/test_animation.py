@@ -18,7 +18,7 @@ from tests.trajopt.systems import LinearSystem, Walker
 from trajopt import ILQR, ControlCost, ControlRateSystem, Problem, Solution, StateCost, animate
 from trajopt.plotting import MovingPicture, animation
 from trajopt.plotting.scene import frame_times, scene_of
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.stage import SceneFigure
 from trajopt.problem.scenery import Lines
 
 SMALL = (240, 180)
@@ -115,7 +115,7 @@ def test_points_at_several_heights_stand_on_no_plane(walk):
 @pytest.mark.parametrize("follow", [False, True])
 def test_nothing_leaves_the_picture(walk, follow):
     scene = scene_of(walk, frame_times(walk, 25.0))
-    stage = Stage(scene, None, follow, (3.0, 2.0))
+    stage = SceneFigure(scene, None, follow, (3.0, 2.0))
     for box, points in zip(stage.boxes, scene.moving(), strict=True):
         assert box.holds(points).all()
     sides = np.array([box.high - box.low for box in stage.boxes])
@@ -138,7 +138,7 @@ def points_of(line):
 
 def test_contacts_forces_and_the_path(walk):
     scene = scene_of(walk, np.array([0.0, 0.5, 0.9]))
-    stage = Stage(scene, None, False, (3.0, 2.0))
+    stage = SceneFigure(scene, None, False, (3.0, 2.0))
     axes = stage.figure.axes[0]
     stage.show(0, "now")
     trail, free, held, center = axes.lines
@@ -158,17 +158,17 @@ def test_contacts_forces_and_the_path(walk):
 def test_a_system_without_contacts(swing):
     scene = scene_of(swing, frame_times(swing, 10.0))
     assert scene.points.shape == (len(scene.times), 0, 3) and scene.center.shape[1] == 0 and scene.ground is None
-    stage = Stage(scene, None, False, (3.0, 2.0))
+    stage = SceneFigure(scene, None, False, (3.0, 2.0))
     assert not stage.figure.legends
     axes = stage.figure.axes[0]
     assert (axes.elev, axes.azim) == (0.0, -90.0)  # it stays in the x-z plane
-    assert Stage(scene, (10.0, 20.0), False, (3.0, 2.0)).figure.axes[0].elev == 10.0
+    assert SceneFigure(scene, (10.0, 20.0), False, (3.0, 2.0)).figure.axes[0].elev == 10.0
 
 
 def test_scenery_is_in_the_box(swing):
     scene = scene_of(swing, np.array([0.0]))
     wall = np.array([[[2.0, 0.0, 0.0], [2.0, 0.0, 3.0]]])
-    (box,) = Stage(scene._replace(shapes=(Lines(wall),)), None, False, (3.0, 2.0)).boxes
+    (box,) = SceneFigure(scene._replace(shapes=(Lines(wall),)), None, False, (3.0, 2.0)).boxes
     assert box.holds(wall).all()
 
 

@@ -14,7 +14,7 @@ import problems
 import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from trajopt.interfaces.stepwise import closed_loop_by_steps
-from trajopt.layers import Covectors, Point, Solves
+from trajopt.layers import Covectors, SolvedPoint, Solves
 from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.periodic import StartAndEnd
 
@@ -555,7 +555,7 @@ def test_layers_and_families():
 
     p = np.array([0.8])
     solution = Solves(make, solver).solve((p, (None,)))
-    point = Point(make, p, solution)
+    point = SolvedPoint(make, p, solution)
     assert solution.xs.shape == (N + 1, 2) and point.still_solves()
     found = trajopt.sensitivity(make, p, solver.solve(make(p)), polish=True)
     (xs, us, cost), told = point.jvp(np.ones(1))

@@ -226,7 +226,7 @@ def test_as_many_names_as_numbers():
         trajopt.ResidualConstraint(residual)
     system = Named()
     system.tangent_names = ("hinge",)  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(ValueError, match="tangent_names: got 1 names, wanted 2"):
+    with pytest.raises(ValueError, match="tangent_names: got 1 names, expected 2"):
         trajopt.StateResidual(system)
 
 

@@ -13,23 +13,23 @@ from dynamics import RigidBodySystem
 from tests.reference.rigid_body_models import load_reference
 from tests.trajopt.systems import CirclePendulum, LinearSystem, Pendulum
 from trajopt import ControlCost, ControlRateSystem, Problem, StateCost, capabilities
-from trajopt.capabilities import (
-    CAPABILITIES,
-    AccelerationControlled,
-    DifferenceExpansion,
-    Euclidean,
-    KnotByKnot,
-    QuasiStatic,
-    capability,
-    members,
-)
+from trajopt.capabilities import CAPABILITIES, Knots, NoDefault, Start, StateManifold, capability, members
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.system import semi_implicit_form, window
-from trajopt.problem.extended_system import FORWARDED, REFUSED
 from trajopt.problem.lifted import WithControls
+from trajopt.problem.system_wrapper import Refused
 
 N = 3
 MEMBERS = {name: kind for kind in CAPABILITIES for name in members(kind)}
+REFUSED = {
+    name: found.reason
+    for name in MEMBERS
+    if isinstance(found := inspect.getattr_static(ControlRateSystem, name, None), Refused)
+}
+
+
+def members_of(system):
+    return {name for name in MEMBERS if getattr(system, name, None) is not None}
 
 
 class Everything(CirclePendulum):
@@ -304,18 +304,30 @@ SAME = {
 
 
 def test_the_list_is_whole():
-    """Every protocol is in it, no member is in two, and the system of these tests has all."""
-    kinds = [kind for _, kind in inspect.getmembers(capabilities, inspect.isclass)
-             if kind.__module__ == capabilities.__name__]  # fmt: skip
-    assert set(kinds) == set(CAPABILITIES) and len(MEMBERS) == sum(len(members(kind)) for kind in CAPABILITIES)
-    lacking = [kind for kind in CAPABILITIES if capability(Everything(), kind) is None]
-    assert lacking == [AccelerationControlled]
+    """Every group is in it, no member is in two, and the system of these tests has all."""
+    named = [pair for pair in inspect.getmembers(capabilities, inspect.isclass) if not pair[0].startswith("_")]
+    kinds = [kind for _, kind in named if kind.__module__ == capabilities.__name__ and kind is not NoDefault]
+    assert set(kinds) == set(CAPABILITIES) and len(CAPABILITIES) <= 10
+    assert len(MEMBERS) == sum(len(members(kind)) for kind in CAPABILITIES)
+    assert set(MEMBERS) - members_of(Everything()) == {"acceleration_control"}
+
+
+def test_defaults_do_nothing():
+    """Whoever asks a system that has the eight members alone is given defaults, which are those of a plain system."""
+    plain = LinearSystem(np.eye(2), np.eye(2))
+    states, knots, x = capability(plain, StateManifold), capability(plain, Knots), np.ones(2)
+    assert not members_of(plain) - {"difference_expansion"}
+    assert states.euclidean and not states.plain_tangent and states.serves == () and states.check_state is None
+    assert np.array_equal(states.neutral_state, [0.0, 0.0]) and capability(plain, Start).check_start(x) is None
+    assert knots.horizon is None and knots.window(2, 3) is plain and knots.durations == plain.dt
+    for kind in CAPABILITIES:
+        for name in members(kind):
+            getattr(capability(plain, kind), name)
 
 
 def test_every_member_is_forwarded_or_refused():
     """Who adds a capability decides what becomes of it, and adds numbers that are to be the same."""
     assert set(SAME) | set(REFUSED) == set(MEMBERS) and not set(SAME) & set(REFUSED)
-    assert set(FORWARDED) == {name for name in SAME if not hasattr(ControlRateSystem, name) and name != "euclidean"}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -331,19 +343,18 @@ def test_what_is_forwarded_has_the_same_numbers(name, inner, trajectory):
 def test_what_is_refused_says_why(name, inner):
     if name == "acceleration_control":
         model, _ = load_reference("ur5")
-        with pytest.raises(ValueError, match='takes accelerations for controls, wanted one with formulation="forward"'):
+        with pytest.raises(ValueError, match='takes accelerations for controls, expected one with formulation="f'):
             ControlRateSystem(RigidBodySystem(model, 0.02, formulation="inverse"))
         return
     wrapper = ControlRateSystem(inner)
     with pytest.raises(AttributeError) as error:
         getattr(wrapper, name)
-    assert REFUSED[name] in str(error.value) and capability(wrapper, MEMBERS[name]) is None
+    assert REFUSED[name] in str(error.value) and name not in members_of(wrapper)
 
 
 def test_what_the_system_inside_lacks_its_wrapper_lacks():
     wrapper = ControlRateSystem(LinearSystem(np.eye(2), np.eye(2)))
-    has = {kind for kind in CAPABILITIES if capability(wrapper, kind) is not None}
-    assert has == {Euclidean, DifferenceExpansion} and wrapper.euclidean
+    assert members_of(wrapper) == {"euclidean", "difference_expansion"} and wrapper.euclidean
     with pytest.raises(AttributeError, match="ControlRateSystem has no 'skeleton', nor has the system inside"):
         _ = wrapper.skeleton
     twice = ControlRateSystem(ControlRateSystem(Everything()))
@@ -358,7 +369,7 @@ def test_problems_ask_for_what_is_forwarded(inner):
     np.testing.assert_array_equal(problem.us_init, np.tile(inner.quasi_static(start[:3]), (N, 1)))
     with pytest.raises(ValueError, match="x0: too fast to begin with"):
         Problem(wrapper, start + [0.0, 0.0, 6.0, 0.0], N)
-    with pytest.raises(ValueError, match="horizon: got 4, wanted 3, which the phases fill"):
+    with pytest.raises(ValueError, match="horizon: got 4, expected 3, which the phases fill"):
         Problem(wrapper, start, N + 1)
     solution = trajopt.DDP().solve(Problem(wrapper, start, N, [ControlCost(1.0)], [StateCost(wrapper, start, 1.0)]))
     assert solution.converged
@@ -367,9 +378,9 @@ def test_problems_ask_for_what_is_forwarded(inner):
 def test_half_a_capability_is_an_error():
     half = Pendulum()
     half.horizon = 4
-    assert capability(half, QuasiStatic) is None
-    for ask in (lambda: capability(half, KnotByKnot), lambda: Problem(half, [0.0, 0.0], 4)):
-        with pytest.raises(TypeError, match="Pendulum has horizon, but lacks window, wanted all of what makes a"):
+    assert capability(half, Start).quasi_static is None
+    for ask in (lambda: capability(half, Knots), lambda: Problem(half, [0.0, 0.0], 4)):
+        with pytest.raises(TypeError, match="Pendulum has horizon, but lacks window, expected all of what"):
             ask()
 
 

@@ -368,7 +368,7 @@ def test_stiff_joints_need_more_substeps():
 # ------------------------------------------------------------------------------------------------ bad input
 def test_who_has_none(rng, tmp_path):
     discrete = DDP().solve(linear(rng))
-    with pytest.raises(TypeError, match="system: LinearSystem has no finer steps, wanted one that integrates"):
+    with pytest.raises(TypeError, match="system: LinearSystem has no finer steps, expected one that integrates"):
         discrete.discretization_error()
     step = CallableSystem(lambda x, u: (x[0] + u[0],), nx=1, nu=1, dt=0.1)
     with pytest.raises(TypeError, match="system: CallableSystem has no finer steps"):

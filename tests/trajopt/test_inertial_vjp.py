@@ -13,7 +13,7 @@ from experiments.sensitivity.inertial import chain, errors, measure
 from experiments.sensitivity.references import polished_solution
 from problems.quadruped_model import walker
 from tests.tolerances import relative_error
-from trajopt.capabilities import ParameterGradient, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.problem.parameters import read_dynamics
 
 
@@ -154,7 +154,7 @@ def test_a_robot_in_friction_cones_is_refused():
 def test_bad_input():
     unicycle = CASES["unicycle"]
     problem = unicycle.make(unicycle.p)
-    assert capability(problem.system, ParameterGradient) is None
+    assert capability(problem.system, Expansions).parameter_gradient is None
     with pytest.raises(TypeError, match="got one of a CallableSystem, which has no gradient by inertial parameters"):
         trajopt.DDP().solve(problem).inertial_vjp(cost_bar=1.0)
     make, pi = chain(2)

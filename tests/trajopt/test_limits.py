@@ -271,7 +271,7 @@ def test_propellers_have_no_speeds_of_joints():
     builder.add_thruster("lift", "hull", upper=20.0)
     drone = dynamics.RigidBodySystem(builder.build(), 0.01, actuation="model")
     assert drone.control_speeds is None
-    with pytest.raises(TypeError, match="system: RigidBodySystem knows no speeds of its motors, wanted speeds="):
+    with pytest.raises(TypeError, match="system: RigidBodySystem knows no speeds of its motors, expected speeds="):
         TorqueSpeedBounds(drone, 1.0, 1.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 import trajopt
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual
 from trajopt.callable_system.derivatives import difference_steps, noise_between
-from trajopt.capabilities import Noisy, capability
+from trajopt.capabilities import Steps, capability
 
 single = np.float32
 
@@ -51,7 +51,7 @@ OPTIONS = [ROUGH, {"scale": 10.0, **ROUGH}, {"jacobians": jacobians}]
 def test_solves_end_at_the_noise(options, hard):
     """As close to the optimum of the exact function as the noise allows, in tens of iterations, and said so."""
     system = pendulum(coarse, **options)
-    assert capability(system, Noisy) is not None
+    assert capability(system, Steps).step_noise is not None
     for solver in (ILQR(), DDP()):
         best = solver.solve(swing(pendulum(exact), hard))
         solution = solver.solve(swing(system, hard))
@@ -71,7 +71,7 @@ def test_double_precision_has_no_noise(options):
 
     for function in (exact, bent):
         system = pendulum(function, **options)
-        assert capability(system, Noisy) is None and system.step_noise is None
+        assert capability(system, Steps).step_noise is None and system.step_noise is None
 
 
 def test_noise_is_measured(rng):

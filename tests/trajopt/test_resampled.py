@@ -195,7 +195,7 @@ def test_a_message_of_some_joints(walk, reach):
 def test_who_has_no_message(flight, held):
     with pytest.raises(ValueError, match="system: got a robot without a joint of one degree of freedom"):
         flight.to_trajectory_msg()
-    with pytest.raises(TypeError, match="system: CallableSystem has no joints, wanted a robot"):
+    with pytest.raises(TypeError, match="system: CallableSystem has no joints, expected a robot"):
         held.to_trajectory_msg()
 
 

@@ -12,7 +12,7 @@ from dynamics.geometry.triangles import surface
 from tests.trajopt.cases import pendulum
 from trajopt import Cylinder, Lines, Problem, Sphere, Target, plot_trajectory
 from trajopt.plotting.scene import scene_of
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.stage import SceneFigure
 
 SHAPES = {
     "sphere": (Sphere((1.0, 2.0, 3.0), 0.5), 4 / 3 * np.pi * 0.5**3),
@@ -140,7 +140,7 @@ def test_all_pictures_show_the_scenery(swing, tmp_path, monkeypatch):
     scene = scene_of(swing, np.array([0.0]))
     assert [type(shape) for shape in scene.shapes] == [Lines, Sphere, Target]
     np.testing.assert_array_equal(scene.scenery, np.concatenate(expected))
-    stage = Stage(scene, None, False, (3.0, 2.0))
+    stage = SceneFigure(scene, None, False, (3.0, 2.0))
     assert stage.boxes[0].holds(scene.scenery).all()
     figure = plot_trajectory(swing, tmp_path / "motion.png")
     assert figure.axes[-1].get_xlim()[1] >= 2.5

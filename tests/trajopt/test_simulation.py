@@ -284,7 +284,7 @@ def test_more_bad_input(reach, loaded, rng, tmp_path):
         with pytest.raises(ValueError, match=message):
             trajopt.simulate(reach, **arguments)
     plan = DDP().solve(linear(rng))
-    with pytest.raises(TypeError, match="model: got one for a LinearSystem, which takes none; wanted system="):
+    with pytest.raises(TypeError, match="model: got one for a LinearSystem, which takes none; expected system="):
         trajopt.simulate(plan, model=loaded)
     with pytest.raises(ValueError, match="solution: got one without its problem"):
         trajopt.simulate(Solution.load(plan.save(tmp_path / "plan.npz")))

@@ -12,7 +12,7 @@ from tests.trajopt.test_animation import frames
 from trajopt import DDP, ControlCost, Problem, StateCost, animate, plot_trajectory, view
 from trajopt.plotting.bodies import Bodies, bodies_at
 from trajopt.plotting.scene import Scene, scene_of
-from trajopt.plotting.stage import Stage, put_bodies
+from trajopt.plotting.stage import SceneFigure, put_bodies
 
 
 def arm(*shapes):
@@ -115,7 +115,7 @@ def test_bodies_are_where_their_points_are(swing):
 
 
 def test_moving_pictures_show_bodies(swing, tmp_path):
-    stage = Stage(scene_of(swing, swing.problem.times), None, False, (4, 3))
+    stage = SceneFigure(scene_of(swing, swing.problem.times), None, False, (4, 3))
     stage.show(3, "")
     assert len(stage._bodies._faces if hasattr(stage._bodies, "_faces") else stage._bodies._vec.T) > 0
     images, _ = frames(animate(swing, tmp_path / "arm.gif", fps=10, size=(240, 180)))
@@ -145,7 +145,7 @@ def test_a_page_moves_bodies(swing):
 
 def test_faces_that_are_seen():
     """Of opaque boxes three sides; of what is clear, all; flat meshes from both sides; small ones of the same area."""
-    stage = Stage(scene_along_nothing(), (20.0, -60.0), False, (3, 3))
+    stage = SceneFigure(scene_along_nothing(), (20.0, -60.0), False, (3, 3))
     seen = {}
     for name, shape, color in (
         ("box", dynamics.Box((0.1, 0.1, 0.1)), (1, 0, 0)),

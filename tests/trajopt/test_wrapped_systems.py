@@ -12,6 +12,8 @@ import dynamics
 import trajopt
 from dynamics import rods
 from problems.quadruped_model import FEET, quadruped, standing
+from trajopt.interfaces import stepwise
+from trajopt.problem import remembering_system
 
 pytestmark = pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning", "ignore::RuntimeWarning")
 
@@ -46,6 +48,14 @@ def floating():
     builder = dynamics.ModelBuilder()
     builder.add_body("base", "world", dynamics.FreeFlyer(), mass=1.0, inertia=0.01 * np.eye(3))
     return builder.build()
+
+
+def mimic():
+    builder = dynamics.ModelBuilder()
+    builder.add_body("rod", "world", dynamics.Revolute("y"), "rod", mass=1.0, com=[0.0, 0.0, -0.5])
+    builder.add_body("tip", "rod", dynamics.Revolute("y"), "tip", mass=0.5, com=[0.0, 0.0, -0.2])
+    builder.add_mimic("tip", "rod", 0.5)
+    return dynamics.RigidBodySystem(builder.build(), 0.05)
 
 
 def soft():
@@ -186,7 +196,7 @@ ALWAYS = set(QUESTIONS) & {
 
 @pytest.mark.parametrize("name, kind", sorted(NO))
 def test_what_is_refused_says_why(name, kind):
-    with pytest.raises((TypeError, ValueError), match=r"^system: (got \w+.*wanted|\w+ does not say which numbers)"):
+    with pytest.raises((TypeError, ValueError), match=r"^system: (got \w+.*expected|\w+ does not say which numbers)"):
         WRAPPERS[kind](SYSTEMS[name](), KNOTS)
 
 
@@ -231,3 +241,31 @@ def test_plans_that_go_back_in_time_are_told():
         solution.policy()
     assert "add system.duration_bounds() to the constraints" in solution.explain()
     assert "duration_bounds" not in solved("xdot", "free").explain()
+
+
+@pytest.mark.parametrize("gapped", [False, True])
+@pytest.mark.parametrize("kind", ["rate", "jerk", "rate of jerk"])
+@pytest.mark.parametrize(
+    "name", ["rigid, RK4", "accelerations", "floating", "phases", "mimic", "soft", "xdot, semi-implicit"]
+)
+def test_closed_loops_that_remember_are_those_inside(name, kind, gapped, rng, monkeypatch):
+    """Feedback to what is remembered is feedback to the knot before in the compiled rollouts of the system inside, also
+    where a trajectory does not keep to the dynamics; oracle: single steps."""
+    inner = mimic() if name == "mimic" else SYSTEMS[name]()
+    N = getattr(inner, "horizon", 5)
+    outer = WRAPPERS[kind](inner, N)
+    z0 = state_of(outer, first_state(name, inner), inner)
+    us = 0.1 * rng.standard_normal((N, outer.nu))
+    xs = outer.integrate(outer.rollout(z0, us), 0.01 * rng.standard_normal((N + 1, outer.ndx)))
+    start = outer.integrate(z0, 0.01 * rng.standard_normal(outer.ndx))
+    k, K = 0.1 * rng.standard_normal((N, outer.nu)), 0.1 * rng.standard_normal((N, outer.nu, outer.ndx))
+    alphas, gaps = np.array([1.0, 0.5, 0.25]), None
+    if gapped:
+        gaps = 0.01 * rng.standard_normal((N + 1, outer.ndx))
+    ends = np.full((N, outer.nu), 0.15)
+    shift, pull = rng.standard_normal(3), 0.1 * rng.standard_normal((N, outer.nu))
+    loop = start, xs, us, k, K, alphas, gaps, -ends, ends, shift, pull
+    wanted = stepwise.closed_loop_by_steps(outer, *loop)
+    monkeypatch.setattr(remembering_system, "closed_loop_by_steps", None)
+    for got, expected in zip(outer.closed_loop_rollout(*loop), wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11)

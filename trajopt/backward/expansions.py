@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dynamics.printed import in_brief
 from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
-from trajopt.capabilities import JointExpansion, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
@@ -127,9 +127,9 @@ def expand_exactly(
     lxx, lux, luu = blocks[2:]
     H = lxx[:-1], lux, luu
     with np.errstate(all="ignore"):
-        joint = capability(system, JointExpansion)
-        if joint is not None:
-            joint.write_expansion(xs, us, multiplier, *first, *H)
+        write_expansion = capability(system, Expansions).write_expansion
+        if write_expansion is not None:
+            write_expansion(xs, us, multiplier, *first, *H)
         else:
             for name, into, part in zip(("fx", "fu"), first, system.linearize(xs, us), strict=True):
                 into[...] = same_shape(f"linearize, {name}", part, into.shape)

@@ -7,7 +7,7 @@ from dynamics.simd.rows import Matrix, matrix, submatrix
 from trajopt.matrix_products import padded
 
 
-class Shape(NamedTuple):
+class SweepShape(NamedTuple):
     """Numbers of states and controls, and which rows of fx and fu follow from the last ones (`action_value`): so many
     `derived` ones behind so many `leading` ones."""
 
@@ -17,7 +17,7 @@ class Shape(NamedTuple):
     derived: int
 
 
-class Scratch(NamedTuple):
+class SweepScratch(NamedTuple):
     """Matrices with rows padded to whole vectors, and the columns p, z; m = ndx - derived."""
 
     M: Matrix  # (m, m)
@@ -65,4 +65,4 @@ def carve(ws, shape):
     F = submatrix(Quu, nu, 0)
     Qu = submatrix(F, nu, 0)
     p = Matrix(submatrix(Qu, 1, 0).address, 1)
-    return Scratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))
+    return SweepScratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))

@@ -19,7 +19,7 @@ from trajopt.backward.box_qp import NO_BOX, Box
 from trajopt.backward.curvature import NO_TENSORS, CurvatureOfKnot, Tensors, add_contraction
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.gains import gains
-from trajopt.backward.scratch import Shape, carve, scratch_numbers
+from trajopt.backward.scratch import SweepShape, carve, scratch_numbers
 from trajopt.backward.value_function import final_value, finite_value, value_function
 
 COMMON_SIZES = {(12, 6), (14, 7)}
@@ -67,7 +67,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     def sweep(first, last, mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
-        shape, e, result = Shape(*shape), Expansion(*e), _Arrays(*result)
+        shape, e, result = SweepShape(*shape), Expansion(*e), _Arrays(*result)
         s = carve(ws, shape)
         if last == len(e.fx):
             final_value(shape.ndx, gaps, e, result)

@@ -34,20 +34,20 @@ def failure(error: BaseException, seconds: float) -> Answer:
     return Answer(None, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)), seconds)
 
 
-class Place(NamedTuple):
+class Worker(NamedTuple):
     """A process, on whatever machine."""
 
     host: str
     pid: int
 
 
-def here() -> Place:
+def here() -> Worker:
     """The process this runs in."""
-    return Place(socket.gethostname(), os.getpid())
+    return Worker(socket.gethostname(), os.getpid())
 
 
 def solve_one(
-    make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, single_outside: Place | None
+    make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, single_outside: Worker | None
 ) -> Answer:
     """Make and solve the problem of one parameter.
 

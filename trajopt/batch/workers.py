@@ -20,7 +20,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from trajopt.batch.work import Answer, Place, failure, here, solve_one, start_worker
+from trajopt.batch.work import Answer, Worker, failure, here, solve_one, start_worker
 
 LOOK, SILENCE = 5.0, 60.0
 """Seconds without an answer after which workers are asked for calls that have vanished, and for which a scheduler, or a
@@ -41,7 +41,7 @@ class Workers(Protocol):
     """What `answers` needs."""
 
     capacity: float
-    single_outside: Place | None
+    single_outside: Worker | None
 
     def submit(self, *call: Any) -> Future:
         """Begin a call."""
@@ -78,7 +78,7 @@ class OwnProcesses:
 
     def __init__(self, count: int) -> None:
         self.capacity: float = count
-        self.single_outside: Place | None = here()
+        self.single_outside: Worker | None = here()
         self._context = multiprocessing.get_context("spawn")
         self._idle = [self._lane() for _ in range(count)]
         self._busy: dict[Future, _Lane] = {}
@@ -137,7 +137,7 @@ class GivenExecutor:
 
     def __init__(self, executor: Executor) -> None:
         self.capacity: float = math.inf
-        self.single_outside: Place | None = None
+        self.single_outside: Worker | None = None
         self._executor = executor
         self._futures: set[Future] = set()
 
@@ -178,7 +178,7 @@ class DaskWorkers:
         from distributed import KilledWorker
 
         self.capacity: float = math.inf
-        self.single_outside: Place | None = here()
+        self.single_outside: Worker | None = here()
         self._client, self._given_up = client, (KilledWorker, CancelledError, TimeoutError, OSError)
         self._remote: dict[Future, Any] = {}
         self._missed: set[Future] = set()

@@ -22,9 +22,9 @@ from trajopt.callable_system.functions import (
     plain,
     wants_output,
 )
-from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
+from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
-from trajopt.capabilities import PlainTangent, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
@@ -67,8 +67,7 @@ def residual(
     TypeError, ValueError : names the argument, what it got and what was wanted.
     """
     check_system(system, "nx", "ndx", "nu")
-    plain = capability(system, PlainTangent)
-    if as_manifold(system) is not None and not (plain is not None and plain.plain_tangent):
+    if as_manifold(system) is not None and not capability(system, StateManifold).plain_tangent:
         raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
     nr, vectorized = None if nr is None else whole_number("nr", nr, 1), flag("vectorized", vectorized)
     one_of("derivatives", derivatives, DERIVATIVES)
@@ -76,7 +75,7 @@ def residual(
         raise TypeError(f"function: got {type(function).__name__}, wanted a function")
     function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
-    wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
+    wish = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
     if nr is None:
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
@@ -131,7 +130,7 @@ def _takes_states_alone(function):
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) == 1
 
 
-def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Function:
+def _function(function: Any, nx: int, nu: int, nr: int, wish: DerivativeRequest) -> Function:
     if nu:
         return make_function("function", function, nx, nu, wish, nr)
     adapted = partial(_of_state, function)
@@ -159,7 +158,7 @@ class FunctionResidual:
     def __init__(
         self,
         function: Function,
-        wish: Derivatives,
+        wish: DerivativeRequest,
         samples: tuple[np.ndarray, np.ndarray],
         name: str,
         component_names: tuple[str, ...],

@@ -29,7 +29,7 @@ LOST = 1e-3
 """Of the values: derivatives that are larger by differences, and zero by a library, are those that it has lost."""
 
 
-class Derivatives(NamedTuple):
+class DerivativeRequest(NamedTuple):
     """What the user asked for."""
 
     kind: str
@@ -40,7 +40,7 @@ class Derivatives(NamedTuple):
 
 
 def make_function(
-    name: str, function: Any, nx: int, nu: int, wish: Derivatives, ny: int | None = None
+    name: str, function: Any, nx: int, nu: int, wish: DerivativeRequest, ny: int | None = None
 ) -> Function:
     """The user's function of ny numbers, by default nx, given as the argument `name`, for what it is; errors name what
     does not fit."""
@@ -61,7 +61,7 @@ def make_function(
     return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu, ny)
 
 
-def with_library(wish: Derivatives, function: Any, X: np.ndarray, U: np.ndarray, ny: int) -> Derivatives:
+def with_library(wish: DerivativeRequest, function: Any, X: np.ndarray, U: np.ndarray, ny: int) -> DerivativeRequest:
     """The wish, but with the library in place of "auto" whose arrays the function of ny numbers returns: jax's or
     torch's; as it is where the function does not go through that library."""
     modules = sys.modules.get("jax"), sys.modules.get("torch")
@@ -97,7 +97,7 @@ def _goes_through(wish, function, X, U, ny):
     return True
 
 
-def _by_library(function: Any, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+def _by_library(function: Any, wish: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
     """Derivatives by jax or torch; ValueError where these lose them on the way to the values."""
     noise = relative_noise(function, wish.scale, X[1:], U[1:])
     if wish.kind == "jax":
@@ -129,7 +129,7 @@ def check_precision(function: Function, x: np.ndarray, u: np.ndarray) -> None:
         )
 
 
-def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+def make_source(function: Function, wish: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
     """Derivatives of the function, tried at the sample points X, U."""
     if wish.hessian_products is not None and wish.jacobians is None:
         raise ValueError("jacobians: got None with hessian_products, wanted both")
@@ -159,7 +159,7 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
     return source
 
 
-def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> Perturbing:
+def numerical(function: Function, wish: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> Perturbing:
     """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
         return _differences(function, wish, X, U)
@@ -171,6 +171,6 @@ def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarra
     return _differences(function, wish, X, U)
 
 
-def _differences(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> FiniteDifferences:
+def _differences(function: Function, wish: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> FiniteDifferences:
     """Differences with steps for the noise of the function."""
     return FiniteDifferences(function, wish.scale, relative_noise(function, wish.scale, X[1:], U[1:]))

@@ -24,7 +24,7 @@ from trajopt.callable_system.functions import (
     returning,
 )
 from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
-from trajopt.callable_system.sources import LIBRARIES, Derivatives, make_function, make_source, with_library
+from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
@@ -55,7 +55,7 @@ def points(name: str, value: ArrayLike, size: int) -> np.ndarray:
 
 def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | None]:
     """The arrays of a closed loop, x0 (A, nx)."""
-    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = loop
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before = loop
     if (lower is None) != (upper is None):
         raise ValueError("lower, upper: got one of them, wanted both or none")
     us = points("us", us, nu)
@@ -67,6 +67,7 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
             ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)), ("k", k, (N, nu)), ("K", K, (N, nu, nx)),
             ("alphas", alphas, (A,)), ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)),
             ("upper", upper, (N, nu)), ("shift", shift, (A,)), ("pull", pull, (N, nu)),
+            ("before", before, () if before is None else before.shape),
         )
     ]  # fmt: skip
     return [np.broadcast_to(x0, (A, nx)), *arrays]
@@ -124,17 +125,18 @@ def steps(plant: CompiledPlant) -> Callable:
 
 @lru_cache(KEPT)
 def closed_loops(plant: CompiledPlant) -> Callable:
-    """roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U), as `System.closed_loop_rollout`.
+    """roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before, X, U), as
+    `System.closed_loop_rollout`.
 
-    x0 (A, nx).  K with no rows: open loop; gaps, lower or pull with no rows: none.
+    x0 (A, nx).  K with no rows: open loop; gaps, lower, pull or before with no rows: none.
     """
     step, numbers = step_kernel(plant)
 
     @njit(**OPTIONS)
-    def roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U):
+    def roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before, X, U):
         nx, N, nu = x0.shape[1], us.shape[0], us.shape[1]
         feedback, gapped, limited = K.shape[0] > 0, gaps.shape[0] > 0, lower.shape[0] > 0
-        shifted = pull.shape[0] > 0
+        shifted, n = pull.shape[0] > 0, before.shape[2] - nu
         work = np.empty(numbers(nx, nu))
         for a in range(alphas.shape[0]):
             left = 1.0 - alphas[a]
@@ -150,6 +152,11 @@ def closed_loops(plant: CompiledPlant) -> Callable:
                             value += shift[a] * pull[t, i]
                         for j in range(nx):
                             value += K[t, i, j] * (x[j] - xs[t, j])
+                        if t > 0 and before.shape[0] > 0:
+                            for j in range(n):
+                                value += before[t, i, j] * (X[a, t - 1, nx - n + j] - xs[t - 1, nx - n + j])
+                            for j in range(nu):
+                                value += before[t, i, n + j] * (U[a, t - 1, j] - us[t - 1, j])
                     if limited:  # by comparison, so that NaN stays NaN
                         if value < lower[t, i]:
                             value = lower[t, i]
@@ -290,7 +297,7 @@ class CallableSystem(ClosedLoopRollouts):
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
         scale = positive_sizes("scale", scale, self.nx + self.nu)
-        wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
+        wish = DerivativeRequest(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
         wish = with_library(wish, function, X, U, self.nx)
         self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)
@@ -460,7 +467,7 @@ class CallableSystem(ClosedLoopRollouts):
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
         zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
         x0 = same_shape("x0", x0, (self.nx,))
-        xs = self._compiled_rollout(x0[None], *zeros, np.zeros(1), None, None, None, None, None)
+        xs = self._compiled_rollout(x0[None], *zeros, np.zeros(1), None, None, None, None, None, None)
         if xs is not None:
             return xs[0][0]
         xs = np.empty((N + 1, self.nx))
@@ -480,7 +487,7 @@ class CallableSystem(ClosedLoopRollouts):
     def _compiled_rollout(self, x0, xs, us, k, K, alphas, *given):
         """The trajectories from x0 (A, nx), or None if the function is neither traced nor compiled, or fails inside."""
         A, N = len(alphas), len(us)
-        shapes = (0, self.nx), (0, self.nu), (0, self.nu), (0,), (0, self.nu)
+        shapes = (0, self.nx), (0, self.nu), (0, self.nu), (0,), (0, self.nu), (0, self.nu, self.nu)
         optional = [np.empty(shape) if value is None else value for value, shape in zip(given, shapes, strict=True)]
         inputs = tuple(map(plain, (x0, xs, us, k, K, alphas, *optional)))
         while (step := self._traced_step) is not None:

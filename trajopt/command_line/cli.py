@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import Skeleton, capability
+from trajopt.capabilities import Pictures, capability
 from trajopt.command_line.new_script import add_new, write_new
 from trajopt.command_line.problem_packages import ProblemPackages, siblings_first
 from trajopt.validation import did_you_mean
@@ -204,7 +204,7 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
     problem = problems.make(options.name)
     exact = options.command == "compare" or options.solver == "ddp"
     cold = PROGRESS.compiled > before
-    if (options.animate or options.view) and capability(problem.system, Skeleton) is None:
+    if (options.animate or options.view) and capability(problem.system, Pictures).skeleton is None:
         done = "animated" if options.animate else "viewed"
         raise _Refused(f"{options.name} cannot be {done}, its system has no skeleton")
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)

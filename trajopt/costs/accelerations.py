@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import Coordinates, KnotByKnot, SemiImplicit, Serving, capability
+from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.residuals import chosen_components
 from trajopt.interfaces.system import System, check_system, tangent_names
 
@@ -22,10 +22,10 @@ from trajopt.interfaces.system import System, check_system, tangent_names
 def velocity_count(system: System) -> int:
     """How many of the last numbers of a state are velocities; TypeError if the system does not say."""
     check_system(system, "nx", "ndx", "nu", "dt", "step", "linearize", "hessian_products")
-    known, halves = capability(system, Coordinates), capability(system, SemiImplicit)
-    if known is not None:
-        return system.nx - known.nq
-    if halves is not None and halves.semi_implicit:
+    nq = capability(system, Joints).nq
+    if nq is not None:
+        return system.nx - nq
+    if capability(system, Expansions).semi_implicit:
         return system.nx // 2
     raise TypeError(f"system: {type(system).__name__} does not say which numbers of its states are velocities (nq)")
 
@@ -55,15 +55,15 @@ class AccelerationResidual:
 
     def __init__(self, system: System, components: ArrayLike | None = None) -> None:
         n = velocity_count(system)
-        if capability(system, KnotByKnot) is not None:
+        if capability(system, Knots).horizon is not None:
             raise ValueError(
                 f"system: the knots of {type(system).__name__} differ, wanted the system of some that are alike, as a "
                 "segment has it, with these knots for at="
             )
         self.system, self._n = system, n
         self.components = chosen_components(components, n)
-        self.nr, serving = len(self.components), capability(system, Serving)
-        self.made_for: Any = None if serving is None else serving.serves[-1]
+        self.nr, serving = len(self.components), capability(system, StateManifold).serves
+        self.made_for: Any = serving[-1] if serving else None
         names = tangent_names(system)
         self.joints = names[: len(names) - n] if len(names) == 2 * n else ()
         self.component_names = tuple(f"{self.joints[i]} acceleration" for i in self.components) if self.joints else ()

@@ -13,7 +13,7 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
 
@@ -97,7 +97,7 @@ class ControlCost(PlacedCost):
         """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         if at.us is None or type(self) is not ControlCost:
             return None

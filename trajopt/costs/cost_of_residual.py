@@ -10,7 +10,7 @@ from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add
 from trajopt.costs.cost import ONE_SIDED, Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots
-from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.validation import check_rows, one_of, same_shape
@@ -130,7 +130,7 @@ def linearized(
     return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), nr)), rx, ru
 
 
-def along(residual: Any, nr: int, at: Direction) -> tuple[np.ndarray, np.ndarray]:
+def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
     """r and its change (K, nr) along a direction."""
     xs, us, dx, du = at
     if isinstance(residual, Deviation):
@@ -255,7 +255,7 @@ class CostOfResidual:
         """Whether this is of a class with methods of its own."""
         return any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
         if self._differs():
             return None
@@ -268,7 +268,7 @@ class CostOfResidual:
         bent = h * dr if self._diagonal else np.einsum("tij,tj->ti", np.broadcast_to(h, (len(r), *h.shape[1:])), dr)
         return self._gradient_inside(name, at, value[:, None] * g + slope[:, None] * bent, slope[:, None] * g)
 
-    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def _gradient_inside(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """The same of the difference of residual and reference, value and slope (K, nr)."""
         if name == "reference":
             return summed_to(-value, self.reference.shape)

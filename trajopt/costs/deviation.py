@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd.squares import weighted_squares
-from trajopt.capabilities import DifferenceWithJacobian, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost import FOURTH_ORDER
-from trajopt.interfaces.adjustable import Direction, summed_to
+from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
 
@@ -106,13 +106,8 @@ class ManifoldDifference:
         self, xs: np.ndarray, us: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, None]:
         """r (K, ndx), rx (K, ndx, ndx), None, in one call of a system that has both."""
-        both = capability(self.system, DifferenceWithJacobian)
-        if both is None:
-            r = self.evaluate(xs, us)
-            J = self.system.difference_expansion(self.reference, xs, np.zeros(r.shape))[0]
-        else:
-            r, J = both.difference_with_jacobian(self.reference, xs)
-            r = same_shape("difference", r, (len(xs), self.nr))
+        r, J = capability(self.system, StateManifold).difference_with_jacobian(self.reference, xs)
+        r = same_shape("difference", r, (len(xs), self.nr))
         return r, same_shape("difference_expansion", J, (len(xs), self.nr, self.nr)), None
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
@@ -126,7 +121,7 @@ class ManifoldDifference:
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
         return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: along the tangent of the reference (ndx,), or
         (K, ndx), by differences in each of its directions, for all knots at once."""
         n, total = self.nr, np.zeros((len(at.xs), self.nr))

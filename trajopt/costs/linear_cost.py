@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows
-from trajopt.interfaces.adjustable import Direction, summed_to
+from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System, as_manifold
 
@@ -106,7 +106,7 @@ class LinearCost(PlacedCost):
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Nothing: it has none."""
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its coefficients."""
         points, moved = (at.xs, at.dx) if name == "states" else (at.us, at.du)
         if points is None or moved is None or type(self) is not LinearCost:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
-from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.owners import state_space, subject_of
 from trajopt.interfaces.residual import Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.system import (
@@ -62,10 +62,10 @@ class StateResidual:
         if manifold is not None:
             self._whole = ManifoldDifference(manifold, self.reference)
         itself = np.array_equal(self.components, np.arange(system.ndx))
-        by_itself = capability(system, DifferenceResidual) if manifold is not None and itself else None
+        by_itself = capability(system, StateManifold).difference_residual if manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
-            self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
+            self.weighted_squares = by_itself(self.reference).weighted_squares
 
     def adjusted(self, reference: ArrayLike) -> StateResidual:
         """With another reference."""
@@ -87,7 +87,7 @@ class StateResidual:
         full[:, self.components] = mu
         return self._whole.hessian_products(xs, None, full)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`; along the tangent of the reference (ndx,)."""
         if type(self) is not StateResidual:
             return None
@@ -158,7 +158,7 @@ class ControlResidual:
         """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
         return summed_to(-value, np.shape(self.reference)) if type(self) is ControlResidual else None
 
@@ -225,7 +225,7 @@ class SquaredNorm:
         twice = 2.0 * s[:, None, :]
         return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""
         s, ds = along(self.residual, self.residual.nr, at)
         return gradient_by(self.residual, name, at, 2.0 * (value * s + slope * ds), 2.0 * slope * s)

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
-from trajopt.interfaces.adjustable import Direction
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
@@ -103,7 +103,7 @@ class StateCost(PlacedCost, CostOfResidual):
             new._set(weights, new.reference)
         return new
 
-    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def _gradient_inside(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `CostOfResidual.gradient_by`; by the reference along its tangent, (ndx,) or (K, ndx)."""
         if self._manifold is None:
             return super()._gradient_inside(name, at, value, slope)
@@ -121,5 +121,5 @@ class StateCost(PlacedCost, CostOfResidual):
         """See `CostOfResidual.squares`; on a manifold of a system that sums them itself, with one reference."""
         found, known = super().squares(nu), None
         if found is not None and self._manifold is not None and self.reference.ndim == 1:
-            known = capability(self.system, DifferenceResidual)
-        return found if known is None or found is None else (known.difference_residual(self.reference), found[1])
+            known = capability(self.system, StateManifold).difference_residual
+        return found if known is None or found is None else (known(self.reference), found[1])

@@ -71,7 +71,7 @@ SETTLED, FALLEN = 5.0, 0.8
 fallen to this part in the last three points."""
 
 
-class Point(NamedTuple):
+class BranchPoint(NamedTuple):
     """A solution on the path: its derivatives, tangent, its length, and smallest eigenvalue."""
 
     position: float
@@ -89,7 +89,7 @@ class Point(NamedTuple):
         return np.concatenate([rows.ravel(), controls.ravel()])
 
 
-class Rejected(NamedTuple):
+class RejectedStep(NamedTuple):
     """Why a step was: the status of a corrector that did not converge, or what else."""
 
     reason: str
@@ -163,9 +163,9 @@ class Follower:
         problem = self.make_problem(self.path.at(0.0))
         check_problem(problem)
         found = self._point(0.0, self.solver.solve(problem, warm_start=start), 0)
-        if isinstance(found, Rejected):
+        if isinstance(found, RejectedStep):
             return self._record([], Ending.START_FAILED, f"No start: {found.reason}.")
-        points, step, refused, last = [found], first, 0, Rejected("")
+        points, step, refused, last = [found], first, 0, RejectedStep("")
         while points[-1].position < self.path.length:
             if len(points) >= most:
                 return self._record(points, Ending.MAX_POINTS, f"{most} points did not reach the end of the path.")
@@ -174,7 +174,7 @@ class Follower:
             if here.leg + 1.0 - here.position - ahead < least:  # no rest that is shorter than a step may be
                 ahead = here.leg + 1.0 - here.position
             tried = self._step(here, ahead, refused)
-            if isinstance(tried, Rejected):
+            if isinstance(tried, RejectedStep):
                 refused, step, last = refused + 1, SHORTER * ahead, tried
             else:
                 new, factor = tried
@@ -189,7 +189,7 @@ class Follower:
         return self._record(points, Ending.COMPLETE, "The end of the path was reached.")
 
     # -------------------------------------------------------------------------------------------- one step
-    def _step(self, here: Point, ahead: float, refused: int) -> tuple[Point, float] | Rejected:
+    def _step(self, here: BranchPoint, ahead: float, refused: int) -> tuple[BranchPoint, float] | RejectedStep:
         """The next point, and how much longer or shorter the step after it should be."""
         whole = here.leg + 1.0 - here.position <= ahead
         position = here.leg + 1.0 if whole else here.position + ahead
@@ -197,14 +197,14 @@ class Follower:
         problem = self.make_problem(self.path.at(position))
         solution = self.solver.solve(problem, warm_start=predicted, callback=self._too_many)
         if not solution.converged:
-            return Rejected(f"the corrector ended as '{solution.status}'", solution.status == "infeasible")
+            return RejectedStep(f"the corrector ended as '{solution.status}'", solution.status == "infeasible")
         system, size = problem.system, _sizes(here.solution, solution)
         off = system.difference(predicted.xs, solution.xs), solution.us - predicted.us
         error, moved = _length(off, size), _length((ahead * here.tangent.xs, ahead * here.tangent.us), size)
         if error > JUMP * moved + NEAR:
-            return Rejected("the corrector ended far from the prediction")
+            return RejectedStep("the corrector ended far from the prediction")
         found = self._point(position, solution, refused)
-        if isinstance(found, Rejected):
+        if isinstance(found, RejectedStep):
             return found
         factor = AIM * (moved + NEAR) / max(error, 1e-300)
         return found, min(max(factor, SHORTER), LONGER if refused == 0 else 1.0)
@@ -212,25 +212,25 @@ class Follower:
     def _too_many(self, progress: Progress) -> bool:
         return progress.record.iteration >= self.most
 
-    def _point(self, position: float, solution: Solution, refused: int) -> Point | Rejected:
+    def _point(self, position: float, solution: Solution, refused: int) -> BranchPoint | RejectedStep:
         """A solution with its second order; refused unless it is a strict minimum."""
         if not solution.converged:
-            return Rejected(f"the solve ended as '{solution.status}'")
+            return RejectedStep(f"the solve ended as '{solution.status}'")
         leg = self.path.leg(position)
         make, h = self.path.problems_along(leg, self.make_problem), self.path.difference_step(position, leg)
         try:
             derivatives = sensitivity(make, float(position), solution, steps=h)
             tangent = derivatives.directional(1.0)
         except (ValueError, RuntimeError) as error:
-            return Rejected(f"the solve ended where there is no derivative: {error}")
+            return RejectedStep(f"the solve ended where there is no derivative: {error}")
         found = certificate(derivatives.point)
         if found.minimum is not True:
-            return Rejected("the solve ended at what is no strict minimum")
+            return RejectedStep("the solve ended at what is no strict minimum")
         length = _length((tangent.xs, tangent.us), _sizes(solution, solution))
-        return Point(position, leg, solution, derivatives, tangent, length, found.smallest_eigenvalue, refused)
+        return BranchPoint(position, leg, solution, derivatives, tangent, length, found.smallest_eigenvalue, refused)
 
     # -------------------------------------------------------------------------------------------- the end
-    def _stopped(self, points: list[Point], least: float, last: Rejected) -> Continuation:
+    def _stopped(self, points: list[BranchPoint], least: float, last: RejectedStep) -> Continuation:
         """Why no step is possible."""
         leg = [p for p in points if p.leg == points[-1].leg]
         s = [p.position for p in leg]
@@ -250,7 +250,7 @@ class Follower:
         return self._record(points, Ending.INFEASIBLE if last.infeasible else Ending.LOST, text)
 
     def _record(
-        self, points: list[Point], status: Ending, message: str, singular: SingularPoint | None = None
+        self, points: list[BranchPoint], status: Ending, message: str, singular: SingularPoint | None = None
     ) -> Continuation:
         path, moving = self.path, self.path.moving()
         held = [p.held() for p in points]

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from trajopt.capabilities import capability
 
 
-class Adjustable(Protocol):
+class Adjustable:
     """What a term offers for `trajopt.solvers.prepared.PreparedSolver.update`.  Others stay as they are."""
+
+    together: ClassVar = (("adjustable", "adjusted"),)
 
     @property
     def adjustable(self) -> tuple[str, ...]:
         """Names of the attributes that may change."""
-        ...
+        return ()
 
     def adjusted(self, **values: Any) -> Self:
         """A copy with other values of these attributes, of the shapes that they had; the rest is shared."""
-        ...
+        raise NotImplementedError
 
 
-class Direction(NamedTuple):
+class Tangents(NamedTuple):
     """K points of a trajectory, xs (K, nx) and us (K, nu), and a tangent at each, dx (K, ndx) and du (K, nu); us and du
     are None at the last knot."""
 
@@ -32,10 +34,10 @@ class Direction(NamedTuple):
     du: np.ndarray | None
 
 
-class AttributeGradient(Protocol):
+class AttributeGradient:
     """What an adjustable term may offer besides: its derivative by an attribute, for `trajopt.Solution.vjp`."""
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along the way.
 
         Parameters
@@ -49,13 +51,12 @@ class AttributeGradient(Protocol):
         An array of the attribute's shape, along its tangent where it lies on a manifold; None where the term does not
         know it: then the term alone is differenced.
         """
-        ...
+        return None
 
 
-def gradient_by(term: object, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+def gradient_by(term: object, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
     """What a term says as an `AttributeGradient`, None where it says nothing."""
-    known = capability(term, AttributeGradient)
-    return None if known is None else known.gradient_by(name, at, value, slope)
+    return capability(term, AttributeGradient).gradient_by(name, at, value, slope)
 
 
 def summed_to(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

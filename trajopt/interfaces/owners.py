@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from trajopt.capabilities import Serving, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.system import System
 
 
@@ -21,13 +21,13 @@ class Subject(Protocol):
         ...
 
 
-class MadeFor(Protocol):
+class MadeFor:
     """Of costs and residuals: remembers what it was made for.  Others are accepted for the shapes that they return."""
 
     @property
     def made_for(self) -> Subject | None:
         """What the system that it is used with must serve; None if that does not matter."""
-        ...
+        return None
 
 
 class VectorSpace(NamedTuple):
@@ -46,24 +46,22 @@ class VectorSpace(NamedTuple):
 
 def state_space(system: System) -> Subject | None:
     """The subject of terms of the state alone; None if the system names none."""
-    serving = capability(system, Serving)
-    return None if serving is None else serving.serves[0]
+    return next(iter(capability(system, StateManifold).serves), None)
 
 
 def subject_of(term: object) -> Subject | None:
     """What a cost or a residual was made for; None if it does not say."""
-    owned = capability(term, MadeFor)
-    return None if owned is None else owned.made_for
+    return capability(term, MadeFor).made_for
 
 
 def is_served(term: object, system: System) -> bool:
     """Whether the system serves what the term was made for, or one of them does not say."""
-    made_for, serving = subject_of(term), capability(system, Serving)
-    return made_for is None or serving is None or made_for in serving.serves
+    made_for, serving = subject_of(term), capability(system, StateManifold).serves
+    return made_for is None or not serving or made_for in serving
 
 
 def check_subject(where: str, term: object, system: System) -> None:
     """Raise ValueError, its first words `where`, if the term was made for what the system does not serve."""
-    made_for, serving = subject_of(term), capability(system, Serving)
-    if made_for is not None and serving is not None and made_for not in serving.serves:
-        raise ValueError(f"{where} was made for {made_for}, {made_for.unlike(serving.serves[-1])}")
+    made_for, serving = subject_of(term), capability(system, StateManifold).serves
+    if made_for is not None and serving and made_for not in serving:
+        raise ValueError(f"{where} was made for {made_for}, {made_for.unlike(serving[-1])}")

@@ -1,10 +1,10 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from trajopt.capabilities import capability
+from trajopt.capabilities import NoDefault, capability, itself
 
 
 class Residual(Protocol):
@@ -42,18 +42,19 @@ class Residual(Protocol):
         ...
 
 
-class ComponentNames(Protocol):
-    """Of residuals: names for reports."""
+class ComponentNames:
+    """Residuals with names for reports."""
 
     @property
     def component_names(self) -> tuple[str, ...]:
-        """Those of its numbers (nr,), or none."""
-        ...
+        """Names of the numbers (nr,), or none."""
+        return ()
 
 
-class SeenResidual(Protocol):
-    """Of residuals that are about places in the world, for pictures."""
+class SeenResidual:
+    """Residuals that are about places in the world, for pictures."""
 
+    @NoDefault
     def scenery(self, xs: np.ndarray) -> tuple[Any, ...]:
         """Targets and obstacles, shapes as those of a problem's scenery, of a motion through states xs (K, nx).
 
@@ -62,8 +63,10 @@ class SeenResidual(Protocol):
         ...
 
 
-class KnotByKnotResidual(Protocol):
-    """Of residuals that differ from knot to knot, as one with a target that moves."""
+class KnotByKnotResidual:
+    """Residuals that differ from knot to knot, as one with a target that moves; others are the same at all knots."""
+
+    together: ClassVar = (("at_times", "at_knots"),)
 
     def at_times(self, times: np.ndarray) -> Any:
         """The residual along the knots 0 ... N of a problem at times (N+1,), s: functions of time are evaluated there.
@@ -71,25 +74,25 @@ class KnotByKnotResidual(Protocol):
 
         Raises ValueError if it was made for other knots.
         """
-        ...
+        return itself(self)
 
     def at_knots(self, knots: np.ndarray) -> Any:
         """The residual for K points at these knots (K,); at a single one, for any number of points there.  Its
         gradients by attributes are those by the attributes of all knots."""
-        ...
+        return itself(self)
 
 
-class ReadsDynamics(Protocol):
-    """Of costs and residuals: may depend on parameters of the dynamics, as masses, besides states and controls."""
+class ReadsDynamics:
+    """Costs and residuals that may depend on parameters of the dynamics, as masses, besides states and controls."""
 
     @property
-    def reads_dynamics(self) -> bool:
-        """Whether it does; of terms that do not say, nothing is known but what they are made of."""
-        ...
+    def reads_dynamics(self) -> bool | None:
+        """True if the term does; None where it does not say, and only what it is made of is known."""
+        return None
 
 
 class Components(NamedTuple):
-    """Of states (or controls) with so many numbers some components (nr,), and what is taken from them (nr,)."""
+    """Components (nr,) of states (or controls) of this width, and the reference (nr,) that is taken from them."""
 
     of_controls: bool
     width: int
@@ -97,31 +100,33 @@ class Components(NamedTuple):
     reference: np.ndarray
 
 
-class SingleComponents(Protocol):
-    """Of residuals whose numbers are components of the state or of the controls, less a reference."""
+class SingleComponents:
+    """Residuals whose numbers are components of the state or of the controls, less a reference."""
 
     def components_read(self) -> Components | None:
-        """Which; None if r is something else."""
-        ...
+        """These components; None if r is something else."""
+        return None
 
 
 def at_times(residual: Any, times: np.ndarray) -> Any:
     """A residual along knots at times (N+1,), s, as `KnotByKnotResidual` says; the residual itself where all its knots
     are alike."""
-    varying = capability(residual, KnotByKnotResidual)
-    return residual if varying is None else varying.at_times(times)
+    return capability(residual, KnotByKnotResidual).at_times(times)
 
 
 def at_knots(residual: Any, knots: np.ndarray) -> Any:
     """A residual at knots (K,), as `KnotByKnotResidual` says; the residual itself where all its knots are alike."""
-    varying = capability(residual, KnotByKnotResidual)
-    return residual if varying is None else varying.at_knots(knots)
+    return capability(residual, KnotByKnotResidual).at_knots(knots)
+
+
+def differs_by_knot(residual: object) -> bool:
+    """True for a residual that differs from knot to knot."""
+    return hasattr(residual, "at_times")
 
 
 def component_names(residual: object) -> tuple[str, ...]:
     """Names (nr,) of a residual's numbers; none if it has none."""
-    named = capability(residual, ComponentNames)
-    return () if named is None else tuple(named.component_names)
+    return tuple(capability(residual, ComponentNames).component_names)
 
 
 def check_residual(residual: object) -> None:

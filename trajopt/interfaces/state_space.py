@@ -1,6 +1,6 @@
 """The space of states as an object of its own: what a controller needs of it where the system is not.
 
-Systems say what it is as plain data (`trajopt.capabilities.StateSpace`); a state is the numbers of all factors, one
+Systems say what it is as plain data (`trajopt.capabilities.StateManifold`); a state is the numbers of all factors, one
 behind the other, and a tangent vector theirs:
 
     ("euclidean", n)        n numbers, moved and compared by sums and differences
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import CheckedStates, DescribedStates, capability
+from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.system import System, as_manifold, check_states, tangent_units
 
 SIZES = {"so3": (4, 3), "se3": (7, 6), "se2": (3, 3)}
@@ -163,13 +163,13 @@ class OwnStates(StateSpace):
 
 def state_space(system: System) -> StateSpace:
     """The space of a system's states."""
-    described = capability(system, DescribedStates)
-    if described is not None:
+    known = capability(system, StateManifold)
+    if known.state_space is not None:
         try:
-            return space_of(described.state_space)
+            return space_of(known.state_space)
         except ValueError:  # of factors that are not known here
             return OwnStates(system)
-    if as_manifold(system) is None and capability(system, CheckedStates) is None:
+    if known.euclidean and known.check_state is None:
         return space_of([("euclidean", system.nx)])
     return OwnStates(system)
 

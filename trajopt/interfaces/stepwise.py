@@ -26,6 +26,7 @@ class ClosedLoop(NamedTuple):
     upper: np.ndarray | None = None
     shift: np.ndarray | None = None
     pull: np.ndarray | None = None
+    before: np.ndarray | None = None
 
 
 @cache
@@ -36,7 +37,7 @@ def rollouts_take(kind: type, *names: str) -> bool:
 
 def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """What `System.closed_loop_rollout` returns for these arguments, by `step`, `difference` and `integrate` alone."""
-    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = ClosedLoop(*arguments, **options)
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before = ClosedLoop(*arguments, **options)
     A, N = len(alphas), len(us)
     X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
     alphas = np.asarray(alphas)
@@ -48,6 +49,10 @@ def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tup
         u = us[t] + np.multiply.outer(alphas[alive], k[t]) + dx @ K[t].T
         if shift is not None and pull is not None:
             u += np.multiply.outer(shift[alive], pull[t])
+        if before is not None and t > 0:
+            tail = slice(system.nx + us.shape[1] - before.shape[2], None)
+            off = X[alive, t - 1, tail] - xs[t - 1, tail], U[alive, t - 1] - us[t - 1]
+            u += np.concatenate(off, axis=1) @ before[t].T
         if lower is not None and upper is not None:
             u = np.clip(u, lower[t], upper[t])
         U[alive, t] = u
@@ -79,16 +84,18 @@ class ClosedLoopRollouts:
         upper: np.ndarray | None = None,
         shift: np.ndarray | None = None,
         pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = clip(us_t + alpha k_t + K_t difference(xs_t, x), lower_t, upper_t), one per alpha.
 
         Parameters: x0 (nx,), or (A, nx) for each, xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,);
         optional gaps (N+1, ndx), of which a step of length alpha leaves the part 1 - alpha (see
         `System.closed_loop_rollout`); lower and upper (N, nu), both or none; shift (A,) and pull (N, nu), both or none,
-        whose product is added to the controls.
+        whose product is added to the controls; before (N, nu, n + nu), gains, from the second knot on, of what the last
+        n numbers of the state and the controls of the knot before are off from xs and us, both plain differences.
         Returns: (A, N+1, nx), (A, N, nu).  A candidate that diverges holds inf or NaN.
         """
-        return self._roll_out(ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull))
+        return self._roll_out(ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before))
 
     def _roll_out(self: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         return closed_loop_by_steps(self, *loop)

@@ -12,24 +12,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from trajopt.capabilities import (
-    CheckedStates,
-    ControlNames,
-    DifferenceExpansion,
-    Durations,
-    Euclidean,
-    FreeDurations,
-    IdleKnots,
-    IntegrateJacobian,
-    KnotByKnot,
-    NeutralState,
-    PartlySemiImplicit,
-    PlainTangent,
-    SemiImplicit,
-    TangentNames,
-    TangentUnits,
-    capability,
-)
+from trajopt.capabilities import Expansions, Knots, Names, StateManifold, capability
 from trajopt.validation import float_array, same_shape
 
 
@@ -114,21 +97,24 @@ class System(Protocol):
         ...
 
 
-class ManifoldSystem(System, DifferenceExpansion, Protocol):
+class ManifoldSystem(System, Protocol):
     """A system whose states live on a manifold (``euclidean = False``)."""
+
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `trajopt.capabilities.StateManifold`."""
+        ...
 
 
 def as_manifold(system: System) -> ManifoldSystem | None:
     """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
-    known = capability(system, Euclidean)
-    return None if known is None or known.euclidean else cast(ManifoldSystem, system)
+    return None if capability(system, StateManifold).euclidean else cast(ManifoldSystem, system)
 
 
 def along_tangents(system: System, xs: np.ndarray, gradients: np.ndarray) -> np.ndarray:
     """Derivatives (K, ndx) along the tangents at states xs (K, nx), of functions with these derivatives (K, nx) by the
     numbers of a state.
 
-    Raises: TypeError for a system on a manifold that has no `trajopt.capabilities.IntegrateJacobian`.
+    Raises: TypeError for a system on a manifold without `integrate_jacobian` (`trajopt.capabilities`).
     """
     J = _integrate_jacobian(system, xs)
     return gradients if J is None else np.einsum("tij,ti->tj", J, gradients)
@@ -157,10 +143,10 @@ def numbers_along(system: System, xs: np.ndarray, dxs: np.ndarray) -> np.ndarray
 
 def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
     """J (K, nx, ndx), None where it is the identity."""
-    plain, known = capability(system, PlainTangent), capability(system, IntegrateJacobian)
-    if as_manifold(system) is None or (plain is not None and plain.plain_tangent):
+    known = capability(system, StateManifold)
+    if known.euclidean or known.plain_tangent:
         return None
-    if known is None:
+    if known.integrate_jacobian is None:
         raise TypeError(
             f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, wanted a system with it "
             "for derivatives by the numbers of a state"
@@ -170,73 +156,63 @@ def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
 
 def window(system: System, start: int, stop: int) -> System:
     """The dynamics of the knots start <= t < stop: the system itself where all knots are alike."""
-    varying = capability(system, KnotByKnot)
-    return system if varying is None else varying.window(start, stop)
+    return capability(system, Knots).window(start, stop)
 
 
 def knot_durations(system: System, horizon: int, xs: np.ndarray | None = None) -> np.ndarray:
     """Seconds (N,) that the knots take, along a trajectory xs (N+1, nx) where they are free."""
-    free = None if xs is None else capability(system, FreeDurations)
-    if free is not None and xs is not None:
-        return free.durations_along(xs)
-    timed = capability(system, Durations)
-    return np.full(horizon, float(system.dt)) if timed is None else np.asarray(timed.durations, dtype=np.float64)
+    known = capability(system, Knots)
+    seconds = np.asarray(known.durations if xs is None else known.durations_along(xs), dtype=np.float64)
+    return seconds if seconds.ndim else np.full(horizon, seconds)
 
 
 def knot_times(system: System, horizon: int, xs: np.ndarray | None = None) -> np.ndarray:
     """Times (N+1,) of the knots, seconds, along a trajectory xs (N+1, nx) where they are free."""
-    if capability(system, Durations) is None:
+    if np.ndim(capability(system, Knots).durations) == 0:
         return system.dt * np.arange(horizon + 1)
     return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon, xs))])
 
 
-_NO_KNOTS = np.zeros(0, dtype=np.intp)
-
-
 def idle_knots(system: System) -> np.ndarray:
     """The knots whose controls are without effect."""
-    resting = capability(system, IdleKnots)
-    return _NO_KNOTS if resting is None else np.flatnonzero(resting.idle)
+    return np.flatnonzero(capability(system, Knots).idle)
 
 
 def check_states(system: System, xs: np.ndarray) -> None:
     """Raise ValueError if the system knows that one of the states xs (K, nx) is none."""
-    checked = capability(system, CheckedStates)
-    if checked is not None:
-        checked.check_state(xs)
+    check_state = capability(system, StateManifold).check_state
+    if check_state is not None:
+        check_state(xs)
 
 
 def neutral_state(system: System) -> np.ndarray:
     """The state (nx,) that limits are counted from."""
-    known = capability(system, NeutralState)
-    return np.zeros(system.nx) if known is None else np.asarray(known.neutral_state)
+    return np.asarray(capability(system, StateManifold).neutral_state)
 
 
 def tangent_names(system: System) -> tuple[str, ...]:
     """Names (ndx,) of the components of a tangent vector; none if the system has none."""
-    known = capability(system, TangentNames)
-    return () if known is None else _all_named("tangent_names", known.tangent_names, system.ndx)
+    return _all_named("tangent_names", capability(system, Names).tangent_names, system.ndx)
 
 
 def tangent_units(system: System) -> tuple[str, ...]:
     """Units (ndx,) of the components of a tangent vector: those that the system says, or that names end with, as
     "speed [m/s]"; "" where neither is so."""
-    known = capability(system, TangentUnits)
-    if known is not None:
-        return _all_named("tangent_units", known.tangent_units, system.ndx)
+    known = _all_named("tangent_units", capability(system, Names).tangent_units, system.ndx)
+    if known:
+        return known
     found = (re.search(r"\[([^\[\]]*)\]$", name) for name in tangent_names(system) or ("",) * system.ndx)
     return tuple("" if unit is None else unit[1] for unit in found)
 
 
 def control_names(system: System) -> tuple[str, ...]:
     """Names (nu,) of the controls; none if the system has none."""
-    known = capability(system, ControlNames)
-    return () if known is None else _all_named("control_names", known.control_names, system.nu)
+    return _all_named("control_names", capability(system, Names).control_names, system.nu)
 
 
 def _all_named(what: str, names: Any, count: int) -> tuple[str, ...]:
-    if len(names) != count:
-        raise ValueError(f"{what}: got {len(names)} names, wanted {count}")
+    if len(names) not in (0, count):
+        raise ValueError(f"{what}: got {len(names)} names, expected {count}")
     return tuple(names)
 
 
@@ -260,8 +236,8 @@ def state_array(system: System, name: str, value: Any) -> np.ndarray:
 def semi_implicit_form(system: System) -> tuple[float | np.ndarray, int]:
     """What the backward pass is told: the time step, or those of all knots, 0 without that structure; and the first row
     that has it."""
-    wholly, partly = capability(system, SemiImplicit), capability(system, PartlySemiImplicit)
-    if partly is None and (wholly is None or not wholly.semi_implicit):
+    known = capability(system, Expansions)
+    first = known.semi_implicit_from
+    if first is None and not known.semi_implicit:
         return 0.0, 0
-    timed = capability(system, Durations)
-    return (float(system.dt) if timed is None else timed.durations), 0 if partly is None else partly.semi_implicit_from
+    return capability(system, Knots).durations, first or 0

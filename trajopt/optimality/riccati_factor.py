@@ -131,7 +131,7 @@ def _vector_sweeps(fx, fu, K, Vxx, Qux, L, gx, gu, F, w, dx, du, dlam):
     _add_product(Vxx[N], dx[N], dlam[N])
 
 
-class Step(NamedTuple):
+class RiccatiStep(NamedTuple):
     """Solutions, a column each: dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P)."""
 
     dx: np.ndarray
@@ -139,8 +139,8 @@ class Step(NamedTuple):
     dlam: np.ndarray
 
 
-def solved(f: Factor, gx: np.ndarray, gu: np.ndarray, F: np.ndarray) -> Step:
+def solved(f: Factor, gx: np.ndarray, gu: np.ndarray, F: np.ndarray) -> RiccatiStep:
     """dx, du, dlam for gx (N+1, n, P), gu (N, m, P), zero for clamped controls, and F (N+1, n, P)."""
     dx, du, dlam, w = np.empty_like(F), np.empty_like(gu), np.empty_like(gx), np.empty(gx.shape[1:])
     _vector_sweeps(*f, gx, gu, F, w, dx, du, dlam)
-    return Step(dx, du, dlam)
+    return RiccatiStep(dx, du, dlam)

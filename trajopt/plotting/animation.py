@@ -12,7 +12,7 @@ from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
 from trajopt.plotting.motion import as_motion
 from trajopt.plotting.scene import Scene, frame_times, scene_of
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.stage import SceneFigure
 from trajopt.results.results_files import draft_of
 
 FORMATS = {
@@ -104,7 +104,7 @@ def animate(
     scene = scene_of(motion, frame_times(motion, _shown(path.suffix, fps) / speed))
     dpi = size[0] / WIDTH
     inches = ((size[0] + 1e-6) / dpi, (size[1] + 1e-6) / dpi)  # matplotlib cuts off broken pixels
-    stage = Stage(scene, view=view, follow=follow, inches=inches)
+    stage = SceneFigure(scene, view=view, follow=follow, inches=inches)
     name = motion.name if title is None else title
     path.parent.mkdir(parents=True, exist_ok=True)
     with draft_of(path, path.suffix) as draft, writer.saving(stage.figure, str(draft), dpi):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import Solids, capability
+from trajopt.capabilities import Pictures, capability
 
 SOLID = (0.62, 0.66, 0.72, 1.0)
 """Of surfaces without a colour of their own."""
@@ -17,7 +17,7 @@ LARGEST_FACE = 0.3
 
 
 class Surface(NamedTuple):
-    """One of what `trajopt.capabilities.Solids` has."""
+    """One of what `trajopt.capabilities.Pictures` has."""
 
     body: Any  # a number, or (V,)
     vertices: np.ndarray  # (V, 3)
@@ -93,7 +93,7 @@ class Bodies(NamedTuple):
 def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
     """Surfaces of a system, and where its bodies are at states xs (K, nx)."""
     K = len(xs)
-    seen = () if capability(system, Solids) is None else tuple(Surface.of(solid) for solid in system.solids(fine))
+    seen = tuple(Surface.of(solid) for solid in capability(system, Pictures).solids(fine))
     if not seen:
         return Bodies((), np.empty((K, 0, 3, 3)), np.empty((K, 0, 3)))
     R, p = system.body_placements(xs)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import Skeleton, capability
+from trajopt.capabilities import Pictures, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.state_space import numbers_of_states
 from trajopt.plotting.surroundings import brought, shapes_of
@@ -35,7 +35,7 @@ class Motion(NamedTuple):
     @property
     def drawable(self) -> Any:
         """The system.  TypeError if it has no `skeleton`, ValueError for states or controls that are not finite."""
-        if capability(self.system, Skeleton) is None:
+        if capability(self.system, Pictures).skeleton is None:
             kind = type(self.system).__name__
             raise TypeError(f"solution: its system is a {kind} without skeleton(xs), expected one with it")
         for name, values in (("xs", self.xs), ("us", self.us)):

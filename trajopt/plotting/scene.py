@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, capability
+from trajopt.capabilities import Contacts, Pictures, capability
 from trajopt.plotting.bodies import Bodies, bodies_at
 from trajopt.plotting.motion import as_motion
 from trajopt.plotting.surroundings import as_segments, shaped
@@ -138,13 +138,14 @@ def scene_of(solution: Any, times: np.ndarray, fine: bool = False) -> Scene:
     system, K = motion.drawable, len(times)
     xs, k = motion.states(times)
     points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
-    if capability(system, ContactPoints) is not None:
-        points = shaped("contact_points", system.contact_points(xs), (K, None, 3))
+    known, center_of_mass = capability(system, Contacts), capability(system, Pictures).center_of_mass
+    if known.contact_points is not None:
+        points = shaped("contact_points", known.contact_points(xs), (K, None, 3))
         forces = np.zeros_like(points)
-        if capability(system, ContactForces) is not None:
-            at_knots = system.contact_forces(motion.xs, motion.us)
+        if known.contact_forces is not None:
+            at_knots = known.contact_forces(motion.xs, motion.us)
             forces = shaped("contact_forces", at_knots, (len(motion.us), points.shape[1], 3))[k]
-    if capability(system, CenterOfMass) is not None:
-        center = shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
+    if center_of_mass is not None:
+        center = shaped("center_of_mass", center_of_mass(xs), (K, 3))
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
     return Scene(times, segments, motion.shapes, points, forces, center, bodies_at(system, xs, fine))

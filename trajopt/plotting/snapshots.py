@@ -12,7 +12,7 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-from trajopt.capabilities import Skeleton, capability
+from trajopt.capabilities import Pictures, capability
 from trajopt.plotting.bodies import bodies_at
 from trajopt.plotting.motion import Motion
 from trajopt.plotting.scene import AXES
@@ -36,7 +36,7 @@ PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
 
 def drawable(system: Any) -> bool:
     """True if the system says which segments it consists of."""
-    return capability(system, Skeleton) is not None
+    return capability(system, Pictures).skeleton is not None
 
 
 def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str) -> None:

@@ -31,7 +31,7 @@ TICKS = 6
 """Along the longest side of the box."""
 
 
-class Box(NamedTuple):
+class ViewBox(NamedTuple):
     """Corners of what the camera shows."""
 
     low: np.ndarray  # (3,)
@@ -42,7 +42,7 @@ class Box(NamedTuple):
         return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=-1))
 
 
-class Stage:
+class SceneFigure:
     """A figure of a scene, one frame at a time.
 
     Attributes
@@ -146,7 +146,7 @@ class Stage:
             )
         self.figure.suptitle(literal(caption), fontsize=11, y=0.97)
 
-    def _frame_box(self, box: Box) -> None:
+    def _frame_box(self, box: ViewBox) -> None:
         """Show a box, and the ground in it."""
         low, high = box
         self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
@@ -172,7 +172,7 @@ def put_bodies(
     collection.set(facecolor=colors[shown], edgecolor=edges)
 
 
-def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[Box]:
+def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[ViewBox]:
     """A box for all frames, or one of constant size about the middle of the skeleton at each."""
     moving = scene.moving()
     K = len(moving)
@@ -189,13 +189,13 @@ def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[Box]:
     return [_widened(pair, ground) for pair in corners]
 
 
-def _widened(points: np.ndarray, ground: float | None) -> Box:
+def _widened(points: np.ndarray, ground: float | None) -> ViewBox:
     """The points' box with a margin, nowhere too thin, standing on the ground if there is one."""
     low, high = points.min(axis=0), points.max(axis=0)
     longest = max(float((high - low).max()), 1e-6)
     half = np.maximum(0.5 * (high - low), 0.5 * FLATTEST * longest) + 0.5 * (MARGIN - 1.0) * longest
     middle = 0.5 * (low + high)
-    box = Box(middle - half, middle + half)
+    box = ViewBox(middle - half, middle + half)
     if ground is not None:
         box.low[2] = min(points[:, 2].min(), ground) - 0.01 * longest
     return box
@@ -223,7 +223,7 @@ def _square(inches: tuple[float, float]) -> tuple[float, float, float, float]:
     return (0.5 * (1.0 - width), 0.5 * (1.0 - height), width, height)
 
 
-def _fit(axes: Any, box: Box) -> None:
+def _fit(axes: Any, box: ViewBox) -> None:
     """Equal scales, as large as lets the box and the labels on it fill their room in the figure."""
     spans, zoom, room = box.high - box.low, 0.5, 1.0 - AROUND.sum(axis=0)
     share_ticks(axes, spans)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import Scenery, capability
+from trajopt.capabilities import Pictures, capability
 from trajopt.interfaces.residual import SeenResidual
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
@@ -29,17 +29,15 @@ def shapes_of(problem: Problem, xs: np.ndarray | None = None) -> tuple[Shape, ..
 
 def brought(system: Any) -> tuple[Shape, ...]:
     """What a system brings along."""
-    own = capability(system, Scenery)
-    if own is None:
-        return ()
-    return own.scenery if isinstance(own.scenery, tuple) else (Lines(as_segments("scenery", own.scenery, ())),)
+    own = capability(system, Pictures).scenery
+    return own if isinstance(own, tuple) else (Lines(as_segments("scenery", own, ())),)
 
 
 def _shapes_of_term(term: Any, xs: np.ndarray, aims: bool = True) -> Iterator[Shape]:
     """Obstacles of what a cost or constraint is about, and its targets unless it is to be somewhere else."""
-    shown = capability(term, SeenResidual)
-    if shown is not None:
-        yield from (shape for shape in shown.scenery(xs) if aims or not shape.target)
+    scenery = capability(term, SeenResidual).scenery
+    if scenery is not None:
+        yield from (shape for shape in scenery(xs) if aims or not shape.target)
         return
     wanted = [getattr(term, name, 0.0) for name in ("reference", "lower", "upper")]
     aims = aims and not any(callable(value) or np.any(value) for value in wanted)

@@ -20,17 +20,7 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from trajopt.capabilities import (
-    ContactForces,
-    ContactFrames,
-    ControlNames,
-    ControlUnits,
-    Coordinates,
-    Phases,
-    Quantities,
-    StateNames,
-    capability,
-)
+from trajopt.capabilities import Contacts, Joints, Knots, Names, Pictures, capability
 from trajopt.interfaces.state_space import numbers_of_states
 from trajopt.optimality.uncertainty import Covariance
 from trajopt.plotting.motion import Motion, as_motion, is_motion
@@ -126,7 +116,7 @@ def plot_trajectory(
     """Draw configuration, velocity, controls and contact forces of each solver against time.
 
     One colour a component; dashes tell components of one solution apart, of several the solvers.  Of a system that
-    knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots where their tips
+    knows what of its motion is worth seeing (`trajopt.capabilities.Pictures`), as of soft robots where their tips
     are, this takes the place of coordinates; controls of different units get a panel each, and so do coordinates of
     robots that have many.  Limits of states and controls that are near the curves are thin grey lines; every other
     phase has a grey ground.  Of contact forces, N, the lengths are drawn.  A system with ``skeleton(xs)`` gets a panel
@@ -212,8 +202,7 @@ def _layout(panels: int, of_states: int, in_space: bool) -> tuple[Figure, list[S
 
 def _phases(motion: Motion) -> np.ndarray:
     """Times at which phases begin, the first at the start; none of a system without."""
-    known = capability(motion.system, Phases)
-    starts = np.zeros(0, dtype=int) if known is None else np.asarray(known.phase_starts)
+    starts = np.asarray(capability(motion.system, Knots).phase_starts)
     return motion.times[starts[starts < len(motion.times)]]
 
 
@@ -233,19 +222,19 @@ def _series(motion: Motion) -> list[Series]:
 
 def _of_states(motion: Motion) -> list[Series]:
     system, xs = motion.system, motion.xs
-    chosen = capability(system, Quantities)
-    if chosen is not None:
+    quantities = capability(system, Pictures).quantities
+    if quantities is not None:
         return [
             Series(literal(label), np.asarray(values), _names(label, names, np.shape(values)[1]))
-            for label, names, values in chosen.quantities(xs)
+            for label, names, values in quantities(xs)
         ]
-    mechanical, named = capability(system, Coordinates), capability(system, StateNames)
-    names = None if named is None else _names("state_names", named.state_names, system.nx)
+    nq, names = capability(system, Joints).nq, capability(system, Names).state_names
+    names = _names("state_names", names, system.nx) if names else None
     units, panels, n = numbers_of_states(system)[1], [], system.nx
-    if mechanical is None:
+    if nq is None:
         kinds = [("states $x$", "", names or _numbered("x", n), np.arange(n))]
     else:
-        q, v = np.split(np.arange(n), [mechanical.nq])
+        q, v = np.split(np.arange(n), [nq])
         names = names or (*_numbered("q", len(q)), *_numbered("v", len(v)))
         named_v = tuple(name.removesuffix(" velocity") for name in names)
         kinds = [("configuration $q$", "rad, m", names, q), ("velocity $v$", "rad/s, m/s", named_v, v)]
@@ -255,7 +244,7 @@ def _of_states(motion: Motion) -> list[Series]:
         for own in [tuple(known)] if whole else [(unit,) for unit in known]:
             part = columns[[units[k] in own for k in columns]]
             unit = ", ".join(own) or (unknown if whole else "")
-            unit = "" if mechanical is None and whole else unit  # which names of single states have themselves
+            unit = "" if nq is None and whole else unit  # which names of single states have themselves
             shown = label + f" [{literal(unit)}]" * bool(unit)
             panels.append(Series(shown, xs[:, part], [names[k] for k in part], part))
     return panels
@@ -263,13 +252,12 @@ def _of_states(motion: Motion) -> list[Series]:
 
 def _of_controls(motion: Motion) -> list[Series]:
     system, us, panels = motion.system, motion.us, []
-    commanded, measured = capability(system, ControlNames), capability(system, ControlUnits)
-    names = _numbered("u", us.shape[1])
-    if commanded is not None and len(commanded.control_names):
-        names = _names("control_names", commanded.control_names, system.nu)
-    units = None if measured is None else _names("control_units", measured.control_units, system.nu)
+    known, names = capability(system, Names), _numbered("u", us.shape[1])
+    if known.control_names:
+        names = _names("control_names", known.control_names, system.nu)
+    units = _names("control_units", known.control_units, system.nu) if known.control_units else None
     if units is None:
-        plain = capability(system, Coordinates) is None or isinstance(system, ExtendedSystem)
+        plain = capability(system, Joints).nq is None or isinstance(system, ExtendedSystem)
         label = "controls $u$" if plain else "controls $u$ [N m, N]"
         return [Series(label, us, names, np.arange(us.shape[1]), "controls")]
     for unit in dict.fromkeys(units):
@@ -281,14 +269,14 @@ def _of_controls(motion: Motion) -> list[Series]:
 
 def _of_contacts(motion: Motion) -> list[Series]:
     """Lengths (N, F) of the forces at contacts, NaN along a motion that is not finite; none of a system without."""
-    system: Any = motion.system
-    if capability(system, ContactForces) is None or capability(system, ContactFrames) is None:
+    known = capability(motion.system, Contacts)
+    if known.contact_forces is None or not known.contact_frames:
         return []
-    count = len(system.contact_frames)
+    count = len(known.contact_frames)
     lengths = np.full((len(motion.us), count), np.nan)
     if np.isfinite(motion.xs).all() and np.isfinite(motion.us).all():
-        lengths = np.linalg.norm(system.contact_forces(motion.xs, motion.us), axis=-1)
-    names = _names("contact_frames", system.contact_frames, count)
+        lengths = np.linalg.norm(known.contact_forces(motion.xs, motion.us), axis=-1)
+    names = _names("contact_frames", known.contact_frames, count)
     return [Series("contact forces $|f|$ [N]", lengths, names, None, "forces")]
 
 

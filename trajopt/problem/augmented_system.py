@@ -19,20 +19,21 @@ with J'' the Hessian H(mu) of x alone: all that is needed of a manifold is what 
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import IdleKnots, capability
-from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
 from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
-from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.system_wrapper import Lifted, Refused
 
 ALIKE = 1e-12
 """Relative difference up to which declared numbers of all candidates lie on one line through those of the plan."""
+
+
+FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
 
 class Declared(NamedTuple):
@@ -69,13 +70,15 @@ class AugmentedSystem(ExpandedTogether):
     """
 
     remembers = "declared numbers"
-    refined = resimulated = with_model = start_advice = quasi_static = phase_starts = None
-    control_limits = control_speeds = joint_feedback = None
-    """Not of a system that is made for a solve."""
+    refined, resimulated, with_model = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    start_advice, quasi_static, phase_starts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    control_limits, control_speeds, joint_feedback = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    integrator_order, joint_inertias, joint_efforts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+    single_joints = Refused(FOR_A_SOLVE)
 
     def __init__(self, system: System, horizon: int, declared: Declared) -> None:
         super().__init__(system, len(declared.parameters) + len(declared.carried))
-        self.declared = declared
+        self.declared, self.parameters = declared, declared.parameters
         self.controls = np.setdiff1d(np.arange(system.nu), declared.parameters)
         self.nu = max(1, len(self.controls))
         chosen, P = len(declared.parameters) + len(declared.free), len(declared.parameters)
@@ -120,9 +123,9 @@ class AugmentedSystem(ExpandedTogether):
     @property
     def idle(self) -> np.ndarray:
         """Which knots (horizon,) have a control that is without effect."""
-        resting, n = capability(self.system, IdleKnots), self.horizon - self.front
-        inside = np.zeros(n, dtype=bool) if resting is None else np.asarray(resting.idle)[:n]
-        inside = inside | (len(self.controls) == 0)
+        n, resting = self.horizon - self.front, np.asarray(capability(self.system, Knots).idle)
+        inside = np.full(n, len(self.controls) == 0)
+        inside[: len(resting)] |= resting[:n]
         front = self._knots[: self.front]
         used = np.abs(self._state_choice[front]).sum(axis=1) + np.abs(self._number_choice[front]).sum(axis=1)
         return np.concatenate([used.min(axis=1, initial=1.0) == 0.0, inside])
@@ -138,23 +141,9 @@ class AugmentedSystem(ExpandedTogether):
         """z = (x, y)."""
         return joined(np.asarray(x, dtype=np.float64), np.asarray(numbers, dtype=np.float64))
 
-    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """States (K, nx) and controls (K, nu) of the system inside at points (z, w) of the horizon."""
-        xs, numbers = self.split(zs)
-        if us is None:
-            return xs, None
-        whole, P = np.empty((len(us), self.system.nu)), len(self.declared.parameters)
-        whole[:, self.controls] = us[:, : len(self.controls)]
-        whole[:, self.declared.parameters] = numbers[..., :P]
-        return xs, whole
-
-    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Changes dx (K, ndx, ...) and du (K, nu, ...) inside along dz (K, ndx, ...) and dw (K, nu, ...)."""
-        n, P = self.system.ndx, len(self.declared.parameters)
-        du = np.empty((len(dw), self.system.nu, *dw.shape[2:]))
-        du[:, self.controls] = dw[:, : len(self.controls)]
-        du[:, self.declared.parameters] = dz[:, n : n + P]
-        return np.ascontiguousarray(dz[:, :n]), du
+    def inside_controls(self, us: np.ndarray) -> np.ndarray:
+        """Controls of the system inside that has no parameters, in an array of their own."""
+        return np.array(us[:, : len(self.controls)])
 
     def _with_names_before(self, names):
         declared = self.declared
@@ -221,7 +210,7 @@ class AugmentedSystem(ExpandedTogether):
         """The knots in front one by one, the horizon by the system inside."""
         F, N, n = self.front, len(loop.us), self.system.nx
         moving = loop.gaps is not None and loop.gaps[F + 1 :, self.system.ndx :].any()
-        if F == N or loop.pull is not None or moving or N != self.horizon:
+        if F == N or loop.pull is not None or loop.before is not None or moving or N != self.horizon:
             return closed_loop_by_steps(self, *loop)
         X, U = np.full((len(loop.alphas), N + 1, self.nx), np.nan), np.full((len(loop.alphas), N, self.nu), np.nan)
         X[:, : F + 1], U[:, :F] = self._through_the_front(loop)
@@ -321,122 +310,15 @@ class AugmentedSystem(ExpandedTogether):
         if first is not None:
             first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
 
-    # -------------------------------------------------------------------------------------------- what was made for x
-    def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
-        """Write derivatives (K, nr, ndx) and (K, nr, nu) of the system inside as those by z and w."""
-        n, P, m = self.system.ndx, len(self.declared.parameters), len(self.controls)
-        of_states[..., :n] = rx
-        if ru is not None:
-            of_states[..., n : n + P] = ru[..., self.declared.parameters]
-            of_controls[..., :m] = ru[..., self.controls]
-
-    def place_hessian(self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Huz: Any, Hww: Any) -> None:
-        """Add Hessians of the system inside, None for those that are zero, to those by z and w."""
-        n, m, p, u = self.system.ndx, len(self.controls), self.declared.parameters, self.controls
-        at = slice(n, n + len(p))
-        if Hxx is not None:
-            Hzz[:, :n, :n] += Hxx
-        if Hux is not None:
-            Hzz[:, at, :n] += Hux[:, p]
-            Hzz[:, :n, at] += Hux[:, p].swapaxes(1, 2)
-            Huz[:, :m, :n] += Hux[:, u]
-        if Huu is not None:
-            Hzz[:, at, at] += Huu[:, p[:, None], p]
-            Huz[:, :m, at] += Huu[:, u[:, None], p]
-            Hww[:, :m, :m] += Huu[:, u[:, None], u]
-
-    def lift(self, inner: Any) -> Any:
-        """A cost or a residual made for the system inside, as one for this system; TypeError if it is neither."""
-        made = super().lift(inner)
-        return AugmentedCost(self, inner) if isinstance(made, LiftedCost) else AugmentedResidual(self, inner)
-
-    def direction_inside(self, at: Direction) -> Direction:
-        """Points and a direction of the system inside."""
-        xs, us = self.inside(at.xs, at.us)
-        if at.du is None:
-            return Direction(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
-        return Direction(xs, us, *self.along(at.dx, at.du))
-
-    def _step_noise(self, inside, zs):
+    @Lifted
+    def step_noise(self, inside, zs):
         """That of the system inside, none of what is chosen or declared."""
         noise = inside(self.split(zs[self.front :])[0])
         return np.pad(noise, [(self.front, 0), (0, self.memory)])
 
-    def _parameter_gradient(self, inside, zs, us, lam):
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
         """That of the system inside, over its horizon."""
         F = self.front
         xs, whole = self.inside(zs[F:], us[F:])
         return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))
-
-
-class AugmentedCost(LiftedCost):
-    """A cost of (x, u) inside as one of (z, w)."""
-
-    system: AugmentedSystem
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at states xs (K, nx) and controls us (K, nu)."""
-        return self.cost.value(*self.system.inside(xs, us))
-
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        self._add_to(target, self.cost.accumulate, xs, us, scale)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature."""
-        self._add_to(target, self.cost.accumulate_curvature, xs, us, scale)
-
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.cost, name, self.system.direction_inside(at), value, slope)
-
-    def _add_to(self, target: Quadratic, accumulate: Any, xs: Any, us: Any, scale: float) -> None:
-        system, K = self.system, len(xs)
-        n, m, P = system.system.ndx, system.system.nu, len(system.declared.parameters)
-        lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
-        if us is None:
-            found = Quadratic(lx, None, lxx, None, None)
-        else:
-            found = Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
-        accumulate(*system.inside(xs, us), scale, found)
-        target.lx[:, :n] += found.lx
-        if found.lu is not None and target.lu is not None:
-            target.lx[:, n : n + P] += found.lu[:, system.declared.parameters]
-            target.lu[:, : len(system.controls)] += found.lu[:, system.controls]
-        system.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu)
-
-
-class AugmentedResidual(LiftedResidual):
-    """A residual of (x, u) inside as one of (z, w)."""
-
-    system: AugmentedSystem
-
-    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
-        return self.residual.evaluate(*self.system.inside(xs, us))
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """rz (K, nr, ndx) and rw (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(*self.system.inside(xs, us))
-        rz = np.zeros((*rx.shape[:2], self.system.ndx))
-        rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
-        self.system.place_first(rx, ru, rz, rw)
-        return rz, rw
-
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Second derivatives of mu_t'r."""
-        system, K = self.system, len(xs)
-        found = self.residual.hessian_products(*system.inside(xs, us), mu)
-        if all(block is None for block in found):
-            return None, None, None
-        Hzz = np.zeros((K, system.ndx, system.ndx))
-        others = (None, None) if us is None else (np.zeros((K, system.nu, n)) for n in (system.ndx, system.nu))
-        Huz, Hww = others
-        system.place_hessian(*found, Hzz, Huz, Hww)
-        return Hzz, Huz, Hww

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.callable_system.function_residual import residual_of
-from trajopt.capabilities import ControlLimits, StateLimits, capability
+from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.knots import At, Where, checked_at, knots_at
 from trajopt.interfaces.residual import Residual, check_residual, component_names, function_name, is_function
@@ -164,10 +164,10 @@ class ControlBounds:
         TypeError, ValueError
             For a system that knows none, or none that is finite.
         """
-        limited = capability(system, ControlLimits)
-        if limited is None:
+        limits = capability(system, KnownLimits).control_limits
+        if limits is None:
             raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
-        return cls(*_finite_limits(limited.control_limits(), system, "controls"))
+        return cls(*_finite_limits(limits(), system, "controls"))
 
     def __repr__(self) -> str:
         return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
@@ -393,8 +393,8 @@ class StateBounds(ResidualConstraint):
         TypeError, ValueError
             For a system that knows none, none that is finite, or some that are none of its tangent vectors.
         """
-        limited = capability(system, StateLimits)
-        if limited is None:
+        limits = capability(system, KnownLimits).state_limits
+        if limits is None:
             raise TypeError(f"system: {type(system).__name__} knows no limits of its states")
-        limits = limited.state_limits(position=position, velocity=velocity)
-        return cls(system, *_finite_limits(limits, system, "states"), at=at, name=name)
+        found = limits(position=position, velocity=velocity)
+        return cls(system, *_finite_limits(found, system, "states"), at=at, name=name)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from trajopt.costs import Quadratic
 from trajopt.costs.activations import add_rates, weighted_squares
 from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
-from trajopt.interfaces.adjustable import Direction, summed_to
+from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, check_system, control_names, state_array
@@ -57,6 +57,9 @@ class ControlRateSystem(RememberingSystem):
 
     def _remembered(self, x, u):
         return u
+
+    def _to_knot_before(self, gains):
+        return gains
 
     def _write_memory(self, px, pu):
         pu[:] = np.eye(self.nu)
@@ -110,7 +113,7 @@ class ControlRateCost(PlacedCost):
         new._set(weights)
         return new
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its weights."""
         xs, us, dx, du = at
         if us is None or du is None or type(self) is not ControlRateCost:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.callable_system.derivatives import LEAST_NOISE, NOISE_POINTS, NOISE_STEP, difference_steps, noise_between
-from trajopt.capabilities import KnotByKnot, capability
+from trajopt.capabilities import Knots, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
 from trajopt.printed import PrintedAsTable, new_table
@@ -209,8 +209,7 @@ def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> 
     U = None if u is None else _batch("u", u, np.shape(u)[-1] if system is None else system.nu)
     K = max([len(given) for given in (X, U) if given is not None], default=1)
     K = POINTS if X is None and K == 1 else K
-    varying = capability(system, KnotByKnot)
-    K = K if varying is None else varying.horizon  # one point for each knot
+    K = capability(system, Knots).horizon or K  # one point for each knot
     if X is None:
         X = rng.standard_normal((K, nx))
     if system is not None:

@@ -8,30 +8,16 @@ too, or refused with a reason.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import AccelerationControlled, JointExpansion, capability
+from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
-
-REFUSED = {
-    "difference_residual": "it sums squares over states of the system inside, without the control before; "
-    "difference_with_jacobian serves costs of both",
-    "idle": "a control that moves nothing is the control before of the next knot all the same",
-    "semi_implicit": "the rows of the control before do not have that structure",
-    "semi_implicit_from": "the rows of the control before do not have that structure",
-    "timed": "rates are counted by the system's own time step",
-    "durations_along": "rates are counted by the system's own time step",
-    "acceleration_control": "rates are those of the controls, which would have to be accelerations",
-    "control_units": "its controls may be rates of those inside, or have durations among them",
-    "nq": "the numbers of a state behind its positions are velocities and the control before",
-}
-"""Capabilities of the system inside that one around it has not got, and why."""
+from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused, of_states, same
 
 
 class ExtendedSystem(ClosedLoopRollouts):
@@ -45,6 +31,8 @@ class ExtendedSystem(ClosedLoopRollouts):
     Attributes
     ----------
     nx, ndx : those of the system inside, plus `memory`.
+    controls : controls inside that are the first ones here
+    parameters : controls inside that are the first numbers of p
     """
 
     remembers = "controls"
@@ -53,27 +41,18 @@ class ExtendedSystem(ClosedLoopRollouts):
     """How many steps a knot has that takes time, of a system in finer steps than its plan's."""
 
     def __init__(self, system: System, memory: int) -> None:
-        if capability(system, AccelerationControlled) is not None:
+        if capability(system, Expansions).acceleration_control is not None:
             raise ValueError(
-                f"system: got a {type(system).__name__} that takes accelerations for controls, wanted one with "
+                f"system: got a {type(system).__name__} that takes accelerations for controls, expected one with "
                 'formulation="forward", whose controls are torques: rates are those of the controls'
             )
         self.system: Any = system
         self.memory = memory
         self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
+        self.controls, self.parameters = np.arange(system.nu), np.zeros(0, dtype=np.intp)
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
-
-    def __getattr__(self, name: str) -> Any:
-        """A capability of the system inside, where it has it."""
-        known = name in FORWARDED or name in REFUSED
-        offered = getattr(self.__dict__.get("system"), name, None) if known else None
-        if offered is None:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}, nor has the system inside")
-        if name in REFUSED:
-            raise AttributeError(f"{type(self).__name__} has no {name!r} of the system inside: {REFUSED[name]}")
-        return FORWARDED[name](self, offered)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.system!r})"
@@ -109,65 +88,202 @@ class ExtendedSystem(ClosedLoopRollouts):
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
 
-    def _difference_with_jacobian(self, inside, x_ref, zs):
-        """What the function of the system inside says, and the identity."""
+    @Lifted
+    def difference_with_jacobian(self, inside, x_ref, zs):
+        """The difference and its Jacobian: those of the system inside, and the identity."""
         (a, p), (b, q) = self.split(x_ref), self.split(zs)
         n, J = self.system.ndx, np.tile(np.eye(self.ndx), (len(zs), 1, 1))
         r, J[:, :n, :n] = inside(a, b)
         return joined(r, q - p), J
 
-    def _integrate_jacobian(self, inside, zs):
-        """What the function of the system inside says, and the identity."""
+    @Lifted
+    def integrate_jacobian(self, inside, zs):
+        """The Jacobian of the system inside, and the identity."""
         xs, p = self.split(zs)
         n, d, J = self.system.nx, self.system.ndx, np.zeros((len(zs), self.nx, self.ndx))
         J[:, :n, :d], J[:, n:, d:] = inside(xs), np.eye(p.shape[-1])
         return J
 
-    def _around(self, inside, *arguments):
-        """This system around what a function of the system inside makes, whatever that no longer says of its states."""
+    @LiftedValue
+    def state_space(self, factors):
+        """Factors of the system inside, and the numbers appended."""
+        return *factors, ("euclidean", self.memory)
+
+    @LiftedValue
+    def serves(self, subjects):
+        """Subjects of the system inside, with the numbers appended."""
+        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+
+    @LiftedValue
+    def neutral_state(self, x):
+        """The state that limits are counted from."""
+        return self.state(x)
+
+    check_state, plain_tangent = of_states(), same()
+    difference_residual = Refused(
+        "it sums squares over states of the system inside, without the control before; "
+        "difference_with_jacobian serves costs of both"
+    )
+
+    # -------------------------------------------------------------------------------------------- names and the start
+    @LiftedValue
+    def state_names(self, names):
+        """Names of the numbers of a state."""
+        return self._with_names_before(names)
+
+    @LiftedValue
+    def tangent_names(self, names):
+        """Names of the components of a tangent vector."""
+        return self._with_names_before(names)
+
+    @LiftedValue
+    def tangent_units(self, units):
+        """Units of the components of a tangent vector, none of the numbers appended."""
+        return *units, *("",) * self.memory
+
+    control_names = same()
+    control_units = Refused("its controls may be rates of those inside, or have durations among them")
+    check_start, quasi_static, start_advice = of_states(), of_states(), same()
+
+    # -------------------------------------------------------------------------------------------- knots and steps
+    def _around(self, inside: Any) -> Any:
+        """This system around another system inside, whatever that no longer says of its states."""
         new = copy.copy(self)
-        ExtendedSystem.__init__(new, inside(*arguments), self.memory)
+        ExtendedSystem.__init__(new, inside, self.memory)
         new.steps_a_knot = self.steps_a_knot * round(self.dt / new.dt)
         return new
 
-    def _of_states(self, inside, zs, *us):
-        """What a function of the states of the system inside says."""
-        return inside(self.split(zs)[0], *us)
+    @Lifted
+    def window(self, inside, start, stop):
+        """The system of the knots start <= t < stop alone."""
+        return self._around(inside(start, stop))
 
-    def _parameter_gradient(self, inside, zs, us, lam):
-        """That of the system inside: what is remembered depends on no parameters."""
-        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+    @Lifted
+    def refined(self, inside, substeps):
+        """The same in finer steps."""
+        return self._around(inside(substeps))
 
-    def _state_space(self, factors):
-        """Those of the system inside, and the numbers that are remembered."""
-        return *factors, ("euclidean", self.memory)
+    @Lifted
+    def resimulated(self, inside):
+        """The same in steps that are exact."""
+        return self._around(inside())
 
-    def _serves(self, subjects):
-        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+    @Lifted
+    def with_model(self, inside, model):
+        """The same of another model."""
+        return self._around(inside(model))
 
-    def _control_speeds(self, offered):
-        """Those of the system inside, which read the velocities in front of what is remembered."""
-        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
-
-    def _joint_feedback(self, offered):
-        """That of the system inside, of whose tangents and controls those here are longer ones."""
-        positions, velocities, efforts = offered
-        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
-
-    def _state_limits(self, inside, position=True, velocity=True):
-        """Those of the system inside, and none of what is remembered."""
-        lower, upper = inside(position=position, velocity=velocity)
-        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
-
-    def _step_noise(self, inside, zs):
-        """That of the system inside, and none of what is remembered."""
+    @Lifted
+    def step_noise(self, inside, zs):
+        """Noise of the steps inside, and none of the numbers appended."""
         noise = inside(self.split(zs)[0])
         return np.hstack([noise, np.zeros((len(noise), self.memory))])
 
+    horizon, durations, phase_starts, integrator_order = same(), same(), same(), same()
+    idle = Refused("a control that moves nothing is the control before of the next knot all the same")
+    timed = Refused("rates are counted by the system's own time step")
+    durations_along = Refused("rates are counted by the system's own time step")
+
+    # -------------------------------------------------------------------------------------------- expansions
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient of the system inside: the numbers appended depend on no parameters."""
+        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+
+    semi_implicit = Refused("the rows of the control before do not have that structure")
+    semi_implicit_from = Refused("the rows of the control before do not have that structure")
+    acceleration_control = Refused("rates are those of the controls, which would have to be accelerations")
+
+    # -------------------------------------------------------------------------------------------- joints and limits
+    @LiftedValue
+    def joint_feedback(self, offered):
+        """Joints of the system inside, of whose tangents and controls those here are longer ones."""
+        positions, velocities, efforts = offered
+        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
+
+    @Lifted
+    def joint_efforts(self, inside, us):
+        """Efforts of the controls inside."""
+        return inside(self.inside_controls(us))
+
+    @Lifted
+    def state_limits(self, inside, position=True, velocity=True):
+        """Limits of the system inside, and none of the numbers appended."""
+        lower, upper = inside(position=position, velocity=velocity)
+        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
+
+    @LiftedValue
+    def control_speeds(self, offered):
+        """Speeds of the system inside, which read the velocities in front of the numbers appended."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
+
+    joint_inertias, single_joints, control_limits = of_states(), same(), same()
+    nq = Refused("the numbers of a state behind its positions are velocities and the control before")
+
+    # -------------------------------------------------------------------------------------------- contacts, pictures
+    contact_frames, contact_points, contact_forces = same(), of_states(), of_states()
+    skeleton, body_placements, center_of_mass, quantities = of_states(), of_states(), of_states(), of_states()
+    solids, scenery = same(), same()
+
     # -------------------------------------------------------------------------------------------- what was made for x
-    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
-        """Controls of the system inside: here the same."""
-        return us
+    def inside_controls(self, us: np.ndarray) -> np.ndarray:
+        """Controls of the system inside, none of which are numbers of the state."""
+        return np.ascontiguousarray(us[:, : len(self.controls)])
+
+    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """States (K, nx) and controls (K, nu) of the system inside at points (z, w)."""
+        xs, numbers = self.split(zs)
+        if us is None or not len(self.parameters):
+            return xs, None if us is None else self.inside_controls(us)
+        whole = np.empty((len(us), self.system.nu))
+        whole[:, self.controls] = us[:, : len(self.controls)]
+        whole[:, self.parameters] = numbers[..., : len(self.parameters)]
+        return xs, whole
+
+    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Changes dx (K, ndx, ...) and du (K, nu, ...) inside along dz (K, ndx, ...) and dw (K, nu, ...)."""
+        n, P = self.system.ndx, len(self.parameters)
+        du = np.empty((len(dw), self.system.nu, *dw.shape[2:]))
+        du[:, self.controls] = dw[:, : len(self.controls)]
+        du[:, self.parameters] = dz[:, n : n + P]
+        return np.ascontiguousarray(dz[:, :n]), du
+
+    def direction_inside(self, at: Tangents) -> Tangents:
+        """Points and a direction of the system inside."""
+        xs, us = self.inside(at.xs, at.us)
+        if at.du is None:
+            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
+        return Tangents(xs, us, *self.along(at.dx, at.du))
+
+    def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
+        """Add derivatives (K, ..., ndx) and (K, ..., nu) of the system inside to those by z and w."""
+        n, P, m = self.system.ndx, len(self.parameters), len(self.controls)
+        of_states[..., :n] += rx
+        if ru is not None:
+            of_controls[..., :m] += ru[..., self._own()]
+            if P:
+                of_states[..., n : n + P] += ru[..., self.parameters]
+
+    def place_hessian(self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Huz: Any, Hww: Any) -> None:
+        """Add Hessians of the system inside, None for those that are zero, to those by z and w."""
+        n, m, p, u = self.system.ndx, len(self.controls), self.parameters, self._own()
+        at = slice(n, n + len(p))
+        if Hxx is not None:
+            Hzz[:, :n, :n] += Hxx
+        if Hux is not None:
+            Huz[:, :m, :n] += Hux[:, u]
+            if len(p):
+                Hzz[:, at, :n] += Hux[:, p]
+                Hzz[:, :n, at] += Hux[:, p].swapaxes(1, 2)
+        if Huu is not None:
+            Hww[:, :m, :m] += Huu[:, u][:, :, u]
+            if len(p):
+                Hzz[:, at, at] += Huu[:, p][:, :, p]
+                Huz[:, :m, at] += Huu[:, u][:, :, p]
+
+    def _own(self) -> Any:
+        """The controls inside that are no numbers of the state, as an index."""
+        return self.controls if len(self.parameters) else slice(None)
 
     def lift(self, inner: Any) -> Any:
         """A cost or a residual made for the system inside, as one for this system.
@@ -222,61 +338,13 @@ class ExpandedTogether(ExtendedSystem):
 
 def expansion_of(system: Any, x: np.ndarray, u: Any, lam: np.ndarray | None, first: bool) -> tuple[Any, Any]:
     """(fx, fu) of a system if `first`, else None, and its (Hxx, Hux, Huu) along lam, None without one."""
-    joint = capability(system, JointExpansion)
-    if lam is not None and first and joint is not None:
+    write_expansion = capability(system, Expansions).write_expansion
+    if lam is not None and first and write_expansion is not None:
         N, n, m = len(u), lam.shape[1], u.shape[1]
         f, H = [np.empty((N, n, k)) for k in (n, m)], [np.empty((N, j, k)) for j, k in ((n, n), (m, n), (m, m))]
-        joint.write_expansion(x, u, lam, *f, *H)
+        write_expansion(x, u, lam, *f, *H)
         return f, H
     return system.linearize(x, u) if first else None, None if lam is None else system.hessian_products(x, u, lam)
-
-
-def _function(method: Callable[..., Any]) -> Callable[[ExtendedSystem, Any], Any]:
-    """Forwards a function of the system inside by a method that takes it as its first argument."""
-    return lambda system, offered: partial(method, system, offered)
-
-
-def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
-    return offered
-
-
-FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
-    "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
-    "integrate_jacobian": _function(ExtendedSystem._integrate_jacobian),
-    **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
-    "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
-    "parameter_gradient": lambda system, offered: partial(system._parameter_gradient, offered),
-    "serves": ExtendedSystem._serves,
-    "state_space": ExtendedSystem._state_space,
-    "control_speeds": lambda system, offered: system._control_speeds(offered),
-    "joint_feedback": lambda system, offered: system._joint_feedback(offered),
-    "neutral_state": lambda system, x: system.state(x),
-    "state_limits": _function(ExtendedSystem._state_limits),
-    **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
-    "tangent_units": lambda system, units: (*units, *("",) * system.memory),
-    **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
-    "contact_frames": _unchanged,
-    "joint_efforts": _function(lambda system, inside, us: inside(system.inside_controls(us))),
-    "plain_tangent": _unchanged,
-    "step_noise": _function(ExtendedSystem._step_noise),
-    **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints"), _unchanged),
-    **dict.fromkeys(
-        (
-            "check_state",
-            "check_start",
-            "quasi_static",
-            "skeleton",
-            "body_placements",
-            "center_of_mass",
-            "quantities",
-            "contact_points",
-            "contact_forces",
-            "joint_inertias",
-        ),
-        _function(ExtendedSystem._of_states),
-    ),
-}
-"""How the capabilities of the system inside become those of one around it."""
 
 
 def _is_outer(system: Any, kind: type | None) -> bool:

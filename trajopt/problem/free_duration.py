@@ -10,25 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import (
-    ContactForces,
-    ControlLimits,
-    KnotByKnot,
-    OtherModels,
-    Phases,
-    QuasiStatic,
-    Refinement,
-    TimedSteps,
-    capability,
-)
-from trajopt.costs import Quadratic
-from trajopt.interfaces.adjustable import Direction
-from trajopt.interfaces.knots import is_span
+from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.extended_system import ExpandedTogether, expansion_of
 from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused
 from trajopt.validation import float_array, number_array, whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -44,7 +32,7 @@ def roll_out_phases(system: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarr
     """What `closed_loop_rollout` of a `FreeDurationSystem` returns."""
     N, A = len(loop.us), len(loop.alphas)
     shifted = rollouts_take(type(system.timed_inside(0, 1)), "shift", "pull")
-    if loop.pull is not None or N != system.horizon or not shifted:
+    if loop.pull is not None or loop.before is not None or N != system.horizon or not shifted:
         return closed_loop_by_steps(system, *loop)
     X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
     X[:, :1] = closed_loop_by_steps(system, *_knots(loop, 0, 0, loop.x0, loop.gaps))[0]
@@ -104,92 +92,6 @@ def _idle(system: Any, part: ClosedLoop, X: np.ndarray) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# Running costs where durations are free: l(x, u) of a knot that takes s times as long counts s times as much.
-#
-#     gradient  (s l_x, l)
-#     Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
-#
-# The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
-
-
-class StretchedCost(LiftedCost):
-    """A running cost l(x, u) as s l; as it is where it counts at single knots, or at the last one."""
-
-    system: FreeDurationSystem
-
-    def __init__(self, system: FreeDurationSystem, cost: Any, integrated: bool = True) -> None:
-        super().__init__(system, cost)
-        self._integrated = integrated and (self.at is None or is_span(self.at))
-
-    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> LiftedCost:
-        """See `trajopt.costs.Cost`."""
-        inside = super().placed(system, knots, rows, times)
-        return self if inside is self else StretchedCost(self.system, inside.cost, self._integrated)
-
-    def _stretch(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        stretched = us is not None and self._integrated
-        return np.ascontiguousarray(xs[:, -1]) if stretched else np.ones(len(xs))
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at xs (K, nx) and us (K, nu)."""
-        return self._stretch(xs, us) * self._value(xs, us)
-
-    def _value(self, xs, us):
-        return self.cost.value(self.system.split(xs)[0], self.system.inside_controls(us))
-
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        self._add_parts(self.cost.accumulate, xs, us, scale, target, 0.5)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times what the Gauss-Newton Hessian leaves out."""
-        self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
-
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
-        s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
-        return super().gradient_by(name, at, s * value + ds * slope, s * slope)
-
-    def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
-        n, m = self.system.system.ndx, self.system.system.nu
-        x, u, s = self.system.split(xs)[0], self.system.inside_controls(us), self._stretch(xs, us)
-        found = _nothing(len(xs), n, m, us is not None)
-        accumulate(x, u, scale, found)
-        target.lx[:, :n] += s[:, None] * found.lx
-        target.lxx[:, :n, :n] += s[:, None, None] * found.lxx
-        if us is None:
-            return
-        target.lu[:, :m] += s[:, None] * found.lu
-        target.lux[:, :m, :n] += s[:, None, None] * found.lux
-        target.luu[:, :m, :m] += s[:, None, None] * found.luu
-        if self._integrated:
-            self._add_durations(x, u, s, scale, target, found if half > 0 else None)
-
-    def _add_durations(self, x, u, s, scale, target, found) -> None:
-        """Entries of s: with the first derivatives that were found, those of the Gauss-Newton Hessian and the gradient,
-        else what that leaves out."""
-        n, m = self.system.system.ndx, self.system.system.nu
-        value, sign = scale * self.cost.value(x, u), -1.0
-        if found is not None:
-            target.lx[:, n] += value
-            sign = 1.0
-        else:
-            found = _nothing(len(x), n, m, True)
-            self.cost.accumulate(x, u, scale, found)
-        target.lxx[:, n, n] += sign * 0.5 * value / s
-        target.lxx[:, :n, n] += 0.5 * found.lx
-        target.lxx[:, n, :n] += 0.5 * found.lx
-        target.lux[:, :m, n] += 0.5 * found.lu
-
-
-def _nothing(K: int, n: int, m: int, controlled: bool) -> Quadratic:
-    lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
-    if not controlled:
-        return Quadratic(lx, None, lxx, None, None)
-    return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
-
-
-# --------------------------------------------------------------------------------------------
 # Systems whose phases take as long as is best: the duration of knots becomes part of the state.
 #
 # With z = (x, s), s how long a knot takes relative to the system's own dt, and Phi(x, u; h) a step of h seconds,
@@ -210,7 +112,7 @@ class FreeDurationSystem(ExpandedTogether):
 
     Parameters
     ----------
-    system : System that can step for any time (`trajopt.capabilities.TimedSteps`): robots, phases of contact,
+    system : System that can step for any time (`timed` of `trajopt.capabilities.Knots`): robots, phases of contact,
         differential equations (`trajopt.CallableSystem(xdot=...)`)
     horizon : int, the number of knots, for a system that has none of its own
     phases : sequence of int, how many knots each phase has; by default those that the system has, or one
@@ -236,8 +138,7 @@ class FreeDurationSystem(ExpandedTogether):
     """
 
     remembers = "durations"
-    resimulated = None
-    """Not for durations that are free."""
+    resimulated = Refused("steps are exact for durations that are given")
 
     def __init__(
         self,
@@ -246,17 +147,17 @@ class FreeDurationSystem(ExpandedTogether):
         phases: Sequence[int] | None = None,
         bounds: ArrayLike = (0.2, 3.0),
     ) -> None:
-        timed = capability(system, TimedSteps)
+        timed = capability(system, Knots).timed
         if timed is None:
             raise TypeError(
-                f"system: got {type(system).__name__}, which cannot step for any time, wanted one that can "
-                "(trajopt.capabilities.TimedSteps)"
+                f"system: got {type(system).__name__}, which cannot step for any time, expected one that can "
+                "(timed of trajopt.capabilities.Knots)"
             )
         super().__init__(system, 1)
         self.nu = system.nu + 1
         knots = _knots_of_phases(system, horizon, phases)
         self.bounds = _checked_bounds(bounds, len(knots))
-        self._take(timed.timed(), np.concatenate([np.append(SETTING, phase) for phase in knots]))
+        self._take(timed(), np.concatenate([np.append(SETTING, phase) for phase in knots]))
 
     def _take(self, timed: Any, knots: np.ndarray) -> None:
         """Become these knots of the system inside, or `SETTING`, which `timed` steps through."""
@@ -303,28 +204,22 @@ class FreeDurationSystem(ExpandedTogether):
         return np.ones(self.horizon, dtype=bool)
 
     # -------------------------------------------------------------------------------------------- others like it
-    @property
-    def refined(self) -> Callable[[int], FreeDurationSystem] | None:
-        """refined(substeps): the same phases, so many steps for each knot that takes time, which last s dt/substeps;
-        None where the system inside has no finer steps."""
-        return None if capability(self.system, Refinement) is None else self._refined
-
-    def _refined(self, substeps: int) -> FreeDurationSystem:
+    @Lifted
+    def refined(self, inside: Callable[[int], Any], substeps: int) -> FreeDurationSystem:
+        """The same phases, so many steps for each knot that takes time, which last s dt/substeps."""
         steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
         phase_knots, first = self._phase_knots, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
         first[self._knots[phase_knots]] = np.cumsum(steps[phase_knots]) - steps[phase_knots]
         fine = np.repeat(self._knots, steps)
-        inside = fine != SETTING
+        flowing = fine != SETTING
         pairs = zip(first[self._knots[phase_knots]], steps[phase_knots], strict=True)
-        fine[inside] = np.concatenate([start + np.arange(count) for start, count in pairs])
-        return self._with_inside(self.system.refined(substeps), fine)
+        fine[flowing] = np.concatenate([start + np.arange(count) for start, count in pairs])
+        return self._with_inside(inside(substeps), fine)
 
-    @property
-    def with_model(self) -> Callable[[Any], FreeDurationSystem] | None:
-        """with_model(model): the same phases and bounds with another model in the system inside; None where that takes
-        none."""
-        known = capability(self.system, OtherModels)
-        return None if known is None else lambda model: self._with_inside(known.with_model(model), self._knots)
+    @Lifted
+    def with_model(self, inside: Callable[[Any], Any], model: Any) -> FreeDurationSystem:
+        """The same phases and bounds with another model in the system inside."""
+        return self._with_inside(inside(model), self._knots)
 
     def _with_inside(self, inside: Any, knots: np.ndarray) -> FreeDurationSystem:
         """These knots of another system inside."""
@@ -362,15 +257,16 @@ class FreeDurationSystem(ExpandedTogether):
     def _with_names_before(self, names):
         return (*names, "duration")
 
-    def _control_speeds(self, offered):
-        """Those of the system inside; durations have none."""
+    @LiftedValue
+    def control_speeds(self, offered):
+        """Speeds of the system inside; durations have none."""
         S, w = offered
         return np.pad(S, [(0, 1), (0, 1)]), np.append(w, np.inf)
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (nu,) of the system inside, and of e in any phase."""
-        limited, n = capability(self.system, ControlLimits), self.system.nu
-        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limited is None else limited.control_limits()
+        limits, n = capability(self.system, KnownLimits).control_limits, self.system.nu
+        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limits is None else limits()
         return np.append(lower, self.bounds[:, 0].min() - 1.0), np.append(upper, self.bounds[:, 1].max() - 1.0)
 
     def duration_bounds(self) -> ControlBounds:
@@ -384,27 +280,18 @@ class FreeDurationSystem(ExpandedTogether):
         """The knots at which phases begin, those that set durations."""
         return np.flatnonzero(self.setting)
 
-    @property
-    def quasi_static(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """quasi_static(z) -> controls (N, nu) that hold the system inside still, where it knows them."""
-        resting = capability(self.system, QuasiStatic)
-        return None if resting is None else lambda z: self._spread(np.asarray(resting.quasi_static(self.split(z)[0])))
-
-    def _spread(self, us: np.ndarray) -> np.ndarray:
-        """Controls (N, nu) from those of the system inside, (nu,) or of its knots; nothing else is changed."""
-        whole = np.zeros((self.horizon, self.nu))
+    @Lifted
+    def quasi_static(self, inside: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:
+        """Controls (N, nu) that hold the system inside still; nothing else is changed."""
+        us, whole = np.asarray(inside(self.split(z)[0])), np.zeros((self.horizon, self.nu))
         whole[self._phase_knots, :-1] = us if us.ndim == 1 else us[self._knots[self._phase_knots]]
         return whole
 
-    @property
-    def contact_forces(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-        """contact_forces(xs, us): forces (N, F, 3), N, on the frames at the knots, zero where a duration is set; None
-        where the system inside knows none."""
-        return None if capability(self.system, ContactForces) is None else self._contact_forces
-
-    def _contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    @Lifted
+    def contact_forces(self, inside: Callable[..., np.ndarray], xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces (N, F, 3), N, on the frames at the knots, zero where a duration is set."""
         x = self.split(xs)[0][: self.horizon]
-        found = self.system.contact_forces(*self._inside(x, us))
+        found = inside(*self._inside(x, us))
         whole = np.zeros((self.horizon, *found.shape[1:]))
         whole[self._phase_knots] = found
         return whole
@@ -480,8 +367,9 @@ class FreeDurationSystem(ExpandedTogether):
             Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
             Zuu[rows, :m, :m] = Huu[:, :m, :m]
 
-    def _parameter_gradient(self, inside, zs, us, lam):
-        """See `trajopt.capabilities.ParameterGradient`: of the knots that flow."""
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient (`trajopt.capabilities.Expansions`) of the knots that flow."""
         rows = np.flatnonzero(~self._setting_of(us))
         x, w = self._timed_points(zs, us, rows)
         return self._timed.parameter_gradient(x, w, np.ascontiguousarray(lam[rows, :-1]))
@@ -494,20 +382,16 @@ class FreeDurationSystem(ExpandedTogether):
         Raises TypeError if it is neither.
         """
         made = super().lift(inner)
-        return StretchedCost(self, inner) if isinstance(made, LiftedCost) else made
-
-    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
-        """Controls of the system inside."""
-        return None if us is None else np.ascontiguousarray(us[:, :-1])
+        return LiftedCost(self, made.cost, True) if isinstance(made, LiftedCost) else made
 
 
 def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] | None) -> list[np.ndarray]:
     """The knots of the system inside that each phase has."""
-    varying = capability(system, KnotByKnot)
-    if varying is not None:
-        if horizon not in (None, varying.horizon):
-            raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the system has")
-        count = varying.horizon
+    own = capability(system, Knots).horizon
+    if own is not None:
+        if horizon not in (None, own):
+            raise ValueError(f"horizon: got {horizon}, expected {own}, which the system has")
+        count = own
     elif horizon is not None:
         count = whole_number("horizon", horizon, 1)
     elif phases is not None:
@@ -521,8 +405,7 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
         if not len(ends) or ends[-1] != count:
             raise ValueError(f"phases: got {list(phases)}, wanted numbers of knots whose sum is {count}")
         return np.split(np.arange(count), ends[:-1])
-    known = capability(system, Phases)
-    starts = np.zeros(1, dtype=int) if known is None else np.asarray(known.phase_starts)
+    starts = np.asarray(capability(system, Knots).phase_starts)
     return np.split(np.arange(count), starts[starts > 0])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.accelerations import AccelerationResidual, velocity_count
 from trajopt.interfaces.knots import At
 from trajopt.interfaces.owners import subject_of
@@ -50,6 +51,7 @@ class JerkSystem(RememberingSystem):
 
     def __init__(self, system: System) -> None:
         super().__init__(system, velocity_count(system))
+        self.memory_of_states = self.memory
 
     def state(self, x: ArrayLike, v_before: ArrayLike | None = None) -> np.ndarray:
         """z = (x, v_before), x (nx,) of the system inside, v_before a number or (n,), by default the velocities of x:
@@ -65,6 +67,14 @@ class JerkSystem(RememberingSystem):
     def _remembered_between(self, before, after, moment, s):
         """Velocities a whole step before, which between knots are taken to change evenly."""
         return before + s * (after - before)
+
+    def _rolls_inside(self, loop):
+        factors = capability(self.system, StateManifold).state_space
+        plain = self._manifold is None if factors is None else factors[-1][0] == "euclidean"
+        return plain and super()._rolls_inside(loop)
+
+    def _to_knot_before(self, gains):
+        return np.concatenate([gains, np.zeros((*gains.shape[:2], self.nu))], axis=2)
 
     def _write_memory(self, px, pu):
         px[:, :, -self.memory :] = np.eye(self.memory)

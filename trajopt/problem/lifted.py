@@ -1,11 +1,21 @@
-"""Costs and residuals of a state x and controls u, made to serve where the control before, p, is part of the state."""
+"""Costs and residuals of a state x and controls u of a system inside, as those of z = (x, p) and w of a longer state.
+
+Which controls inside are controls w and which are numbers p, the system around it says; it places derivatives so.
+Where knots take s times as long, a running cost l is integrated over time, that is s l:
+
+    gradient  (s l_x, l)
+    Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
+
+The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
+"""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
-from trajopt.interfaces.adjustable import Direction, gradient_by
+from trajopt.interfaces.adjustable import Tangents, gradient_by
+from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
@@ -16,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class WithControls(NamedTuple):
-    """The subject of terms of a state with the control before, or other numbers that are remembered, or of lifted
-    ones."""
+    """The subject of terms of a state with numbers appended, as the controls before, or of lifted terms."""
 
     inside: Subject
     count: int
@@ -33,7 +42,7 @@ class WithControls(NamedTuple):
 
 
 def _lifted(inner: object, system: "ExtendedSystem") -> WithControls | None:
-    """What a cost or a residual was made for, with the control before."""
+    """The subject of a cost or a residual, with the numbers appended."""
     subject = subject_of(inner)
     return None if subject is None else WithControls(subject, system.memory, system.remembers)
 
@@ -46,18 +55,22 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
-def inside(system: "ExtendedSystem", at: Direction) -> Direction:
-    """Points and a direction of the system inside."""
-    dx = np.ascontiguousarray(at.dx[:, : system.system.ndx])
-    return Direction(system.split(at.xs)[0], system.inside_controls(at.us), dx, system.inside_controls(at.du))
-
-
 class LiftedCost:
-    """A cost of (x, u) as one of ((x, p), u)."""
+    """A cost of (x, u) inside as one of (z, w).
 
-    def __init__(self, system: "ExtendedSystem", cost: Cost) -> None:
+    Parameters
+    ----------
+    system : ExtendedSystem
+    cost : Cost of the system inside
+    over_time : bool
+        True for a running cost that is integrated over knots that take as long as the last number of z says; a cost at
+        single knots, or at the last one, stays as it is.
+    """
+
+    def __init__(self, system: "ExtendedSystem", cost: Cost, over_time: bool = False) -> None:
         self.system, self.cost = system, cost
         self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
+        self.over_time = over_time and (self.at is None or is_span(self.at))
         self.made_for = _lifted(cost, system)
         self.name = Term(cost, None, 1.0, False).name
 
@@ -70,44 +83,74 @@ class LiftedCost:
         """See `trajopt.costs.Cost`."""
         placed = getattr(self.cost, "placed", None)
         inside = self.cost if placed is None else placed(self.system.system, knots, rows, times)
-        return self if inside is self.cost else LiftedCost(self.system, inside)
+        return self if inside is self.cost else LiftedCost(self.system, inside, self.over_time)
+
+    def _durations(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray | None:
+        """s (K,), None where the cost is not integrated over time."""
+        return np.ascontiguousarray(xs[:, -1]) if self.over_time and us is not None else None
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at xs (K, nx + nu) and us (K, nu)."""
-        return self.cost.value(self.system.split(xs)[0], us)
+        """Cost (K,) at states xs (K, nx) and controls us (K, nu)."""
+        value, s = self.cost.value(*self.system.inside(xs, us)), self._durations(xs, us)
+        return value if s is None else s * value
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
-        inside = self._target(target)
-        self.cost.accumulate(self.system.split(xs)[0], us, scale, inside)
-        self._add(inside, target)
+        x, u = self.system.inside(xs, us)
+        found, s = self._none(u, len(x)), self._durations(xs, us)
+        self.cost.accumulate(x, u, scale, found)
+        if s is not None:
+            value = scale * self.cost.value(x, u)
+            target.lx[:, -1] += value
+            self._add_half(found, value / s, 0.5, target)
+        self._add(found, s, target)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature."""
-        inside = self._target(target)
-        self.cost.accumulate_curvature(self.system.split(xs)[0], us, scale, inside)
-        self._add(inside, target)
+        """Add scale times the residual curvature, and what else the Gauss-Newton Hessian leaves out."""
+        x, u = self.system.inside(xs, us)
+        found, s = self._none(u, len(x)), self._durations(xs, us)
+        self.cost.accumulate_curvature(x, u, scale, found)
+        if s is not None:
+            first = self._none(u, len(x))
+            self.cost.accumulate(x, u, scale, first)
+            self._add_half(first, scale * self.cost.value(x, u) / s, -0.5, target)
+        self._add(found, s, target)
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.cost, name, inside(self.system, at), value, slope)
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
+        s = self._durations(at.xs, at.us)
+        if s is not None:
+            value, slope = s * value + at.dx[:, -1] * slope, s * slope
+        return gradient_by(self.cost, name, self.system.direction_inside(at), value, slope)
 
-    def _target(self, target: Quadratic) -> Quadratic:
-        """Zeros where the cost inside adds to x; controls are the same, so it adds to those of the target itself."""
-        K, n = len(target.lx), self.system.system.ndx
-        lux = None if target.lux is None else np.zeros((K, self.system.nu, n))
-        return target._replace(lx=np.zeros((K, n)), lxx=np.zeros((K, n, n)), lux=lux)
+    def _none(self, us: np.ndarray | None, K: int) -> Quadratic:
+        n, m = self.system.system.ndx, self.system.system.nu
+        lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
+        if us is None:
+            return Quadratic(lx, None, lxx, None, None)
+        return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
 
-    def _add(self, inside: Quadratic, target: Quadratic) -> None:
+    def _add(self, found: Quadratic, s: np.ndarray | None, target: Quadratic) -> None:
+        """Add what was found for x and u, s times, where z and w have it."""
+        if s is not None:
+            for block in found:
+                assert block is not None
+                block *= s.reshape(-1, *[1] * (block.ndim - 1))
+        self.system.place_first(found.lx, found.lu, target.lx, target.lu)
+        self.system.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu)
+
+    def _add_half(self, found: Quadratic, rate: np.ndarray, sign: float, target: Quadratic) -> None:
+        """Add the entries of s in one half of the Hessian, `found` being of l alone and rate l/s."""
         n = self.system.system.ndx
-        target.lx[:, :n] += inside.lx
-        target.lxx[:, :n, :n] += inside.lxx
-        if target.lux is not None:
-            target.lux[:, :, :n] += inside.lux
+        target.lxx[:, n, n] += sign * rate
+        target.lxx[:, :n, n] += 0.5 * found.lx
+        target.lxx[:, n, :n] += 0.5 * found.lx
+        if found.lu is not None and target.lux is not None:
+            target.lux[:, : found.lu.shape[1], n] += 0.5 * found.lu
 
 
 class LiftedResidual:
-    """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
+    """A residual r(x, u) inside as one of (z, w); for costs and constraints."""
 
     def __init__(self, system: "ExtendedSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
@@ -125,34 +168,32 @@ class LiftedResidual:
     def _with(self, residual: Residual) -> "LiftedResidual":
         return self if residual is self.residual else type(self)(self.system, residual)
 
-    def _widened(self, block: np.ndarray) -> np.ndarray:
-        """The block with columns of zeros for p."""
-        return np.concatenate([block, np.zeros((*block.shape[:-1], self.system.memory))], axis=-1)
-
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        return self.residual.evaluate(self.system.split(xs)[0], self.system.inside_controls(us))
+        return self.residual.evaluate(*self.system.inside(xs, us))
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """rx (K, nr, ndx + nu) and ru (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(self.system.split(xs)[0], self.system.inside_controls(us))
-        return self._widened(rx), None if ru is None else self._with_other_controls(ru, 2)
+        """rz (K, nr, ndx) and rw (K, nr, nu) or None."""
+        rx, ru = self.residual.jacobians(*self.system.inside(xs, us))
+        rz = np.zeros((*rx.shape[:2], self.system.ndx))
+        rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
+        self.system.place_first(rx, ru, rz, rw)
+        return rz, rw
 
-    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.residual, name, inside(self.system, at), value, slope)
+        return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r."""
-        inside = self.system.split(xs)[0], self.system.inside_controls(us)
-        Hxx, Hux, Huu = self.residual.hessian_products(*inside, mu)
-        Hzz = None if Hxx is None else self._widened(self._widened(Hxx).swapaxes(1, 2)).swapaxes(1, 2)
-        Huz = None if Hux is None else self._with_other_controls(self._widened(Hux), 1)
-        return Hzz, Huz, None if Huu is None else self._with_other_controls(self._with_other_controls(Huu, 1), 2)
-
-    def _with_other_controls(self, block: np.ndarray, axis: int) -> np.ndarray:
-        """The block with zeros for controls that the system inside does not have."""
-        more = self.system.nu - self.system.system.nu
-        return block if more == 0 else np.pad(block, [(0, more * (i == axis)) for i in range(block.ndim)])
+        system, K = self.system, len(xs)
+        found = self.residual.hessian_products(*system.inside(xs, us), mu)
+        if all(block is None for block in found):
+            return None, None, None
+        Hzz, Huz, Hww = np.zeros((K, system.ndx, system.ndx)), None, None
+        if found[1] is not None or found[2] is not None:
+            Huz, Hww = np.zeros((K, system.nu, system.ndx)), np.zeros((K, system.nu, system.nu))
+        system.place_hessian(*found, Hzz, Huz, Hww)
+        return Hzz, Huz, Hww

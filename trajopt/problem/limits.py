@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import ControlLimits, ControlSpeeds, capability
+from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.accelerations import AccelerationResidual
 from trajopt.interfaces.knots import At
 from trajopt.interfaces.owners import state_space
@@ -208,20 +208,20 @@ class TorqueSpeedBounds(ResidualConstraint):
             For a system that knows none, or no motor with both.
         """
         check_system(system, "nx", "ndx", "nu")
-        limited = capability(system, ControlLimits)
-        if limited is None:
+        limits = capability(system, KnownLimits).control_limits
+        if limits is None:
             raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
-        lower, upper = limited.control_limits()
+        lower, upper = limits()
         no_load = _speeds(system)[1]
         return cls(system, np.minimum(-lower, upper), no_load, braking=braking, at=at, name=name)
 
 
 def _speeds(system: System) -> tuple[np.ndarray, np.ndarray]:
     """S and w_0 of the system."""
-    known = capability(system, ControlSpeeds)
-    if known is None:
-        raise TypeError(f"system: {type(system).__name__} knows no speeds of its motors, wanted speeds=")
-    return known.control_speeds
+    speeds = capability(system, KnownLimits).control_speeds
+    if speeds is None:
+        raise TypeError(f"system: {type(system).__name__} knows no speeds of its motors, expected speeds=")
+    return speeds
 
 
 def _positive(name: str, value: ArrayLike, count: int) -> np.ndarray:

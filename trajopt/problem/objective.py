@@ -70,7 +70,7 @@ class SquaresOfResidual(NamedTuple):
         return self.residual.weighted_squares(xs, us, self.weights, self.start, self.stop, blocks, curvature)
 
 
-class _Rows(NamedTuple):
+class _CostRows(NamedTuple):
     """Figures (K, n) of a term, or one row for all, at its knots (K,)."""
 
     term: Term
@@ -86,7 +86,7 @@ def _squares(term: Term, nu: int) -> tuple[Any, np.ndarray] | None:
     return found if found is not None and getattr(found[0], "sums_squares", False) else None
 
 
-def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
+def _rows(term: Term, horizon: int, nu: int) -> _CostRows | None:
     found = _squares(term, nu)
     if found is None:
         return None
@@ -95,10 +95,10 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     weights = np.array(np.broadcast_to(weights, (max(len(weights), len(scale)), weights.shape[1])))
     weights[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
-    return _Rows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
+    return _CostRows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
 
 
-def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
+def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
     residual, nr, first = rows[0].residual, rows[0].residual.nr, int(knots.min())
@@ -120,7 +120,7 @@ def gather_squares(
 ) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
     """The terms to be asked one by one, and the sums of squares that the others make; N knots, nu controls."""
     plain: list[Term] = []
-    groups: dict[Any, list[_Rows]] = {}
+    groups: dict[Any, list[_CostRows]] = {}
     for term in terms:
         rows = _rows(term, horizon, nu)
         if rows is None:

@@ -19,7 +19,7 @@ from trajopt.costs.knot_rows import rows_of_times
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import SquaredNorm
 from trajopt.interfaces.adjustable import Adjustable
-from trajopt.interfaces.residual import KnotByKnotResidual, ReadsDynamics
+from trajopt.interfaces.residual import ReadsDynamics, differs_by_knot
 from trajopt.interfaces.system import state_array
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
@@ -39,7 +39,7 @@ Key = tuple[int, int]
 """Of a term: where it is listed, and its id."""
 
 
-class Place(NamedTuple):
+class ParameterTerm(NamedTuple):
     """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, and the
     knots where a cost counts."""
 
@@ -59,13 +59,12 @@ def _values(term: Any) -> dict[str, Any]:
     """Attributes that may change, those inside too."""
     slot, own = _inside(type(term)), capability(term, Adjustable)
     found = {} if slot is None else _values(getattr(term, slot))
-    return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
+    return {**found, **{name: getattr(term, name) for name in own.adjustable}}
 
 
 def owner(term: Any, attribute: str) -> Any:
     """What has an attribute that may change: the term, or what is inside it."""
-    own = capability(term, Adjustable)
-    return term if own is not None and attribute in own.adjustable else owner(_part(term), attribute)
+    return term if attribute in capability(term, Adjustable).adjustable else owner(_part(term), attribute)
 
 
 def _part(term: Any) -> Any:
@@ -83,27 +82,27 @@ def read_dynamics(problem: Problem) -> str | None:
 
 
 def _reads_dynamics(term: Any) -> bool:
-    slot, said = _inside(type(term)), capability(term, ReadsDynamics)
+    slot, said = _inside(type(term)), capability(term, ReadsDynamics).reads_dynamics
     if said is not None:
-        return said.reads_dynamics
+        return said
     return slot is not None and _reads_dynamics(getattr(term, slot))
 
 
-def places(problem: Problem) -> dict[Key, Place]:
+def places(problem: Problem) -> dict[Key, ParameterTerm]:
     """All terms with attributes that may change."""
-    found: dict[Key, Place] = {}
+    found: dict[Key, ParameterTerm] = {}
     for term in problem.objective.terms:
         key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
         if key not in found:
             knots = np.arange(problem.horizon) if term.knots is None else term.knots
             knots = np.array([problem.horizon]) if term.terminal else knots
-            found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
+            found[key] = ParameterTerm("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
     for constraint in problem.constraints:
-        found[CONSTRAINT, id(constraint)] = Place(constraint.name, constraint, _values(constraint), _NO_KNOTS)
+        found[CONSTRAINT, id(constraint)] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS)
     return _with_own_names({key: place for key, place in found.items() if place.values})
 
 
-def _with_own_names(found: dict[Key, Place]) -> dict[Key, Place]:
+def _with_own_names(found: dict[Key, ParameterTerm]) -> dict[Key, ParameterTerm]:
     """The places, several of one name numbered: "StateCost 1", "StateCost 2"."""
     count, taken = Counter(place.name for place in found.values()), Counter[str]()
     for key, place in found.items():
@@ -114,7 +113,7 @@ def _with_own_names(found: dict[Key, Place]) -> dict[Key, Place]:
 
 
 # ------------------------------------------------------------------------------------------------ what is wanted
-def _listed(some: Mapping[Key, Place], name: str = "") -> str:
+def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
     """Terms and the shapes of their attributes."""
     parts = (
         f"{place.name!r} {attribute} {np.shape(value) if isinstance(value, np.ndarray) else ''}".strip()
@@ -131,7 +130,7 @@ class _AtTimes:
     def __init__(self, times: np.ndarray) -> None:
         self._times, self._known = times, {}
 
-    def __call__(self, place: Place, attribute: str, value: Any) -> Any:
+    def __call__(self, place: ParameterTerm, attribute: str, value: Any) -> Any:
         """Of a function, or of a mapping with some, what an attribute has at the knots of a term, once for what several
         terms have inside; of anything else the value itself."""
         function: Any = value
@@ -142,7 +141,7 @@ class _AtTimes:
             return value
         key = id(of), id(value)
         if key not in self._known:
-            if several or capability(of, KnotByKnotResidual) is not None:
+            if several or differs_by_knot(of):
                 self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
             elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
                 self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
@@ -159,10 +158,10 @@ def _shapes(value: Any) -> str:
     return " and ".join(map(_shapes, value)) if isinstance(value, tuple) else str(np.shape(value))
 
 
-def _check(place: Place, attribute: str, value: Any) -> None:
+def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
-    if capability(owner(place.term, attribute), KnotByKnotResidual) is not None and not isinstance(before, np.ndarray):
+    if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
         after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
             raise ValueError(f"{what}: got shapes {_shapes(after)}, wanted {_shapes(before)}")
@@ -175,7 +174,7 @@ def _check(place: Place, attribute: str, value: Any) -> None:
         raise ValueError(f"{what}: got NaN or Inf, wanted finite numbers")
 
 
-def _of_name(found: dict[Key, Place], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
+def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
     """The term of a name and the values that it gets."""
     keys = [key for key, place in found.items() if place.name == name]
     if not keys:
@@ -198,7 +197,7 @@ def _of_name(found: dict[Key, Place], name: str, value: Any) -> tuple[Key, dict[
 
 
 def wanted_values(
-    found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
+    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
 ) -> dict[Key, dict[str, Any]]:
     """The values that each term gets, checked as far as shapes go, functions of time at those of the knots, (N+1,)."""
     wanted: dict[Key, dict[str, Any]] = {}
@@ -226,7 +225,7 @@ def wanted_values(
     return wanted
 
 
-def attributes_named(found: dict[Key, Place], name: str, argument: str = "names") -> list[tuple[Key, str]]:
+def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str = "names") -> list[tuple[Key, str]]:
     """The attributes that a name means: "StateCost", of a term its target, else its reference; "StateCost.weights", one
     attribute of a term; "target", that of all terms that have it.  Raises ValueError for any other."""
     known = {place.name: key for key, place in found.items()}
@@ -273,8 +272,8 @@ def with_x0(problem: Problem, x0: Any) -> Problem:
 
 
 def with_values(
-    problem: Problem, found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
-) -> tuple[Problem, dict[Key, Place]]:
+    problem: Problem, found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
+) -> tuple[Problem, dict[Key, ParameterTerm]]:
     """The problem with other values in some of its terms, what else is in it shared; and the places in that.
 
     Parameters

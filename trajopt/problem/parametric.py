@@ -8,7 +8,7 @@ while a function that makes a problem of its parameters is called four times for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,19 +22,21 @@ from trajopt.validation import number_array, text
 INITIAL = "x0"
 
 
-class DeclaredParameters(Protocol):
+class DeclaredParameters:
     """What a function that makes problems may offer: which values in them its parameters are."""
+
+    together: ClassVar = (("wanted", "chained"),)
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """Names, as `trajopt.Solution.vjp` takes them."""
-        ...
+        """Names, as `trajopt.Solution.vjp` takes them; none by default."""
+        return ()
 
     @property
     def chained(self) -> Callable[[Any, Any], Any]:
         """A function (p, gradients) that returns, in the form of p, the gradient by p of what has these gradients by
         the values, as `trajopt.Solution.vjp` returns them."""
-        ...
+        raise NotImplementedError
 
 
 class ParametricProblem:

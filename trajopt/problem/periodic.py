@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
-from trajopt.problem.augmented_system import AugmentedResidual, AugmentedSystem
+from trajopt.problem.augmented_system import AugmentedSystem
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
 from trajopt.problem.initial_state import moving_components, named_components
+from trajopt.problem.lifted import LiftedResidual
 from trajopt.validation import float_array, scalar_or_vector
 
 
@@ -84,7 +85,7 @@ class PeriodicResidual:
         return self.end
 
 
-class StartAndEnd(AugmentedResidual):
+class StartAndEnd(LiftedResidual):
     """The residual where the initial state is free: x_0 = c (+) d with the coordinates d that the state carries along.
 
     With g(d) = (c (+) d) (-) r_0, J_r, H_r the derivatives of x_0 (-) r_0 and J_c, H_c those of x_0 (-) c,
@@ -92,6 +93,7 @@ class StartAndEnd(AugmentedResidual):
         dg = J_r J_c^-1     (nu'g)'' = J_c^-T (H_r(nu) - H_c(J_c^-T J_r' nu)) J_c^-1     g = d where r_0 = c
     """
 
+    system: AugmentedSystem
     residual: PeriodicResidual
 
     def __init__(self, system: AugmentedSystem, residual: PeriodicResidual) -> None:

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import (
-    AccelerationControlled,
-    CheckedStart,
-    DifferenceExpansion,
-    KnotByKnot,
-    QuasiStatic,
-    capability,
-)
+from trajopt.capabilities import Expansions, Knots, Start, StateManifold, capability
 from trajopt.costs import Cost
 from trajopt.interfaces.owners import check_subject, is_served
 from trajopt.interfaces.residual import at_times
@@ -146,8 +139,7 @@ class Problem(PrintedAsTable):
         put("horizon", whole_number("horizon", self.horizon, 1))
         _check_horizon(self.system, self.horizon)
         put("x0", state_array(self.system, "x0", self.x0))
-        if (checked := capability(self.system, CheckedStart)) is not None:
-            checked.check_start(self.x0)
+        capability(self.system, Start).check_start(self.x0)
         put("free_initial_state", free_initial_state(self.free_initial_state, self.system, self.x0))
         put("parameters", _parameters(self.parameters, self.system))
         _check_transcribed(self.system, self.free_initial_state is not None or bool(self.parameters))
@@ -189,10 +181,10 @@ class Problem(PrintedAsTable):
 
     def _quasi_static(self) -> np.ndarray:
         one_of("us_init", self.us_init, ("quasi_static",))
-        resting = capability(self.system, QuasiStatic)
-        if resting is None:
+        quasi_static = capability(self.system, Start).quasi_static
+        if quasi_static is None:
             raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
-        us = np.broadcast_to(resting.quasi_static(self.x0), (self.horizon, self.system.nu))
+        us = np.broadcast_to(quasi_static(self.x0), (self.horizon, self.system.nu))
         return self.controls("us_init", us)
 
     def table(self) -> Table:
@@ -222,14 +214,14 @@ def _check_system(system):
     check_system(system, *_SYSTEM_MEMBERS)
     if not (np.isfinite(system.dt) and system.dt > 0):
         raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
-    if as_manifold(system) is not None and capability(system, DifferenceExpansion) is None:
+    if as_manifold(system) is not None and capability(system, StateManifold).difference_expansion is None:
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
 
 
 def _check_horizon(system, horizon):
-    varying = capability(system, KnotByKnot)
-    if varying is not None and horizon != varying.horizon:
-        raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
+    own = capability(system, Knots).horizon
+    if own not in (None, horizon):
+        raise ValueError(f"horizon: got {horizon}, expected {own}, which the phases fill")
 
 
 def _parameters(value: Any, system: System) -> tuple[int, ...]:
@@ -240,7 +232,7 @@ def _parameters(value: Any, system: System) -> tuple[int, ...]:
 
 
 def _check_transcribed(system: System, free: bool) -> None:
-    if free and capability(system, AccelerationControlled) is not None:
+    if free and capability(system, Expansions).acceleration_control is not None:
         raise ValueError(
             f"system: got a {type(system).__name__} that takes accelerations for controls, expected one with "
             'formulation="forward" for a free initial state or parameters'

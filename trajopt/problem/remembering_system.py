@@ -15,14 +15,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.problem.extended_system import ExtendedSystem, joined
+from trajopt.problem.system_wrapper import Lifted
 
 
 class RememberingSystem(ExtendedSystem):
     """Base of systems with numbers of the knot before appended to the state."""
 
+    memory_of_states = 0
+    """How many of these numbers are the last ones of the state before."""
+
     def _remembered(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """p+ (..., memory) at states x (..., nx) of the system inside and controls u (..., nu)."""
+        raise NotImplementedError
+
+    def _to_knot_before(self, gains: np.ndarray) -> np.ndarray:
+        """Gains (N, nu, memory) of what is remembered as those of the last numbers of the state before and of its
+        controls (N, nu, n + nu)."""
         raise NotImplementedError
 
     def _remembered_between(self, before: np.ndarray, after: np.ndarray, moment: np.ndarray, s: float) -> np.ndarray:
@@ -55,6 +65,49 @@ class RememberingSystem(ExtendedSystem):
         knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
         return joined(xs, np.vstack([before, self._remembered(xs[knots], us[knots])]))
 
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Closed loops of the system inside, whose feedback to what is remembered is one to the knot before.
+
+        With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what
+        a candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
+        """
+        if not self._rolls_inside(loop):
+            return closed_loop_by_steps(self, *loop)
+        n, nu, N = self.system.ndx, self.nu, len(loop.us)
+        (xs, before), gains = self.split(loop.xs), np.ascontiguousarray(loop.K[:, :, n:])
+        start, off = self.split(loop.x0), np.empty((N, self.memory))
+        off[0], off[1:] = start[1] - before[0], self._remembered(xs[:-2], loop.us[:-1]) - before[1:-1]
+        k, gaps, left = loop.k, None, np.zeros((N + 1, self.memory))
+        if loop.gaps is not None:
+            gaps, left = self._split_tangent(loop.gaps)
+            off -= left[:-1]
+            k = k + np.einsum("tij,tj->ti", gains, left[:-1])
+        offsets, last = np.einsum("tij,tj->ti", gains, off), self._to_knot_before(gains)
+        if loop.before is not None:
+            last[:, :, self.memory_of_states :] += loop.before
+        us = self._shifted(loop.us, offsets, last[:, :, -nu:])
+        K = np.ascontiguousarray(loop.K[:, :, :n])
+        given = start[0], xs, us, k, K, loop.alphas, gaps, loop.lower, loop.upper, loop.shift, loop.pull, last
+        X, U = self.system.closed_loop_rollout(*given)
+        remembered = np.empty((*X.shape[:2], self.memory))
+        part = 1.0 - np.asarray(loop.alphas)[:, None, None]
+        remembered[:, 0], remembered[:, 1:] = start[1], self._remembered(X[:, :-1], U)
+        return joined(X, remembered - part * left), U
+
+    def _rolls_inside(self, loop: ClosedLoop) -> bool:
+        """True where the system inside has closed loops with feedback to the knot before."""
+        nested = loop.before is not None and loop.before.shape[2] > self.nu
+        return np.ndim(loop.x0) == 1 and not nested and rollouts_take(type(self.system), "before") and len(loop.us) > 0
+
+    @staticmethod
+    def _shifted(us: np.ndarray, offsets: np.ndarray, gains: np.ndarray) -> np.ndarray:
+        """Controls us (N, nu) moved by offsets (N, nu), and by what these are fed back (N, nu, nu) at the next knot."""
+        if not offsets.any():
+            return us
+        for t in range(1, len(us)):
+            offsets[t] += gains[t] @ offsets[t - 1]
+        return us + offsets
+
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx + memory, ndx + memory) and F_u (N, ndx + memory, nu)."""
@@ -64,7 +117,8 @@ class RememberingSystem(ExtendedSystem):
         self._write_memory(Fz[:, n:, :n], Fu[:, n:])
         return Fz, Fu
 
-    def _write_expansion(self, inside, zs, us, lam, *outputs):
+    @Lifted
+    def write_expansion(self, inside, zs, us, lam, *outputs):
         """F_z, F_u, Hzz, Huz, Huu of the blocks that the system inside writes."""
         Fz, Fu, Hzz, Huz, Huu = outputs
         N, n, m = len(us), self.system.ndx, self.nu

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.free_duration import FreeDurationSystem, StretchedCost
+from trajopt.problem.free_duration import FreeDurationSystem
+from trajopt.problem.lifted import LiftedCost
 from trajopt.problem.periodic import Periodic
 from trajopt.problem.placement import WithResiduals
 from trajopt.problem.problem import Problem, check_problem
@@ -21,7 +22,7 @@ from trajopt.validation import float_array
 # The cost of time.
 
 
-class TimeCost(StretchedCost):
+class TimeCost(LiftedCost):
     """The time that a trajectory takes, times a weight: a running cost.
 
     Parameters
@@ -36,7 +37,7 @@ class TimeCost(StretchedCost):
         self.weight = float(float_array("weight", weight, ()))
         if self.weight < 0.0:
             raise ValueError(f"weight: got {self.weight}, wanted a number that is not negative")
-        super().__init__(system, _Constant(self.weight))
+        super().__init__(system, _Constant(self.weight), True)
         self.name = "time"
 
 
@@ -126,7 +127,7 @@ def _running(
 
     def lifted(cost: Any, timed: bool) -> Any:
         if (id(cost), timed) not in made:
-            made[id(cost), timed] = StretchedCost(system, moved(cost), timed)
+            made[id(cost), timed] = LiftedCost(system, moved(cost), timed)
         return made[id(cost), timed]
 
     if not _listed(problem):

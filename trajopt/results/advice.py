@@ -9,7 +9,7 @@ import numpy as np
 
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
-from trajopt.capabilities import AdvisedStart, TangentUnits, capability
+from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 
@@ -115,14 +115,14 @@ def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:
     """The states that the system advises, unless a solve without them went well: in few steps, and no angle turned
     over."""
     problem = solution.problem
-    known = None if problem is None else capability(problem.system, AdvisedStart)
-    if problem is None or known is None or problem.xs_init is not None or solution.start not in (GIVEN, HELD):
+    advice = "" if problem is None else capability(problem.system, Start).start_advice
+    if problem is None or not advice or problem.xs_init is not None or solution.start not in (GIVEN, HELD):
         return
     if solution.start == GIVEN and solution.log and solution.log[0].gap > 0.0:
         return  # states were given to the solve
     turned = _turned_over(solution)
     if turned or not solution.converged or solution.iterations >= MANY_STEPS:
-        yield f"start from {known.start_advice}" + (f": {turned}" if turned else "")
+        yield f"start from {advice}" + (f": {turned}" if turned else "")
 
 
 def _for_negative_durations(solution: SolutionData) -> Iterator[str]:
@@ -137,11 +137,11 @@ def _for_negative_durations(solution: SolutionData) -> Iterator[str]:
 def _turned_over(solution: SolutionData) -> str:
     """Which angle went farthest from where it began, in words, if by more than half a turn."""
     assert solution.problem is not None
-    system, units = solution.problem.system, capability(solution.problem.system, TangentUnits)
-    if units is None or not np.isfinite(solution.xs).all():
+    system, units = solution.problem.system, capability(solution.problem.system, Names).tangent_units
+    if not units or not np.isfinite(solution.xs).all():
         return ""
     away = np.abs(system.difference(np.repeat(solution.xs[:1], len(solution.xs), axis=0), solution.xs))
-    away[:, [unit != "rad" for unit in units.tangent_units]] = 0.0
+    away[:, [unit != "rad" for unit in units]] = 0.0
     knot, i = np.unravel_index(np.argmax(away), away.shape)
     if away[knot, i] <= np.pi:
         return ""

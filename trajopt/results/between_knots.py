@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import Refinement, capability
+from trajopt.capabilities import Steps, capability
 from trajopt.costs.accelerations import AccelerationResidual
 from trajopt.costs.cost_of_residual import evaluated
 from trajopt.interfaces.residual import at_knots
@@ -135,7 +135,7 @@ def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:
         For a solution without its problem or a trajectory; where the motion between knots is not finite.
     """
     problem = planned_problem(solution)
-    if capability(problem.system, Refinement) is None:
+    if capability(problem.system, Steps).refined is None:
         finer(problem.system, 1)  # which says why
     pairs = zip(problem.constraints, solution.constraints, strict=True)
     rows = [(constraint, report) for constraint, report in pairs if isinstance(constraint, ResidualConstraint)]
@@ -284,7 +284,7 @@ def notable_violation(solution: SolutionData) -> tuple[BetweenKnots, ...]:
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or not solution.consistent:
         return ()
-    if not problem.residual_constraints or capability(problem.system, Refinement) is None:
+    if not problem.residual_constraints or capability(problem.system, Steps).refined is None:
         return ()
     try:
         return violation_between_knots(solution).notable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trajopt.capabilities import KnotByKnot, Phases, Refinement, capability
+from trajopt.capabilities import Knots, Steps, capability
 from trajopt.interfaces.state_space import StateSpace, state_space
 from trajopt.interfaces.system import System, knot_durations, knot_times, window
 from trajopt.problem.remembering_system import remembered_between, remembered_numbers
@@ -25,13 +25,14 @@ def finer(system: System, substeps: int) -> System:
 
     Raises TypeError for a system that has no finer steps, ValueError as its own method does.
     """
-    known = capability(system, Refinement)
-    if known is None:
+    refined = capability(system, Steps).refined
+    if refined is None:
         raise TypeError(
-            f"system: {type(system).__name__} has no finer steps, wanted one that integrates a differential equation, "
-            "as a robot or trajopt.CallableSystem(xdot=...), or that has what trajopt.capabilities.Refinement asks for"
+            f"system: {type(system).__name__} has no finer steps, expected one that integrates a differential "
+            "equation, as a robot or trajopt.CallableSystem(xdot=...), or that has refined and integrator_order "
+            "(trajopt.capabilities.Steps)"
         )
-    return known.refined(substeps)
+    return refined(substeps)
 
 
 def finer_for_stiff(system: System, substeps: int) -> tuple[System, int]:
@@ -65,7 +66,7 @@ def inside_knots(
     Y = np.empty((len(knots), substeps + 1, xs.shape[1]))
     Y[:, 0] = xs[knots]
     with np.errstate(all="ignore"):
-        if capability(fine, KnotByKnot) is None and (counts == substeps).all() and not _remembers_knots(fine):
+        if capability(fine, Knots).horizon is None and (counts == substeps).all() and not _remembers_knots(fine):
             for j in range(substeps):
                 Y[:, j + 1] = fine.step(Y[:, j], us[:, j])
                 _check_finite(Y[:, j + 1], knots)
@@ -154,9 +155,8 @@ HELD, LINEAR = CONTROLS = ("held", "linear")
 def control_slopes(system: System, us: np.ndarray, durations: np.ndarray) -> np.ndarray:
     """What linear controls change by over a whole step, (N, 2, nu): before its middle and behind it."""
     N, slopes = len(us), np.zeros((len(us), 2, us.shape[1]))
-    phases, apart = capability(system, Phases), np.zeros(N + 1, dtype=bool)
-    if phases is not None:
-        apart[np.asarray(phases.phase_starts)] = True
+    apart = np.zeros(N + 1, dtype=bool)
+    apart[np.asarray(capability(system, Knots).phase_starts)] = True
     for k in range(N - 1):
         h, following = durations[k : k + 2]
         if h > 0.0 and following > 0.0 and not apart[k + 1]:
@@ -281,7 +281,7 @@ class DenseOutput:
         """Write rows of the table."""
         system, xs, N = self.system, self.xs, len(self.us)
         assert system is not None
-        if capability(system, Refinement) is None:
+        if capability(system, Steps).refined is None:
             Y = np.stack([xs[knots], xs[knots + 1]], axis=1)
         else:
             if self._fine is None:

@@ -11,9 +11,9 @@ linearisation carries it on,
 
 E_t from the planned state to the true one.  Impacts, which take no time, err by nothing.
 
-Where a system can be simulated again in continuous time (`trajopt.capabilities.Resimulation`: soft robots, by a stiff
-solver at tight tolerances) that is the truth, unless a number of substeps is asked for: E_t then is from the controls
-executed from the start, without a linearisation, and e_t from several substeps.
+Where a system can be simulated again in continuous time (`resimulated` of `trajopt.capabilities.Steps`: soft robots, by
+a stiff solver at tight tolerances) that is the truth, unless a number of substeps is asked for: E_t then is from the
+controls executed from the start, without a linearisation, and e_t from several substeps.
 
 An error is compared with the largest motion in its unit, as relative errors of vectors are: one of a joint that is to
 stand still with those of the joints that move.
@@ -26,14 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynamics.printed import in_brief
-from trajopt.capabilities import (
-    AccelerationControlled,
-    ContactPoints,
-    Coordinates,
-    Refinement,
-    Resimulation,
-    capability,
-)
+from trajopt.capabilities import Contacts, Expansions, Joints, Steps, capability
 from trajopt.interfaces.system import System, tangent_names, tangent_units
 from trajopt.results.advice import called
 from trajopt.results.dense_output import deviations, fine_rows, finer, inside_knots, roll_out_finely
@@ -154,7 +147,7 @@ def discretization_error(solution: SolutionData, substeps: int | None = None) ->
     """
     system = planned_problem(solution).system
     xs, us, K = solution.xs, solution.us, solution.K
-    continuous = capability(system, Resimulation) if substeps is None else None
+    continuous = capability(system, Steps).resimulated if substeps is None else None
     default = SUBSTEPS if continuous is None else SEVERAL
     k = default if substeps is None else whole_number("substeps", substeps, SUBSTEPS)
     fine, rows = finer(system, k), fine_rows(system, len(us), k)
@@ -169,7 +162,7 @@ def discretization_error(solution: SolutionData, substeps: int | None = None) ->
     scale, displacements = _scale(system, xs, units)
     beyond = not _predictable(local, open_loop, closed_loop, scale, displacements)
     if continuous is not None:
-        fine, rows, factor = continuous.resimulated(), np.arange(len(xs)), 1.0
+        fine, rows, factor = continuous(), np.arange(len(xs)), 1.0
     if beyond or continuous is not None:
         plan = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t])[0]
         held = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t] + K[t] @ system.difference(xs[t], x))[0]
@@ -186,9 +179,9 @@ def _extrapolation(system: System, fine: System, k: int) -> float:
 
 
 def _order(system: System) -> int:
-    known = capability(system, Refinement)
-    assert known is not None
-    return known.integrator_order
+    order = capability(system, Steps).integrator_order
+    assert order is not None
+    return order
 
 
 def _integrator(system: System) -> str | None:
@@ -207,13 +200,13 @@ def _scale(system: System, xs: np.ndarray, units: tuple[str, ...]) -> tuple[np.n
     """What errors of each component (ndx,) are compared with, and which components (ndx,) are displacements: all, where
     neither units nor coordinates say which are."""
     moved = system.difference(np.tile(xs[0], (len(xs), 1)), xs)
-    ranges, known = np.ptp(moved, axis=0), capability(system, Coordinates)
-    first = np.arange(system.ndx) < (system.ndx if known is None else system.ndx - (system.nx - known.nq))
+    ranges, nq = np.ptp(moved, axis=0), capability(system, Joints).nq
+    first = np.arange(system.ndx) < (system.ndx if nq is None else system.ndx - (system.nx - nq))
     scale, unit = ranges.copy(), np.array(units)
     for one in dict.fromkeys(units):
         for kind in (first, ~first) if one == "" else (first | ~first,):
             alike = (unit == one) & kind
-            share = 1.0 if one else 0.0 if known is None else SHARE
+            share = 1.0 if one else 0.0 if nq is None else SHARE
             scale[alike] = np.maximum(scale[alike], share * ranges[alike].max(initial=0.0))
     displaced = np.where(unit == "", first, np.isin(unit, DISPLACED))
     return np.maximum(scale, LEAST_RANGE), displaced
@@ -231,7 +224,7 @@ def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
 def notable_error(solution: SolutionData) -> DiscretizationError | None:
     """The error of a plan if it is large, None if it is not, or cannot be told."""
     problem = solution.problem
-    if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Refinement) is None:
+    if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Steps).refined is None:
         return None
     for substeps in TRIED:
         try:
@@ -268,14 +261,14 @@ def remedy(solution: SolutionData, error: DiscretizationError) -> str:
     if error.order >= 4 or _in_contact(system, solution.xs):
         return shorter
     finest = finer(system, max(error.substeps, SUBSTEPS))
-    better = capability(system, AccelerationControlled) is None and _order(finest) == 4
+    better = capability(system, Expansions).acceleration_control is None and _order(finest) == 4
     return f'use integrator="rk4", or a smaller dt: {shorter}' if better else shorter
 
 
 def _in_contact(system: System, xs: np.ndarray) -> bool:
     """Whether the robot holds points, of the world or of a loop, which Euler's steps do with feedback, as is usual."""
-    touching = capability(system, ContactPoints)
-    return touching is not None and np.shape(touching.contact_points(xs[:1]))[1] > 0
+    contact_points = capability(system, Contacts).contact_points
+    return contact_points is not None and np.shape(contact_points(xs[:1]))[1] > 0
 
 
 def _runs_away(error: float, scale: float) -> bool:

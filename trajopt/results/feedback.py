@@ -42,7 +42,7 @@ EXACT, GAUSS_NEWTON, NONE = "exact", "gauss_newton", "none"
 FLOAT64 = np.dtype(np.float64)
 
 
-class Derivatives(NamedTuple):
+class PlanDerivatives(NamedTuple):
     """Of a plan by its initial state, n columns, and its parameters, P columns: states (N+1, n, n+P) along tangents,
     controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P), the controls' lower and
     upper limits (N, m, n+P); kind: what they are made of."""
@@ -97,7 +97,7 @@ class Feedback:
     """
 
     solution: Solution
-    derivatives: Derivatives = field(repr=False)
+    derivatives: PlanDerivatives = field(repr=False)
     costate: np.ndarray = field(repr=False)
     parameters: Parameters | None = field(default=None, repr=False)
     _table: np.ndarray = field(init=False, repr=False)
@@ -230,7 +230,7 @@ def feedback_of(
     return Feedback(solution, found or _none(solution, n + P), costate, parameters)
 
 
-def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> Derivatives | None:
+def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> PlanDerivatives | None:
     """With the Hessian of this point; None where that is not positive definite."""
     try:
         system = KKTSystem(point)
@@ -247,10 +247,10 @@ def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> Derivative
     step = system.solve(rhs)
     if not finite(step.dx, step.du, step.dlam, step.dnu):
         return None
-    return Derivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu), limits)
+    return PlanDerivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu), limits)
 
 
-def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> Derivatives | None:
+def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> PlanDerivatives | None:
     """Of a point without second derivatives, luu raised until Quu is positive definite; None where nothing makes it
     so."""
     e, regularization = point.e, Regularization(0.0, largest)
@@ -279,12 +279,12 @@ def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[K
     return point._replace(held=held, e=pressed.with_terms_in(point.e, rho)), change
 
 
-def _none(solution: Solution, columns: int) -> Derivatives:
+def _none(solution: Solution, columns: int) -> PlanDerivatives:
     """Zeros."""
     s = solution
     multipliers = tuple(np.zeros((*report.multipliers.shape, columns)) for report in s.constraints)
     of_states, of_controls = np.zeros((*s.Vx.shape, columns)), np.zeros((*s.us.shape, columns))
-    return Derivatives(NONE, of_states, of_controls, of_states, multipliers, (of_controls, of_controls))
+    return PlanDerivatives(NONE, of_states, of_controls, of_states, multipliers, (of_controls, of_controls))
 
 
 def _with_bounds_of_rows(point: KKTPoint, reports: Sequence[ConstraintReport]) -> KKTPoint:

@@ -3,7 +3,7 @@
     u = us + (K - P) dx,      P = E^+ (kp S_q + kd S_v)
 
 S_q and S_v take the positions and the velocities of the driven joints out of a tangent dx, and E^+ turns torques of
-joints into the controls that exert them best, by least squares (`trajopt.capabilities.JointFeedback`).  So joints are
+joints into the controls that exert them best, by least squares (`trajopt.capabilities.Joints`).  So joints are
 pulled towards their planned angles by -kp dq - kd dv, and that is but another K: whoever executes it need not know.
 
 Gains of a plan with contacts count on contacts that hold: they are free to push joints *away* from the plan wherever
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import ContactForces, JointFeedback, capability
+from trajopt.capabilities import Contacts, Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.records import AnySolution, SolutionData
 from trajopt.validation import scalar_or_vector
@@ -65,13 +65,13 @@ def with_joint_feedback(
     return replace(solution, K=K), None if standing is None else standing - P
 
 
-def _driven_joints(system: System, argument: str) -> JointFeedback:
+def _driven_joints(system: System, argument: str) -> Joints:
     """What the system says of its joints; TypeError naming the argument for one without any that controls drive."""
-    known = capability(system, JointFeedback)
-    if known is None or not len(known.joint_feedback[0]):
+    known = capability(system, Joints)
+    if not len(known.joint_feedback[0]):
         raise TypeError(
             f"{argument}: got one for a {type(system).__name__}, which has no joints that controls drive; expected "
-            "None, or a robot with such joints (trajopt.capabilities.JointFeedback)"
+            "None, or a robot with such joints (trajopt.capabilities.Joints)"
         )
     return known
 
@@ -80,19 +80,18 @@ def least_stiffness(solution: SolutionData) -> float:
     """The least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots
     that the default looks at: negative where joints are pushed away from the plan if contacts yield; zero for a system
     without driven joints."""
-    known = capability(solution.problem.system, JointFeedback)
-    if known is None or not len(known.joint_feedback[0]):
+    positions, _, efforts = capability(solution.problem.system, Joints).joint_feedback
+    if not len(positions):
         return 0.0
-    positions, _, efforts = known.joint_feedback
     return _least(efforts, solution.K[_counted(solution)], positions)
 
 
 def in_contact(solution: SolutionData) -> np.ndarray:
     """The knots (N,) at which forces act on contacts."""
-    known = capability(solution.problem.system, ContactForces)
-    if known is None:
+    contact_forces = capability(solution.problem.system, Contacts).contact_forces
+    if contact_forces is None:
         return np.zeros(len(solution.us), dtype=bool)
-    return np.abs(known.contact_forces(solution.xs, solution.us)).max(axis=(1, 2), initial=0.0) > 0.0
+    return np.abs(contact_forces(solution.xs, solution.us)).max(axis=(1, 2), initial=0.0) > 0.0
 
 
 def _counted(solution: SolutionData, ending: float = ENDING) -> np.ndarray:
@@ -110,10 +109,11 @@ def _least(efforts: np.ndarray, K: np.ndarray, columns: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2))).min())
 
 
-def _feedback(known: JointFeedback, solution: SolutionData, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
+def _feedback(known: Joints, solution: SolutionData, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
     """P (nu, ndx), by default for these gains K (M, nu, ndx)."""
     positions, velocities, efforts = known.joint_feedback
     J, own = len(positions), 0.0
+    assert known.joint_inertias is not None
     inertias = known.joint_inertias(solution.xs).min(axis=0)
     if isinstance(stiffness, str):
         kp = np.full(J, MARGIN * max(0.0, -_least(efforts, K, positions)))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dynamics.printed import in_brief
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.backward.sweep import SweepResult, sweep
-from trajopt.capabilities import Coordinates, QuasiStatic, capability
+from trajopt.capabilities import Joints, Start, capability
 from trajopt.interfaces.state_space import StateSpace, space_of
 from trajopt.interfaces.system import System, knot_durations, state_array, tangent_names, window
 from trajopt.optimality.active_rows import ActiveRows, active_rows
@@ -100,11 +100,11 @@ def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
 def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The last state with its velocities zero, and controls that hold it; ValueError where it moves."""
     inside = innermost(system)
-    known, still, at_rest = capability(inside, Coordinates), capability(system, QuasiStatic), x.copy()
-    if known is not None:
-        at_rest[known.nq : inside.nx] = 0.0
-    if still is not None:
-        u = np.asarray(still.quasi_static(at_rest), dtype=np.float64).reshape(-1, system.nu)[0]
+    nq, quasi_static, at_rest = capability(inside, Joints).nq, capability(system, Start).quasi_static, x.copy()
+    if nq is not None:
+        at_rest[nq : inside.nx] = 0.0
+    if quasi_static is not None:
+        u = np.asarray(quasi_static(at_rest), dtype=np.float64).reshape(-1, system.nu)[0]
     memory = remembered_numbers(system)
     if memory:
         at_rest[-memory:] = system.step(at_rest, u)[-memory:]
@@ -345,7 +345,7 @@ class Policy:
         Raises
         ------
         TypeError
-            For states on a manifold that the system does not describe (`trajopt.capabilities.DescribedStates`).
+            For states on a manifold that the system does not describe (`trajopt.capabilities.StateManifold`).
         ValueError
             Where the motion between two knots is not finite.
         """
@@ -353,7 +353,7 @@ class Policy:
         if motion.space.factors is None:
             raise TypeError(
                 f"system: {type(motion.system).__name__} has a manifold of states of its own, which no file holds; "
-                "expected vectors or a state_space, as trajopt.capabilities.DescribedStates has it"
+                "expected vectors or a state_space, as trajopt.capabilities.StateManifold has it"
             )
         arrays = {
             "format": np.array(FORMAT),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.printed import in_brief
-from trajopt.capabilities import Coordinates, capability
+from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
 from trajopt.results.policy import deployed, planned_problem
@@ -76,7 +76,7 @@ def resample(
     Notes
     -----
     States are those that the solution's policy refers to.  Systems without finer steps
-    (`trajopt.capabilities.Refinement`) go from knot to knot by equal parts of the tangent vector between them.
+    (`refined` of `trajopt.capabilities.Steps`) go from knot to knot by equal parts of the tangent vector between them.
     Positions of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by
     up to 3/4 of dt times the acceleration, as the plan is.
     """
@@ -84,9 +84,9 @@ def resample(
     motion = dense_output(system, solution.xs, solution.us)
     times = _times(motion.times[-1], dt)
     xs, knots = motion.states(times)
-    known, accelerations = capability(system, Coordinates), None
-    if known is not None:
-        velocities = slice(system.ndx - (system.nx - known.nq), None)
+    nq, accelerations = capability(system, Joints).nq, None
+    if nq is not None:
+        velocities = slice(system.ndx - (system.nx - nq), None)
         accelerations = motion.rates(*motion.locate_all(times), velocities)
     solution, _, end = deployed(solution, True, joint_stiffness, joint_damping, hold)
     us, K = solution.us[knots], solution.K[knots]

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import ParameterGradient, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
-from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
+from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import KKTPoint
@@ -23,7 +23,7 @@ from trajopt.problem.parameters import (
     RUNNING,
     TERMINAL,
     Key,
-    Place,
+    ParameterTerm,
     adjusted,
     attributes_named,
     places,
@@ -62,7 +62,7 @@ class OfLagrangian(NamedTuple):
     controls: tuple[np.ndarray, np.ndarray]
 
 
-def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
+def term_gradient(problem: Problem, key: Key, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
     """By the attribute of this name; None where the term does not know it and the attribute is no array of numbers that
     can be moved one by one."""
     term = place.term
@@ -76,7 +76,7 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
             continue
         dx, du = each.points(of.dx, of.du)
         slope = np.array(np.broadcast_to(each.scale, (len(dx),)), dtype=np.float64)
-        at = Direction(*each.points(of.xs, of.us), dx, du)
+        at = Tangents(*each.points(of.xs, of.us), dx, du)
         found = gradient_by(term, name, at, of.cost * slope, slope)
         if found is None:
             found = _differenced(term, place.values[name], name, at, of.cost * slope, slope)
@@ -85,7 +85,7 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
     return total
 
 
-def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
+def _by_row(term: ResidualConstraint, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
     """Of a constraint with rows."""
     knots, value, slope, held = of.rows[id(term)]
     if name in ("lower", "upper"):
@@ -96,7 +96,7 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
         return summed_to(of_all, np.shape(getattr(term, name)))
     before_last = len(knots) == 0 or knots[-1] < len(of.us)
     us, du = (of.us[knots], of.du[knots]) if before_last else (None, None)
-    at = Direction(of.xs[knots], us, of.dx[knots], du)
+    at = Tangents(of.xs[knots], us, of.dx[knots], du)
     there = copy.copy(term)
     there.residual = at_knots(term.residual, knots)
     found = gradient_by(there.residual, name, at, value, slope)
@@ -120,7 +120,7 @@ def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLa
 
 # ------------------------------------------------------------------------------------------------ differences
 def _differenced(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray | None:
     """By differences of the term alone, whose attribute is known to be this."""
     if not isinstance(known, np.ndarray | float | int):
@@ -132,7 +132,7 @@ def _differenced(
 
 
 def _by_number(
-    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
     known = np.asarray(known, dtype=np.float64)
     total = np.zeros(known.shape)
@@ -145,7 +145,7 @@ def _by_number(
     return total
 
 
-def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> float:
+def _sum(term: Any, at: Tangents, value: np.ndarray, slope: np.ndarray) -> float:
     """sum_t value_t'y_t + slope_t'dy_t."""
     xs, us, dx, du = at
     if slope.ndim == 2:
@@ -173,8 +173,8 @@ def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> floa
 #     G(z, lam) = d/dpi sum lam'f(z; pi)           dphi/dpi = d/de G(z* + e z^, lam* + e l^)       dJ/dpi = G(z*, lam*)
 #
 # all parameters of the dynamics cost two evaluations of G, which systems may offer
-# (`trajopt.capabilities.ParameterGradient`).  Those of a term l(z; pi) of the Lagrangian, with s its factor or
-# multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
+# (`parameter_gradient` of `trajopt.capabilities.Expansions`).  Those of a term l(z; pi) of the Lagrangian,
+# with s its factor or multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
 #
 #     dphi/dpi = d/dpi [(s^ + cost_bar s) l + s dl/dz z^]
 #
@@ -223,21 +223,21 @@ def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float)
 def parameter_gradient(point: KKTPoint, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """G at a trajectory near the point, lam (N+1, ndx) of tangents at the point's states."""
     system = point.problem.system
-    offered, manifold, multipliers = capability(system, ParameterGradient), as_manifold(system), lam[1:]
-    assert offered is not None
+    gradient, manifold, multipliers = capability(system, Expansions).parameter_gradient, as_manifold(system), lam[1:]
+    assert gradient is not None
     if manifold is not None:
         J = manifold.difference_expansion(point.xs[1:], system.step(xs[:-1], us), np.zeros_like(multipliers))[0]
         multipliers = np.einsum("tij,ti->tj", J, multipliers)
-    return offered.parameter_gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
+    return gradient(np.ascontiguousarray(xs[:-1]), us, np.ascontiguousarray(multipliers))
 
 
 def check_parameters(point: KKTPoint) -> None:
     """TypeError for a system that offers no gradient, ValueError for a cost or constraint that reads its parameters."""
     problem = point.problem
-    if capability(problem.system, ParameterGradient) is None:
+    if capability(problem.system, Expansions).parameter_gradient is None:
         raise TypeError(
             f"solution: got one of a {type(problem.system).__name__}, which has no gradient by inertial parameters, "
-            "wanted a system with trajopt.capabilities.ParameterGradient, or trajopt.sensitivity"
+            "expected a system with parameter_gradient, or trajopt.sensitivity"
         )
     name = read_dynamics(problem)
     if name is not None:
@@ -293,7 +293,7 @@ def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key,
     """Attributes of terms, and which of the initial state and inertial parameters."""
     known = places(point.problem)
     if wrt is None:
-        offered = capability(point.problem.system, ParameterGradient) is not None
+        offered = capability(point.problem.system, Expansions).parameter_gradient is not None
         inertial = {INERTIAL} if offered and read_dynamics(point.problem) is None else set()
         return [(key, name) for key, place in known.items() for name in place.values], {INITIAL} | inertial
     if INERTIAL in wrt:

@@ -263,7 +263,7 @@ class Sensitivity:
         cost_bar : d phi / d J
 
         Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
-        manifold that has no `trajopt.capabilities.IntegrateJacobian`.
+        manifold without `integrate_jacobian`.
         """
         problem, xs, us = self.point.problem, self.point.xs, self.point.us
         by = transcribed_by(problem)
@@ -295,7 +295,7 @@ class Sensitivity:
         made, by = self.make_problem, transcribed_by(self.point.problem)
         said = capability(made.given if isinstance(made, Transcribed) else made, DeclaredParameters)
         besides = counts_besides(self.point.problem if by is None else by.given)
-        return None if said is not None and INITIAL in said.wanted and besides else said
+        return None if not said.wanted or (INITIAL in said.wanted and besides) else said
 
     def _by_values(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
         """d phi / dp (P,) without a problem made."""

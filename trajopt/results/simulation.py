@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
-from trajopt.capabilities import (
-    ContactForces,
-    ContactFrames,
-    ContactPoints,
-    KnotByKnot,
-    OtherModels,
-    Refinement,
-    capability,
-)
+from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
@@ -119,8 +111,8 @@ class Simulation:
             For a motion that is not finite, and for a friction or a normal that is none.
         """
         system: Any = self.system
-        known = all(capability(system, kind) is not None for kind in (ContactForces, ContactFrames, ContactPoints))
-        if not known or not system.contact_frames:
+        known = capability(system, Contacts)
+        if known.contact_forces is None or known.contact_points is None or not known.contact_frames:
             raise TypeError(f"contacts: got a motion of a {type(system).__name__}, expected a system with contacts")
         if not self.finite:
             when = self.times[np.flatnonzero(~np.isfinite(self.xs).all(axis=1))[:1]]
@@ -179,7 +171,7 @@ def simulate(
         A model to put into the plan's system in place of its own, with the same states, e.g. with a heavier payload.
     dt : float
         Longest step, s; steps are a whole part of the plan's, by the integrator of highest order that suits (rk4 for
-        robots).  Systems without finer steps (`trajopt.capabilities.Refinement`) take their own.
+        robots).  Systems without finer steps (`refined` of `trajopt.capabilities.Steps`) take their own.
     policy : "feedback" (default), "open loop", or a function u = policy(t, x) such as a `trajopt.Policy`
         With the plan's gains, without, or by another controller.
     x0 : (nx,) array, optional
@@ -236,9 +228,9 @@ def simulate(
         )
     fine, k = _in_fine_steps(own, _what_moves(own, model, system), _longest_step(own, durations, dt, period))
     rows = fine_rows(own, N, k)
-    varying = capability(fine, KnotByKnot)
-    if varying is not None and varying.horizon != rows[-1]:
-        raise ValueError(f"system: got one of {varying.horizon} knots in these steps, wanted {rows[-1]}")
+    horizon = capability(fine, Knots).horizon
+    if horizon not in (None, rows[-1]):
+        raise ValueError(f"system: got one of {horizon} knots in these steps, expected {rows[-1]}")
     times = _times(rows, durations)
     start = xs[0] if x0 is None else state_array(own, "x0", x0)
     if period is None:
@@ -326,10 +318,10 @@ def _what_moves(own: System, model: Any, system: System | None) -> System:
         return system
     if model is None:
         return own
-    known = capability(own, OtherModels)
-    if known is None:
-        raise TypeError(f"model: got one for a {type(own).__name__}, which takes none; wanted system= in its place")
-    return known.with_model(model)
+    with_model = capability(own, Steps).with_model
+    if with_model is None:
+        raise TypeError(f"model: got one for a {type(own).__name__}, which takes none; expected system= in its place")
+    return with_model(model)
 
 
 def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
@@ -337,7 +329,7 @@ def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
     steps = round(own.dt / moves.dt)
     if steps < 1 or abs(own.dt / moves.dt - steps) > 1e-9 * steps:
         raise ValueError(f"system: got dt = {moves.dt:g}, wanted a whole part of {own.dt:g}, the plan's")
-    if capability(moves, Refinement) is None:
+    if capability(moves, Steps).refined is None:
         return moves, steps
     fine, k = finer_for_stiff(moves, max(1, int(np.ceil(moves.dt / dt - 1e-9))))
     return fine, steps * k

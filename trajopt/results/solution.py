@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from trajopt.capabilities import Coordinates, SingleJoints, StateNames, capability
+from trajopt.capabilities import Joints, Names, capability
 from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
@@ -92,12 +92,10 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
 
 def _names_of_states(system: System) -> list[str]:
     """Names of the numbers of a state: of what they are where the system knows, else their places."""
-    tangent, known = list(tangent_names(system)), capability(system, StateNames)
+    tangent = list(tangent_names(system))
     if tangent and system.nx == system.ndx:
         return tangent
-    if known is not None:
-        return list(known.state_names)
-    return [f"x[{i}]" for i in range(system.nx)]
+    return list(capability(system, Names).state_names) or [f"x[{i}]" for i in range(system.nx)]
 
 
 def trajectory_message(
@@ -129,9 +127,9 @@ def trajectory_message(
         If there is no joint of one degree of freedom, or not the one asked for; as `Solution.resample`.
     """
     system = planned_problem(solution).system
-    known = capability(system, SingleJoints)
-    if known is None:
-        raise TypeError(f"system: {type(system).__name__} has no joints, wanted a robot")
+    known = capability(system, Joints)
+    if known.joint_efforts is None:
+        raise TypeError(f"system: {type(system).__name__} has no joints, expected a robot")
     every = known.single_joints
     names = _chosen(every, joints)
     plan = resample(solution, system.dt if dt is None else dt)
@@ -143,9 +141,8 @@ def trajectory_message(
         "effort": known.joint_efforts(plan.us)[:, [list(every).index(name) for name in names]].tolist(),
         "time_from_start": [_stamp(t) for t in plan.times],
     }
-    coordinates = capability(system, Coordinates)
-    if coordinates is not None and plan.accelerations is not None:
-        columns["accelerations"] = plan.accelerations[:, v - coordinates.nq].tolist()
+    if known.nq is not None and plan.accelerations is not None:
+        columns["accelerations"] = plan.accelerations[:, v - known.nq].tolist()
     points = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {"header": {"stamp": _stamp(0.0), "frame_id": ""}, "joint_names": names, "points": points}
 
@@ -418,7 +415,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
         Raises
         ------
-        TypeError : for a system without `trajopt.capabilities.ParameterGradient`.
+        TypeError : for a system without `parameter_gradient` (`trajopt.capabilities.Expansions`).
         ValueError : for wrong shapes, RK4 steps of joints that move on groups, a cost or constraint that says that it
             depends on masses itself, as of contact forces or the centre of mass; and as `trajopt.sensitivity`, which
             takes all of these.

@@ -13,7 +13,7 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.rows import Block, Rows, Singles
 
 
-class _Part(NamedTuple):
+class _Block(NamedTuple):
     """A constraint at knots where it is evaluated in one call, the rows before its own there, and its limits."""
 
     constraint: ResidualConstraint
@@ -34,7 +34,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
         for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
             if len(some):
                 limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
-                parts.append(_Part(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
                 counts[some] += constraint.nr
     first[1:] = np.cumsum(counts)
     R, blocks, singles = first[-1], [], []
@@ -59,10 +59,9 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     )  # fmt: skip
 
 
-def _singles(part: _Part, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
     """The rows (K, nr) if they are single components, else None."""
-    single = capability(part.constraint.residual, SingleComponents)
-    found = None if single is None else single.components_read()
+    found = capability(part.constraint.residual, SingleComponents).components_read()
     if found is None or (part.of_states and found.of_controls):
         return None
     indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx

@@ -32,7 +32,7 @@ ROUNDING = 1e-14
 """A control is on a limit if so small a part of it, and of its change, is between them."""
 
 
-class Point(NamedTuple):
+class StepPoint(NamedTuple):
     """z = (dx, du), the change of rows C z (R,) and of the model."""
 
     dx: np.ndarray
@@ -45,7 +45,7 @@ class ModelMinimum(NamedTuple):
     """A direction with d1 and d2 that promise what the model does, and the point that its full step leads to."""
 
     direction: Direction
-    point: Point
+    point: StepPoint
 
     @property
     def promise(self) -> float:
@@ -68,7 +68,8 @@ class PiecewiseModel(NamedTuple):
         model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
         end = self._at(*linear_step(e, gaps, sweep, self.model.box))
-        here = Point(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), 0.0 if gaps is None else np.inf)
+        value = 0.0 if gaps is None else np.inf
+        here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
         for _ in range(FULL):
             settled = not self._changes_active_set(here, end, sweep)
@@ -91,14 +92,14 @@ class PiecewiseModel(NamedTuple):
                 break
         return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
-    def _at(self, dx: np.ndarray, du: np.ndarray) -> Point:
+    def _at(self, dx: np.ndarray, du: np.ndarray) -> StepPoint:
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
         change = change_of_rows(rows.first, at.C, dx, du)
         first, second = change_along(self.expansion, dx, du)
-        return Point(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
+        return StepPoint(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
 
-    def _lower(self, here: Point, sweep: SweepResult) -> Point | None:
+    def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point of 1, 1/2, ... of the sweep's step with a lower model, or none."""
         gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
         for halves in range(HALVES):
@@ -108,7 +109,7 @@ class PiecewiseModel(NamedTuple):
                 return point
         return None
 
-    def _changes_active_set(self, here: Point, end: Point, sweep: SweepResult) -> bool:
+    def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
         """Whether other terms press at the end of a sweep's full step than where it began, or controls were clipped."""
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
@@ -117,7 +118,7 @@ class PiecewiseModel(NamedTuple):
         wanted = here.du + sweep.k + np.einsum("tij,tj->ti", sweep.K, (end.dx - here.dx)[:-1])
         return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
 
-    def _sweep(self, here: Point) -> SweepResult:
+    def _sweep(self, here: StepPoint) -> SweepResult:
         """The sweep of the model at a point, without gaps."""
         formulation, model, e = self.formulation, self.model, self.expansion
         assert model.rows is not None and formulation.rows is not None
@@ -132,7 +133,7 @@ class PiecewiseModel(NamedTuple):
         )  # fmt: skip
         return formulation.sweep(moved, self.mu, self.clock)
 
-    def _about_iterate(self, sweep: SweepResult, end: Point, first: SweepResult) -> SweepResult:
+    def _about_iterate(self, sweep: SweepResult, end: StepPoint, first: SweepResult) -> SweepResult:
         """The policy and the value function of a sweep at a point as functions of what is added to the iterate."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None

@@ -74,7 +74,7 @@ class Budget(NamedTuple):
         return len(self.log) >= self.limit or self.clock.over
 
 
-class Search(NamedTuple):
+class RestorationResult(NamedTuple):
     """Where least squares of the violation led: the last model, its weights nu (R,), F, whether that is a minimum, and
     the log with a record of every step tried: decreases are those of F, and zeta stands for mu."""
 
@@ -94,7 +94,7 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
 
 def least_violation(
     formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
-) -> Search:
+) -> RestorationResult:
     """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore, or
     leads to the least one known (0: none is), or the budget is spent."""
     rows, problem, clock = formulation.rows, formulation.problem, budget.clock
@@ -112,7 +112,7 @@ def least_violation(
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
         if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
-            return Search(model, v, F, minimum, budget.log)
+            return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
@@ -174,7 +174,7 @@ def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
     return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
-def certified(formulation: Formulation, found: Search) -> bool:
+def certified(formulation: Formulation, found: RestorationResult) -> bool:
     """Whether the weights show that no small change of the controls lowers the violation."""
     return _stationary(formulation, found.model, found.weights)
 
@@ -192,7 +192,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 
 def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
-) -> tuple[Search, bool]:
+) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation, from an iterate; and where that is stuck, from the first one of
     the solve, if it has no gaps, and from perturbed ones.
 

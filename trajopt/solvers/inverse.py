@@ -37,7 +37,7 @@ from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 
 
-class Blocks(NamedTuple):
+class CostBlocks(NamedTuple):
     """lx, lu, lxx, lux, luu of the costs in (x, u), Gauss-Newton."""
 
     lx: np.ndarray
@@ -113,7 +113,7 @@ class InverseFormulation:
         """Linear dynamics, costs and rows rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
-            blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+            blocks = CostBlocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
             rows = None
@@ -128,7 +128,7 @@ class InverseFormulation:
             return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
 
     def _with_rows(
-        self, iterate: Iterate, blocks: Blocks, dual: np.ndarray, exact: bool
+        self, iterate: Iterate, blocks: CostBlocks, dual: np.ndarray, exact: bool
     ) -> tuple[Expansion, Expansion, RowModel]:
         """The expansion, that of the Lagrangian, and the rows, in (x, a).
 
@@ -153,7 +153,7 @@ class InverseFormulation:
         dual = None if model.rows is None else model.rows.dual
         return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
-    def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
+    def _substituted(self, iterate: Iterate, blocks: CostBlocks, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
             return Expansion(
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)

@@ -13,7 +13,7 @@ from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
-from trajopt.capabilities import Noisy, capability
+from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
@@ -25,7 +25,7 @@ from trajopt.validation import check_shape, same_shape
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
 
-class _Part:
+class _TimedPart:
     """Seconds spent in with-blocks, which may not be nested."""
 
     __slots__ = ("_begin", "seconds")
@@ -46,7 +46,7 @@ class Stopwatch:
 
     def __init__(self, limit: float | None = None) -> None:
         self._start, self.limit = time.perf_counter(), limit
-        self._parts = {part: _Part() for part in PARTS}
+        self._parts = {part: _TimedPart() for part in PARTS}
 
     @property
     def elapsed(self) -> float:
@@ -58,7 +58,7 @@ class Stopwatch:
         """Whether the limit has passed."""
         return self.limit is not None and self.elapsed >= self.limit
 
-    def measure(self, part: str) -> _Part:
+    def measure(self, part: str) -> _TimedPart:
         """Count the time inside the with-block towards this part."""
         return self._parts[part]
 
@@ -248,11 +248,11 @@ def rounding(model: LocalModel) -> float:
 
 def noise(problem: Problem, model: LocalModel) -> float:
     """Standard deviation of the cost, where steps in time are less exact than double precision; else 0."""
-    noisy = capability(problem.system, Noisy)
-    if noisy is None:
+    step_noise = capability(problem.system, Steps).step_noise
+    if step_noise is None:
         return 0.0
     with np.errstate(all="ignore"):
-        return float(np.linalg.norm(model.costate[1:] * noisy.step_noise(model.iterate.xs)))
+        return float(np.linalg.norm(model.costate[1:] * step_noise(model.iterate.xs)))
 
 
 def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:

@@ -70,7 +70,7 @@ class Rejected(NamedTuple):
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
-class Search(NamedTuple):
+class LineSearchResult(NamedTuple):
     """The step found, if any, and the candidates rejected."""
 
     step: Step | None
@@ -122,7 +122,7 @@ def search(
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
     noise: float = 0.0,
-) -> Search:
+) -> LineSearchResult:
     """The first acceptable candidate.  Those that diverged cost inf and are rejected.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
@@ -136,7 +136,7 @@ def search(
         if not math.isfinite(new_cost):
             not_finite = candidate
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
-            return Search(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
+            return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
-    return Search(None, Rejected(not_finite, misled))
+    return LineSearchResult(None, Rejected(not_finite, misled))

@@ -19,7 +19,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward.expansions import Expansion
-from trajopt.capabilities import Noisy, capability
+from trajopt.capabilities import Steps, capability
 from trajopt.rows.augmented_terms import change_of_rows, random_sum_gradient
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
@@ -131,9 +131,10 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
     assert model.rows.weights is not None
     reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
     slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
-    noisy, met = capability(formulation.problem.system, Noisy), reached.excess <= options.feasibility_tolerance
-    if noisy is not None:
-        met |= reached.scaled <= NOISY * float(noisy.step_noise(model.iterate.xs).max(initial=0.0))
+    step_noise = capability(formulation.problem.system, Steps).step_noise
+    met = reached.excess <= options.feasibility_tolerance
+    if step_noise is not None:
+        met |= reached.scaled <= NOISY * float(step_noise(model.iterate.xs).max(initial=0.0))
     return met and reached.product <= slack
 
 

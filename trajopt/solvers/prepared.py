@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
-from trajopt.problem.parameters import Key, Place, places, with_values, with_x0
+from trajopt.problem.parameters import Key, ParameterTerm, places, with_values, with_x0
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import transcription_of
@@ -58,7 +58,7 @@ class PreparedSolver:
             wanted = "the name of an attribute or a function that returns what update takes"
             raise TypeError(f"parameters: got {type(parameters).__name__}, wanted {wanted}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
-        self._places: dict[Key, Place] | None = None
+        self._places: dict[Key, ParameterTerm] | None = None
         self._transcribed: TranscribedProblem | None = None
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import check_callback, solve
 from trajopt.solvers.transcribed import TranscribedProblem
-from trajopt.solvers.verbose import Lines
+from trajopt.solvers.verbose import IterationLines
 
 
 @solver_options
@@ -81,7 +81,7 @@ class ShootingSolver(LoopOptions):
     ) -> Solution:
         """`solve` where it is known how this solver poses the problem."""
         check_callback(callback)
-        lines = Lines(callback) if self.verbose else None
+        lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
         solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, transcribed, time_limit)
         if lines is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trajopt.capabilities import AccelerationControlled, capability
+from trajopt.capabilities import Expansions, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
@@ -30,7 +30,7 @@ class TranscribedProblem(NamedTuple):
 
 def takes_accelerations(system: System) -> bool:
     """Whether the system wants accelerations as the sweep's controls."""
-    return capability(system, AccelerationControlled) is not None
+    return capability(system, Expansions).acceleration_control is not None
 
 
 def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:

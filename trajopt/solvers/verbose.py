@@ -26,7 +26,7 @@ def line_of(record: IterationRecord) -> str:
     )
 
 
-class Lines:
+class IterationLines:
     """A callback that prints each iteration to stdout, plain where that is no terminal, and asks another callback."""
 
     def __init__(self, callback: Callback | None) -> None:

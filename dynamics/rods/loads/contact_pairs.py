@@ -32,7 +32,7 @@ from dynamics.rods.model.arrays import (
     SEGMENT,
     TWIST,
     VIRTUAL,
-    ContactArrays,
+    RodContactArrays,
     touching_path,
     touching_segment,
 )
@@ -368,6 +368,6 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
             _add_second(n, k.integers, first, last, of_rates, records, b)
 
 
-def pair_numbers(k: ContactArrays, n: int) -> int:
+def pair_numbers(k: RodContactArrays, n: int) -> int:
     """Scratch numbers of `add_contact_pairs`."""
     return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

@@ -75,7 +75,7 @@ FORCES, MASS_MATRIX, FIRST, SECOND = 0, 1, 2, 3
 # Contacts between points of two links, or with friction and damping, as kernels see them.
 
 
-class ContactArrays(NamedTuple):
+class RodContactArrays(NamedTuple):
     """C contacts between points of segments A and B, in two arrays, as each of them costs at every call."""
 
     integers: np.ndarray  # (2 C) segments whose ends are the frames of A and B, -1 for the world; (C + 1) where the
@@ -97,14 +97,14 @@ def touching_path(k, i):
     return first + k.integers[2 * C + i], first + k.integers[2 * C + i + 1]
 
 
-def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]) -> ContactArrays:
+def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]) -> RodContactArrays:
     """Of segments A and B and numbers."""
     segment = np.array([ends for *ends, _ in contacts], np.int64).reshape(-1, 2)
     own = [m.path[m.path_start[s] : m.path_start[s + 1]] for s in range(len(m.parent))]
     paths = [np.unique(np.concatenate([own[s] for s in ends if s >= 0])) for ends in segment]
     starts = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     numbers = np.array([numbers for *_, numbers in contacts]) if contacts else np.zeros((0, 0))
-    return ContactArrays(np.concatenate([segment.ravel(), starts, *paths]), numbers)
+    return RodContactArrays(np.concatenate([segment.ravel(), starts, *paths]), numbers)
 
 
 # --------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class LoadArrays(NamedTuple):
     kind: np.ndarray  # (L,)
     parameters: np.ndarray  # (L, PARAMETERS)
     loaded: np.ndarray  # (S,) 1 where the segment or one after it has a load, else 0
-    contacts: ContactArrays  # with friction, or between links
+    contacts: RodContactArrays  # with friction, or between links
     laws: LawArrays
 
 

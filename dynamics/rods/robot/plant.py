@@ -24,7 +24,7 @@ STEP = 1e-7
 """Of differences of policies, relative to 1 + the size of what changes."""
 
 
-class Plant(NamedTuple):
+class RodPlant(NamedTuple):
     """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, joints
     that may change their chart (J, 6), and what the state makes of u, if anything."""
 

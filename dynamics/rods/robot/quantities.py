@@ -16,7 +16,7 @@ Panel = tuple[str, tuple[str, ...], np.ndarray]
 
 
 def quantities(model: RodModel, q: np.ndarray, v: np.ndarray) -> tuple[Panel, ...]:
-    """Panels of a motion q, v (K, n); see `trajopt.capabilities.Quantities`."""
+    """Panels of a motion q, v (K, n); see `trajopt.capabilities.Pictures`."""
     tips = _tips(model)
     _, p = link_placements(model, q)
     places = p[:, [model.link_names.index(name) for name in tips]].reshape(len(q), -1)

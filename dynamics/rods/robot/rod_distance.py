@@ -198,7 +198,6 @@ class RodDistance(MovingObstacles):
         {"state": 4 * n, "body": (node_count + moving_count) * BODY, "near": pair_count * NEAR,
          "scratch": 6 * node_count + n + n * n * BLOCKS, "room": WORK}, model=massless, target=moving_count * PLACE,
     )  # fmt: skip
-    of_states = ("distances",)
     obstacles: tuple[Geometry, ...]
     rods: tuple[str, ...]
     margin: float

@@ -87,7 +87,7 @@ def body_placements(model: RodModel, q: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def solids(robot: SoftRobot, fine: bool = True) -> tuple[Solid, ...]:
-    """Surfaces, as `trajopt.capabilities.Solids` has them; their bodies are those of `body_placements`."""
+    """Surfaces, as `trajopt.capabilities.Pictures` has them; their bodies are those of `body_placements`."""
     model, count = robot.model, section_count(robot.model)
     first = len(model.link_names)
     rings = {name: first + count * k + np.arange(count) for k, name in enumerate(model.rods)}

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynamics.rods.chains.closed_chains import evaluate_chains
 from dynamics.rods.model.arrays import MASS_MATRIX
-from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
+from dynamics.rods.robot.plant import Policy, Report, RodPlant, Run, State
 from dynamics.rods.robot.prescribed_motion import at_time
 from dynamics.rods.statics.newton import CONVERGED, TOO_MANY, Newton, NewtonResult
 
@@ -39,7 +39,7 @@ class ClosedLoop(Newton):
     """Newton's method for implicit steps of a plant whose controls a policy asks for, from those at the step before, at
     first at q, v (n,)."""
 
-    def __init__(self, plant: Plant, q: np.ndarray, v: np.ndarray) -> None:
+    def __init__(self, plant: RodPlant, q: np.ndarray, v: np.ndarray) -> None:
         super().__init__(plant.robot, plant.prescribed.free)
         self.plant, self.u = plant, _asked(plant, 0.0, np.array([q, v]))
 
@@ -76,13 +76,13 @@ class ClosedLoop(Newton):
         return result._replace(evaluations=int(counts[0]), jacobians=int(counts[1]))
 
 
-def _asked(plant: Plant, t: float, state: np.ndarray) -> np.ndarray:
+def _asked(plant: RodPlant, t: float, state: np.ndarray) -> np.ndarray:
     """What the policy asks for at q, v, ... (., n)."""
     assert plant.policy is not None
     return plant.policy(t, state[:2].ravel())
 
 
-def _along_controls(plant: Plant, state: np.ndarray, c: np.ndarray, inputs: np.ndarray, multipliers) -> np.ndarray:
+def _along_controls(plant: RodPlant, state: np.ndarray, c: np.ndarray, inputs: np.ndarray, multipliers) -> np.ndarray:
     """x_u (2 n, nu) of a step that ends at q, v, a (3, n)."""
     robot, free, n = plant.robot, plant.prescribed.free, plant.robot.nq
     u, wrenches = inputs[: robot.nu], inputs[robot.nu :].reshape(-1, 6)
@@ -97,8 +97,8 @@ def _along_controls(plant: Plant, state: np.ndarray, c: np.ndarray, inputs: np.n
 
 # ------------------------------------------------------------------------------------------------ sampled and held
 def held_motion(
-    method: Callable[[Plant, float, State, Report], Run],
-    plant: Plant,
+    method: Callable[[RodPlant, float, State, Report], Run],
+    plant: RodPlant,
     policy: Policy,
     period: float,
     duration: float,
@@ -124,7 +124,7 @@ def _report(report: Report, begin: float, t: float) -> None:
     report(begin + t)
 
 
-def _later(plant: Plant, begin: float, u: np.ndarray) -> Plant:
+def _later(plant: RodPlant, begin: float, u: np.ndarray) -> RodPlant:
     """The plant from a time on, with constant controls."""
     inputs, values, nu = plant.inputs, plant.prescribed.values, len(u)
     return plant._replace(

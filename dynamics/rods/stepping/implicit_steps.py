@@ -22,7 +22,7 @@ import numpy as np
 
 from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
-from dynamics.rods.robot.plant import Plant, Report, Run, State
+from dynamics.rods.robot.plant import Report, RodPlant, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
 from dynamics.rods.stepping.feedback import ClosedLoop
 from dynamics.rods.stepping.soft_steps import GAMMA
@@ -37,13 +37,13 @@ WORTH = 1.2
 SHORTEST = 1e-10  # step, relative to the duration
 
 
-def _method(plant: Plant, q, v) -> Newton:
+def _method(plant: RodPlant, q, v) -> Newton:
     """For steps that begin at q, v (n,)."""
     return Newton(plant.robot, plant.prescribed.free) if plant.policy is None else ClosedLoop(plant, q, v)
 
 
 def _solve(
-    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False,
+    method: Newton, plant: RodPlant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False,
     rate=None,
 ) -> tuple[np.ndarray, NewtonResult]:  # fmt: skip
     """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers; closed
@@ -59,13 +59,13 @@ def _solve(
     return base + c[:, None] * result.z, result
 
 
-def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _start(plant: RodPlant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
     return finite(plant, 0.0, q, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
-def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+def finite(plant: RodPlant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
     """x; where it is not finite, from coordinates q (n,), RuntimeError, or ValueError of a start that turns too far."""
     if not np.isfinite(x).all():
         if t == 0.0:
@@ -74,12 +74,12 @@ def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def failure(plant: Plant, what: str, q: np.ndarray) -> RuntimeError:
+def failure(plant: RodPlant, what: str, q: np.ndarray) -> RuntimeError:
     """Of a simulation at this time for this reason, the last coordinates being q (n,)."""
     return RuntimeError(f"simulate: failed at {what}{turned_far(plant.robot.model, q)}")
 
 
-def _no_step(plant: Plant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
+def _no_step(plant: RodPlant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
     return failure(plant, f"t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}", q)
 
 
@@ -116,7 +116,7 @@ def _sdirk_step(stage: Callable[..., np.ndarray], t: float, h: float, q, v, a) -
 
 
 def _by_stages(
-    step: Callable[..., tuple], plant: Plant, duration: float, start: State, dt: float, _tolerances, report: Report
+    step: Callable[..., tuple], plant: RodPlant, duration: float, start: State, dt: float, _tolerances, report: Report
 ) -> Run:
     """Steps of length dt; the last one ends at the duration."""
     (q, v), driven = start, plant.prescribed.coordinates
@@ -169,7 +169,7 @@ class _Trial(NamedTuple):
 class _Newmark:
     """Steps from a state q, v, a (3, n) at a time t; Newton's method starts from accelerations that go on changing."""
 
-    def __init__(self, plant: Plant, start):
+    def __init__(self, plant: RodPlant, start):
         a, *reactions = _start(plant, *start)
         self.record, self.reactions = _Record(*start), [reactions]
         self.plant, self.method = plant, _method(plant, *start)
@@ -206,7 +206,7 @@ class _Newmark:
 
 
 def newmark(
-    plant: Plant, duration: float, start: State, dt: float | None, tolerances: tuple[float, float], report: Report
+    plant: RodPlant, duration: float, start: State, dt: float | None, tolerances: tuple[float, float], report: Report
 ) -> Run:
     """Steps of length dt, or as long as the tolerances allow."""
     steps = _Newmark(plant, start)

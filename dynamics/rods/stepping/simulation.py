@@ -17,7 +17,7 @@ from dynamics.printed import in_brief
 from dynamics.progress import progress_bar
 from dynamics.rods import pictures
 from dynamics.rods.model.rod_model import turning_joints
-from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
+from dynamics.rods.robot.plant import Policy, Report, RodPlant, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot, picklable
 from dynamics.rods.stepping.feedback import as_policy, held_motion
@@ -188,14 +188,14 @@ def simulate(
     period = _period(period, policy, dt if method in STIFF else None)
     turns = turning_joints(robot.model, motion.coordinates)
     inputs = _inputs(robot, _controls(robot, controls, policy), wrenches)
-    plant = Plant(robot, inputs, motion, rate, turns)
+    plant = RodPlant(robot, inputs, motion, rate, turns)
     if method == "implicit_midpoint" and robot.model.constraint_count > 0:
         raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark or sdirk2")
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)
 
-    def move(plant: Plant, duration: float, start: State, report: Report) -> Run:
+    def move(plant: RodPlant, duration: float, start: State, report: Report) -> Run:
         if method in STIFF:
             options = {"rtol": rtol, "atol": atol, "max_step": longest}
             return stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)

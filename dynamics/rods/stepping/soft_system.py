@@ -17,7 +17,7 @@ from dynamics.rods.kinematics.charts import beyond, change, change_charts, chang
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel, turning_joints
-from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.plant import RodPlant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -222,7 +222,7 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
             for i in range(nx):
                 store(near, i, load(x, i))
             move_near(turns, n, loops.xs[t], near)
-            feedback(e, None, loops, t, c, own, near, u)
+            feedback(e, None, loops, t, c, own, near, u, X, U)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
             change_charts(turns, n, x_next)
             _close_gap(e, turns, loops.xs, loops.gaps, t + 1, alpha, x_next, own)
@@ -312,7 +312,7 @@ class ResimulatedSystem:
     def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         robot, n = self.system.robot, self.system.nv
         inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
-        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
+        plant = RodPlant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
         except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
@@ -429,7 +429,7 @@ class SoftRobotSystem(DiscreteSystem):
     # -------------------------------------------------------------------------------------------- the state space
     @property
     def state_space(self) -> tuple[tuple[Any, ...], ...]:
-        """Vectors, or with joints that turn without limit charts; see `trajopt.capabilities.DescribedStates`."""
+        """Vectors, or with joints that turn without limit charts; see `trajopt.capabilities.StateManifold`."""
         return (("euclidean", self.nx),) if self.euclidean else (("charts", self.nv, self._turns.tolist()),)
 
     def check_state(self, x: np.ndarray) -> None:
@@ -491,7 +491,7 @@ class SoftRobotSystem(DiscreteSystem):
 
     def solids(self, fine: bool = True) -> tuple[Solid, ...]:
         """Surfaces of rods, tendons, chambers and bodies, few triangles unless `fine`; see
-        `trajopt.capabilities.Solids`."""
+        `trajopt.capabilities.Pictures`."""
         return solids(self.robot, fine)
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -499,7 +499,7 @@ class SoftRobotSystem(DiscreteSystem):
         return body_placements(self.model, self._configurations(xs))
 
     def quantities(self, xs: np.ndarray) -> tuple[Panel, ...]:
-        """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Quantities`."""
+        """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Pictures`."""
         q, v = np.split(as_array("xs", xs, (None, self.nx)), [self.nq], axis=1)
         return quantities(self.model, q, v)
 

@@ -11,7 +11,7 @@ from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.kinematics.charts import SQUARE
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
-from dynamics.rods.robot.plant import Plant, Report, Run, State
+from dynamics.rods.robot.plant import Report, RodPlant, Run, State
 from dynamics.rods.stepping.implicit_steps import failure, finite
 from dynamics.simd import factorize_dense, routine, solve_dense
 
@@ -22,7 +22,7 @@ FARTHEST_STEP = 1.5
 class _StateSpace:
     """x' = [v_f; a_f(q, v, u(t))] for x = [q_f; v_f] of the free coordinates, and its Jacobian."""
 
-    def __init__(self, plant: Plant):
+    def __init__(self, plant: RodPlant):
         self.plant, self.free = plant, plant.prescribed.free
         self._turning = [np.searchsorted(self.free, joint[joint >= 0]) for joint in plant.turns[:, :3]]
 
@@ -118,7 +118,7 @@ def _solve(A, pivots, X):
 
 
 def stiff_motion(
-    plant: Plant,
+    plant: RodPlant,
     duration: float,
     start: State,
     method: type[OdeSolver],

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.distribution import version
 from dynamics.simd import LANES, num_threads
-from trajopt.capabilities import Skeleton, StateNames, capability
+from trajopt.capabilities import Names, Pictures, capability
 from trajopt.interfaces.system import control_names, knot_durations
 from trajopt.plotting.bodies import Bodies, Surface
 from trajopt.plotting.convergence import plot_convergence
@@ -337,8 +337,8 @@ def _sides(report: ConstraintReport) -> tuple[str, str]:
 
 def _components(problem: Problem, solution: Solution) -> Html:
     """Every number of states and controls: start, end, least and largest."""
-    system, named = problem.system, capability(problem.system, StateNames)
-    states = [f"x[{i}]" for i in range(system.nx)] if named is None else named.state_names
+    system = problem.system
+    states = capability(system, Names).state_names or [f"x[{i}]" for i in range(system.nx)]
     controls = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
     rows = [
         [name, *(number(x, 4) for x in (column[0], column[-1], column.min(), column.max()))]
@@ -581,7 +581,7 @@ def _finite(solution: Solution) -> bool:
 def _scene(solution: Solution) -> Scene | None:
     """What is to be seen of it; None where a system cannot be drawn, or is somewhere that is not finite."""
     motion = as_motion(solution)
-    if capability(motion.system, Skeleton) is None or not _finite(solution):
+    if capability(motion.system, Pictures).skeleton is None or not _finite(solution):
         return None
     rate = min(FPS, MOST_FRAMES / float(motion.times[-1]))
     scene = scene_of(motion, frame_times(motion, rate), fine=True)
