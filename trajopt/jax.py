@@ -1,8 +1,9 @@
-"""Optimal control as a layer of JAX: trajectories of parameters, differentiated at what a solve costs less.
+"""Optimal control as a layer of JAX: trajectories as functions of parameters, with derivatives that cost less than a
+solve.
 
 Solves run on the host, by `jax.pure_callback`, a batch in one call.  The derivative is a product with the exact
-derivatives of solutions (`trajopt.sensitivity`), also on the host: two primitives, each the transpose of the other, so
-that both modes have it.  The host keeps the last points by p and warm start, so that the way back solves nothing again.
+derivatives of solutions (`trajopt.sensitivity`), also on the host: two primitives, each the transpose of the other,
+give both modes.  The host keeps the last points by p and warm start, so that the backward pass solves nothing again.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ SECOND = (
     "optimal_control: got second derivatives asked for, expected first ones (jax.grad, jax.jacrev, jax.jacfwd); "
     "second ones are differences of these, or Gauss-Newton's J'J of residuals with J by jax.jacrev"
 )
-"""What is said of derivatives of derivatives."""
+"""Message for second derivatives."""
 NUMBERS = "values", "lower", "upper", "multipliers", "penalty", "factors", "weights", "rounding"
-"""What is traced of a report of constraints; its name, knots and components are the same in all of a batch."""
+"""Fields of a report of constraints that are traced; its name, knots and components are the same for all of a batch."""
 
 
 def _numbers(report: ConstraintReport) -> tuple[Any, Any]:
@@ -50,36 +51,36 @@ jax.tree_util.register_pytree_node(ConstraintReport, _numbers, _report)
 
 
 class OptimalControl:
-    """A layer; see `optimal_control`."""
+    """The layer that `optimal_control` makes."""
 
     def __init__(self, make_problem: Callable[[Any], Problem], solver: Any, example: Any, memory: int) -> None:
         self._make_problem, self._solver, self._memory, self._example = make_problem, solver, memory, example
         self._hosts: dict[_Form, LayerHost] = {}
         self._layers: dict[tuple[_Form, _Form], _Layer] = {}
-        LayerHost(make_problem, solver, None, memory)  # says what is wrong with them
+        LayerHost(make_problem, solver, None, memory)  # raises for invalid arguments
 
     def __call__(self, p: Any, warm_start: Any = None) -> tuple[Any, Any, Any]:
         """Optimal xs (N+1, nx), us (N, nu) and cost () at p, from a solve that begins at the warm start: a `Solution`,
         or a `WarmStart`, which is a pytree of numbers that may be traced and mapped; None for the nearest known point.
 
-        Raises: TypeError without jax_enable_x64, for numbers that are not float64, for a warm start that is none, and
-        where sizes cannot be told; ValueError for a p unlike the example and a warm start of another system.
+        Raises: TypeError without jax_enable_x64, for numbers that are not float64, for an invalid warm start, and where
+        sizes are not known; ValueError for a p unlike the example and a warm start of another system.
         """
         layer, flat, start = self._layer(p, warm_start)
         return layer.call(flat, start)
 
     def clear(self) -> None:
-        """Forget all points, as where what make_problem reads besides p has changed."""
+        """Forget all points, as when data that make_problem reads besides p have changed."""
         for host in self._hosts.values():
             host.clear()
 
     def failed(self, p: Any, warm_start: Any = None) -> Any:
-        """Whether () there is no solution at p, without derivatives; from memory, right after a call."""
+        """True () if there is no solution at p, without derivatives; from memory, right after a call."""
         layer, flat, start = self._layer(p, warm_start)
         return layer.failed(jax.lax.stop_gradient(flat), start)
 
     def _layer(self, p: Any, warm_start: Any) -> tuple[_Layer, Any, Any]:
-        """The layer of this form of p and of the warm start, and both as vectors."""
+        """The layer for this form of p and of the warm start, and both as vectors."""
         if not jax.config.jax_enable_x64:
             raise TypeError("jax: got 32-bit numbers, wanted jax.config.update('jax_enable_x64', True)")
         for leaf in jax.tree.leaves(p):
@@ -101,7 +102,7 @@ class OptimalControl:
         return self._layers[key], flat, jax.lax.stop_gradient(key[1].flat(start))
 
     def _check_form(self, form: _Form) -> None:
-        """ValueError for a p unlike the example, above all for a batch, of which the layer knows nothing."""
+        """Raise ValueError for a p unlike the example, above all for a batch, which the layer cannot recognize."""
         if self._example is None:
             return
         expected = _Form.of(self._example)
@@ -112,7 +113,7 @@ class OptimalControl:
             )
 
     def _seen(self, flat: Any) -> np.ndarray | None:
-        """The vector's numbers, or those of the example, if either can be seen."""
+        """The vector's numbers, or those of the example, if either is not traced."""
         if self._example is not None:
             return np.asarray(_Form.of(self._example).flat(jax.tree.map(np.asarray, self._example), np), float)
         if isinstance(flat, jax.core.Tracer):
@@ -121,7 +122,7 @@ class OptimalControl:
 
 
 def _given(warm_start: Any, nx: int, nu: int) -> WarmStart | None:
-    """The warm start, which has no batch of its own; TypeError, ValueError where it is none of this system."""
+    """The warm start, which has no batch axis; TypeError or ValueError where it is invalid for this system."""
     try:
         start = warm_start_of(warm_start)
         if start is not None:
@@ -132,7 +133,7 @@ def _given(warm_start: Any, nx: int, nu: int) -> WarmStart | None:
 
 
 class _Form(NamedTuple):
-    """How a tree of float64 is laid out in a vector."""
+    """Layout of a tree of float64 in a vector."""
 
     tree: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -143,12 +144,12 @@ class _Form(NamedTuple):
         return cls(form, tuple(np.shape(leaf) for leaf in leaves))
 
     def flat(self, tree: Any, library: Any = jnp) -> Any:
-        """The vector; numpy's if library is numpy, else of JAX."""
+        """The vector, an array of numpy if library is numpy, else of JAX."""
         leaves = [library.asarray(leaf, dtype=float).ravel() for leaf in jax.tree.leaves(tree)]
         return library.concatenate(leaves) if leaves else np.zeros(0)
 
     def formed(self, vector: np.ndarray) -> Any:
-        """The tree, of arrays, and of floats where these have no dimension."""
+        """The tree of arrays, and of floats for arrays without dimensions."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         split = np.split(vector, ends[:-1]) if self.shapes else []
         parts = [part.reshape(shape) for part, shape in zip(split, self.shapes, strict=True)]
@@ -156,7 +157,7 @@ class _Form(NamedTuple):
 
 
 class _Formed:
-    """make_problem of a vector: what it wants is a tree of arrays and numbers."""
+    """make_problem as a function of a vector, which it converts to the tree of arrays and numbers."""
 
     def __init__(self, make_problem: Callable[[Any], Problem], form: _Form) -> None:
         self.make_problem, self.form = make_problem, form
@@ -166,12 +167,12 @@ class _Formed:
 
     @property
     def wanted(self) -> tuple[str, ...] | None:
-        """See `trajopt.problem.parametric.DeclaredParameters`: what make_problem says."""
+        """See `trajopt.problem.parametric.DeclaredParameters`: the names that make_problem declares."""
         return getattr(self.make_problem, "wanted", None)
 
     @property
     def chained(self) -> Callable[[Any, Any], Any] | None:
-        """The same of the vector."""
+        """Gradient with respect to the vector from that with respect to the tree."""
         chained = getattr(self.make_problem, "chained", None)
         if chained is None:
             return None
@@ -179,13 +180,14 @@ class _Formed:
 
 
 def _of_batches(method: Any) -> Any:
-    """A method of arrays with one axis in front, of arrays with as many as the first has before its last."""
+    """Decorator: a method for arrays with one batch axis in front applies to arrays with as many axes as the first one
+    has before its last."""
 
     @wraps(method)
     def batched(self: _Layer, flat: Any, *given: Any) -> list[np.ndarray]:
         arrays, axes = [np.asarray(each) for each in (flat, *given)], flat.ndim - 1
         lead = np.broadcast_shapes(*(array.shape[:axes] for array in arrays))
-        if arrays[0].dtype != np.float64:  # jax.enable_x64 as a context is one of the thread, and jax rounds numbers
+        if arrays[0].dtype != np.float64:  # jax.enable_x64 as a context is local to a thread, and jax rounds numbers
             raise TypeError("jax: got 32-bit numbers on the host, expected jax.config.update('jax_enable_x64', True)")
         full = [np.broadcast_to(a, lead + a.shape[axes:]) for a in arrays]
         found = method(self, *(a.reshape((math.prod(lead), *a.shape[axes:])) for a in full))
@@ -195,7 +197,7 @@ def _of_batches(method: Any) -> Any:
 
 
 class _Layer:
-    """Solutions, and products with their derivatives, as functions of vectors of p and of a warm start of one form.
+    """Solutions, and products with their derivatives, as functions of vectors p and of a warm start, each of one form.
 
     The functions of JAX may have axes of batches in front of all their arguments, each as long as the batch or one.
     """
@@ -212,7 +214,7 @@ class _Layer:
         return tuple(self._on_host(self._solve, self.results(), flat, start))
 
     def failed(self, flat: Any, start: Any) -> Any:
-        """Whether there is no solution."""
+        """True if there is no solution."""
         return self._on_host(self._failed, [((), bool)], flat, start)[0]
 
     def push(self, flat: Any, start: Any, dp: Any) -> list[Any]:
@@ -220,7 +222,7 @@ class _Layer:
         return self._on_host(self._push, self.results(), flat, start, dp)
 
     def pull(self, flat: Any, start: Any, *bars: Any) -> list[Any]:
-        """The derivative of a loss by p, from those by xs, us and cost."""
+        """The derivative of a loss with respect to p, from those with respect to xs, us and cost."""
         return self._on_host(self._pull, [(flat.shape[-1:], float)], flat, start, *bars)
 
     def results(self) -> list[tuple[tuple[int, ...], type]]:
@@ -258,7 +260,8 @@ class _Layer:
 
 # ------------------------------------------------------------------------------------------------ primitives
 def _linear(name: str) -> Any:
-    """A primitive of p, a warm start, and of what it is linear in: `push` or `pull` of a layer, its parameter."""
+    """A primitive of p, a warm start, and the arguments in which it is linear: `push` or `pull` of a layer, its
+    parameter."""
     primitive = core.Primitive(f"optimal_control_{name}")
     primitive.multiple_results = True
 
@@ -278,7 +281,7 @@ def _linear(name: str) -> Any:
 
     def mapped(given: Any, axes: Any, layer: _Layer) -> tuple[Any, Any]:
         size = next(a.shape[axis] for a, axis in zip(given, axes, strict=True) if axis is not None)
-        # what it is linear in has the batch's length, for its transpose is to have it
+        # linear arguments have the batch's length, which the transpose must have
         sizes = [1, 1, *[size] * (len(given) - 2)]
         moved = [batching.bdim_at_front(a, axis, n) for a, axis, n in zip(given, axes, sizes, strict=True)]
         found = primitive.bind(*moved, layer=layer)
@@ -315,37 +318,37 @@ def optimal_control(
     Parameters
     ----------
     make_problem : function of p that returns a Problem, as for `trajopt.sensitivity`: horizon and sizes stay the same;
-        of p alone, for solutions are remembered by p; ``layer.clear()`` forgets them
-    solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
-    example : a p from whose problem sizes are taken; without one, from the first p that is not traced
-    memory : how many of the last points are kept; more than are in a batch, else the way back solves again; with 0,
-        as it then always does, a solve without a warm start begins from nothing: equal p and warm starts have equal
-        answers whatever came before
+        of p alone, since solutions are kept by p; ``layer.clear()`` forgets them
+    solver : `ILQR`, `DDP`, or an object with their ``solve(problem, warm_start=)``
+    example : a p whose problem gives the sizes; without one, the first p that is not traced does
+    memory : number of last points that are kept; more than are in a batch, else the backward pass solves again; with 0,
+        where it always does, a solve without a warm start begins without a start: equal p and warm starts have equal
+        results whatever came before
 
     Returns
     -------
-    OptimalControl, a function of p, an array or any pytree of float64, which make_problem gets as it is, with numpy's
-    arrays, and floats for those of no dimension; it may call jax itself, under `jax.jit`, too.  `jax.grad`,
-    `jax.jacrev`, `jax.jacfwd`, `jax.jvp`, `jax.jit` and `jax.vmap` take the layer; a batch is solved one after the
-    other.  ``layer.failed(p)`` says whether there is a solution.
+    OptimalControl, a function of p, an array or any pytree of float64, which make_problem receives with numpy's arrays,
+    and floats for those without dimensions; it may call jax itself, under `jax.jit`, too.  `jax.grad`, `jax.jacrev`,
+    `jax.jacfwd`, `jax.jvp`, `jax.jit` and `jax.vmap` apply to the layer; the problems of a batch are solved one after
+    another.  ``layer.failed(p)`` is True where there is no solution.
 
     Raises
     ------
-    TypeError : for what is no function, no solver; when called, without jax_enable_x64.
+    TypeError : if an argument is no function or no solver; when called, without jax_enable_x64.
     ValueError : when called with a p that is not of the form of the example; batches go through `jax.vmap`.
     NotImplementedError : where second derivatives are asked for.
 
     Notes
     -----
-    Each solve begins from the nearest point known, so that trajectories follow one branch of minima as p moves, or
-    where ``layer(p, warm_start=solution)`` says, and is polished by Newton steps.  Of a batch take
-    ``jax.vmap(lambda p, start: layer(p, warm_start=start))`` and warm starts (`Solution.warm_start`) whose arrays are
-    stacked.  What a warm start leads to is remembered by p and its numbers; a solve that fails from there has no
-    solution, and where solves begin has no derivative.
+    Each solve begins at the nearest point known, so that trajectories follow one branch of minima as p moves, or at the
+    start of ``layer(p, warm_start=solution)``, and is polished by Newton steps.  For a batch use ``jax.vmap(lambda p,
+    start: layer(p, warm_start=start))`` and warm starts (`Solution.warm_start`) whose arrays are stacked.  The solution
+    from a warm start is kept by p and the start's numbers; a solve that fails from there has no solution, and results
+    have no derivative with respect to starts.
 
     Where make_problem or the solve raises ValueError, does not converge, or ends at no strict minimum, all numbers are
     NaN, and so are gradients of losses that depend on them, with a warning.  Select before anything is computed from
     such numbers, ``jnp.where(layer.failed(p), 0.0, xs)``: then nothing depends on them, and gradients are zero.  Where
-    limits are just touched, gradients are those of one side; a warning says so.
+    limits are weakly active, gradients are those of one side, with a warning.
     """
     return OptimalControl(make_problem, solver, example, memory)

@@ -1,15 +1,15 @@
-"""Solutions of problems as functions of their parameters, for frameworks that differentiate: what `trajopt.jax` and
-`trajopt.torch` share.
+"""Solutions of problems as functions of their parameters, for frameworks that differentiate: the common part of
+`trajopt.jax` and `trajopt.torch`.
 
-A point is what a solve gives at parameters p (P,), polished by Newton steps of its optimality conditions, so that its
-numbers and their derivatives belong together: where a solver's own end is off by e, gradients of a loss at it are off
-by the same.  A host solves points, remembers the last ones, and multiplies vectors and covectors with their
-derivatives.  A solve begins where it is told to, else from the nearest point of earlier calls, so that these follow one
-branch of minima.  What has no solution has no numbers: NaN, with a reason and a warning.
+A point is the solution at parameters p (P,), polished by Newton steps of its optimality conditions, so that its numbers
+and their derivatives agree: an error e of a solver's own end causes an error of that size in gradients of a loss.  A
+host solves points, keeps the last ones, and multiplies vectors and covectors with their derivatives.  A solve begins at
+the given warm start, else at the nearest point of earlier calls, so that these follow one branch of minima.  Where
+there is no solution the numbers are NaN, with a reason and a warning.
 
-Problems are functions of p alone.  Where make_problem reads what is not p and has changed, a remembered point is no
-solution of the problem that it makes now: this is looked at whenever a p comes again, which takes an expansion.  On the
-way back the derivatives are those at this expansion.
+Problems are functions of p alone.  If make_problem reads anything else that has changed, a kept point is no solution of
+the problem that it makes now: this is checked whenever a p comes again, which takes an expansion.  In the backward pass
+the derivatives are those at this expansion.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from trajopt.results.stationary import SHORT, polished_solution, solution_inside
 from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError
-"""What problems that cannot be made, and solves that fail, raise; anything else is an error of who wrote them."""
+"""Exceptions of problems that cannot be made and of failed solves; any other is an error in the user's functions."""
 
 
 STATIONARY = 1e-6
-"""Of a remembered solution: largest gradient, relative to the costs' derivatives, and violation of limits, relative to
-the controls; polished ones have 1e-9 at most."""
+"""Tolerance for a kept solution: largest gradient, relative to the costs' derivatives, and violation of limits,
+relative to the controls; polished ones have 1e-9 at most."""
 
 
 class Covectors(NamedTuple):
-    """Derivatives of a loss by states (N+1, nx), number by number, by controls (N, nu) and by the cost."""
+    """Derivatives of a loss with respect to the entries of states (N+1, nx), to controls (N, nu) and to the cost."""
 
     xs: np.ndarray
     us: np.ndarray
@@ -60,18 +60,18 @@ class Covectors(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all numbers are."""
+        """True if all numbers are finite."""
         return bool(np.isfinite(self.xs).all() and np.isfinite(self.us).all() and np.isfinite(self.cost))
 
     @property
     def nothing(self) -> bool:
-        """Whether the loss does not depend on the point."""
+        """True if the loss does not depend on the point."""
         return not (self.xs.any() or self.us.any() or self.cost)
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedPoint:
-    """Parameters (P,), the polished solution there, or None and why."""
+    """Parameters (P,) and the polished solution there, or None and the reason."""
 
     make_problem: Callable[[np.ndarray], Problem]
     p: np.ndarray
@@ -83,8 +83,8 @@ class SolvedPoint:
 
     @cached_property
     def stationary(self) -> KKTPoint:
-        """The KKT point of the solution, of the problem that make_problem made when it was asked for first; ValueError
-        without a solution, and where it is none of that problem."""
+        """The KKT point of the solution, for the problem that make_problem made at the first access; ValueError without
+        a solution, and where it does not solve that problem."""
         if self.solution is None:
             raise ValueError(self.reason)
         problem = self.make_problem(self.p)
@@ -92,7 +92,7 @@ class SolvedPoint:
 
     @cached_property
     def derivatives(self) -> Sensitivity:
-        """Of the solution; ValueError without one."""
+        """Derivatives of the solution; ValueError without one."""
         if self.solution is None:
             raise ValueError(self.reason)
         point, make_problem, solution = self.stationary, self.make_problem, self.solution
@@ -102,7 +102,7 @@ class SolvedPoint:
         return sensitivity_at(point, make_problem, self.p, solution)
 
     def still_solves(self) -> bool:
-        """Whether the solution is one of the problem that make_problem makes now; True where there is none."""
+        """True if the solution solves the problem that make_problem makes now, or there is no solution."""
         if self.solution is None:
             return True
         vars(self).pop("stationary", None)
@@ -123,8 +123,8 @@ class SolvedPoint:
         )
 
     def vjp(self, bars: Covectors) -> tuple[np.ndarray, str]:
-        """d loss / d p (P,), and what there is to say of it: zero where the loss does not depend on the point, NaN
-        where it does and there is no solution."""
+        """d loss / d p (P,), and a warning or "": zero where the loss does not depend on the point, NaN where it does
+        and there is no solution."""
         if bars.nothing:
             return np.zeros(self.p.shape), ""
         try:
@@ -136,8 +136,8 @@ class SolvedPoint:
             return np.full(self.p.shape, np.nan), f"no gradient at p = {self.p}: {error}"
 
     def jvp(self, dp: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, float] | None, str]:
-        """Changes of states (N+1, nx), number by number, of controls (N, nu) and of the cost with p along dp (P,), and
-        what there is to say of them; None where there is no solution."""
+        """Changes of the entries of states (N+1, nx), of controls (N, nu) and of the cost with p along dp (P,), and a
+        warning or ""; None where there is no solution."""
         try:
             if not np.isfinite(dp).all():
                 raise ValueError("a direction that is not finite")
@@ -162,7 +162,7 @@ class SolvedPoint:
 # ------------------------------------------------------------------------------------------------ solves
 @dataclass(frozen=True)
 class Solves:
-    """Makes, solves and polishes; for `solve_many`, whose parameters are p and where to begin, None for nothing."""
+    """Makes, solves and polishes problems; for `solve_many`, with parameters (p, starts), None for no start."""
 
     make_problem: Callable[[np.ndarray], Problem]
     solver: Any
@@ -183,19 +183,19 @@ class Solves:
 
 
 def itself(task: Any) -> Any:
-    """In place of make_problem: `Solves` makes problems."""
+    """The task itself, in place of make_problem: `Solves` makes problems."""
     return task
 
 
 def start_single() -> None:
-    """Of worker processes, as many as processors: dynamics in one thread."""
+    """Start of a worker process, of which there are as many as processors: dynamics run in one thread."""
     start_worker()
     set_num_threads(1)
 
 
-# ------------------------------------------------------------------------------------------------ where solves begin
+# ------------------------------------------------------------------------------------------------ starts of solves
 def warm_start_of(given: Any) -> WarmStart | None:
-    """That of a `Solution`, or what is one, or None; TypeError for anything else."""
+    """The warm start of a `Solution`, a warm start itself, or None; TypeError for anything else."""
     if given is None or isinstance(given, WarmStart):
         return given
     if isinstance(given, Solution):
@@ -204,7 +204,7 @@ def warm_start_of(given: Any) -> WarmStart | None:
 
 
 def warm_starts_of(given: Any, count: int | None) -> list[WarmStart | None]:
-    """One for each of a batch, whether one was given for all or a sequence of as many; count None: for a single p.
+    """Warm starts for each element of a batch, from one for all or a sequence of as many; count None: for a single p.
 
     Raises: TypeError as `warm_start_of`, ValueError for a sequence of another length.
     """
@@ -218,14 +218,14 @@ def warm_starts_of(given: Any, count: int | None) -> list[WarmStart | None]:
 
 
 def content_of(part: Any) -> Any:
-    """A warm start, or a part of it, as what can be compared and hashed."""
+    """A warm start, or a part of it, in a form that can be compared and hashed."""
     if isinstance(part, tuple):
         return tuple(content_of(each) for each in part)
     return (part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part
 
 
 def check_widths(start: WarmStart, nx: int, nu: int) -> None:
-    """ValueError for controls and states of another system; shapes are all that is read."""
+    """Raise ValueError for controls and states of another system; only shapes are read."""
     shape = np.shape(start.us)
     if len(shape) != 2 or shape[1] != nu:
         raise ValueError(f"warm_start: us: got shape {shape}, expected (N, {nu})")
@@ -239,10 +239,10 @@ class LayerHost:
     Parameters
     ----------
     make_problem : function of p (P,) that returns a Problem, with P, horizon and sizes the same for all p
-    solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
-    workers : processes that share batches, kept until the host goes; None: this one alone
-    memory : how many of the last points are kept; with 0 each solve begins from its warm start, or from nothing, so
-        that equal p and warm starts have equal answers whatever came before
+    solver : `ILQR`, `DDP`, or an object with their ``solve(problem, warm_start=)``
+    workers : processes that share batches, kept as long as the host; None: this process alone
+    memory : number of last points that are kept; with 0 each solve begins from its warm start, or without one, so that
+        equal p and warm starts have equal results whatever came before
     """
 
     def __init__(
@@ -274,18 +274,18 @@ class LayerHost:
         return self._sizes
 
     def points(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[SolvedPoint]:
-        """Those of a batch (B, P), from memory or solved: from the starts, which count as a part of what is remembered;
-        where there is None from the nearest point of earlier calls, and from nothing if that fails.
+        """Points of a batch (B, P), from memory or solved: from the starts, which are part of the key in memory; for
+        None from the nearest point of earlier calls, and without a start if that fails.
 
         Raises: ValueError for starts of another system.
         """
         found = self._points(ps, [None] * len(ps) if starts is None else starts)
         for point in found:
-            vars(point).pop("stationary", None)  # large, and make_problem may change before the way back
+            vars(point).pop("stationary", None)  # large, and make_problem may change before the backward pass
         return found
 
     def _points(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> list[SolvedPoint]:
-        """The same, each with the expansion at which it was found to be a solution still."""
+        """Points of a batch, each with the expansion at which it was found still to be a solution."""
         with self._lock:
             self._check_starts(ps, starts)
             tasks = {self._key(p, start): (p, start) for p, start in zip(ps, starts, strict=True)}
@@ -305,12 +305,13 @@ class LayerHost:
             return [found[self._key(p, start)] for p, start in zip(ps, starts, strict=True)]
 
     def clear(self) -> None:
-        """Forget all points: what make_problem reads besides p has changed, or solves are to begin from nothing."""
+        """Forget all points, because data that make_problem reads besides p have changed, or solves are to begin
+        without a start."""
         with self._lock:
             self._known.clear()
 
     def again(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[SolvedPoint]:
-        """Points that were solved before; a warning where one is no longer known, as it is where memory is full."""
+        """Points that were solved before; with a warning where one is no longer known, as when memory is full."""
         starts = [None] * len(ps) if starts is None else starts
         with self._lock:
             each = zip(ps, starts, strict=True)
@@ -325,7 +326,7 @@ class LayerHost:
     def numbers(self, points: Sequence[SolvedPoint]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,), NaN where there is no solution.
 
-        Raises: what make_problem raises, where no problem was ever made.
+        Raises: the errors of make_problem, where no problem was ever made.
         """
         sizes = self.sizes(points[0].p)
         assert sizes is not None
@@ -337,7 +338,7 @@ class LayerHost:
         return xs, us, cost
 
     def _solved(self, tasks: list[tuple[np.ndarray, tuple[WarmStart | None, ...]]]) -> Iterable[SolvedPoint]:
-        """Here, or in workers, in the order of the tasks."""
+        """Solve the tasks here, or in workers, in their order."""
         if self.workers is None or len(tasks) < 2:
             for task in tasks:
                 try:
@@ -372,7 +373,7 @@ class LayerHost:
                 check_widths(start, *self._sizes[1:])
 
     def _begins(self, p: np.ndarray) -> tuple[WarmStart | None, ...]:
-        """Where a solve begins that was not told: at the nearest point, if there is one, else or then from nothing."""
+        """Starts of a solve without a given one: the nearest point, if there is one, then none."""
         best, least = None, math.inf
         for point in self._known.values():
             distance = math.inf if point.solution is None else float(np.linalg.norm(point.p - p))
@@ -382,19 +383,19 @@ class LayerHost:
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor:
-        """Fresh interpreters, which stay for the next batch."""
+        """Pool of spawned processes, kept for the next batch."""
         pool = ProcessPoolExecutor(self.workers, get_context("spawn"), start_single)
         weakref.finalize(self, pool.shutdown, wait=False)
         return pool
 
     # -------------------------------------------------------------------------------------------- derivatives
     def vjp(self, points: Sequence[SolvedPoint], bars: Sequence[Covectors]) -> np.ndarray:
-        """Products (B, P) of covectors with the derivatives at points, as `Point.vjp`."""
+        """Products (B, P) of covectors with the derivatives at points, see `SolvedPoint.vjp`."""
         return np.stack(self._products(SolvedPoint.vjp, points, bars))
 
     def jvp(self, points: Sequence[SolvedPoint], dps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Changes of xs (B, N+1, nx), us (B, N, nu) and cost (B,) as the p of points move along dps (B, P): zero where
-        they do not, else NaN where there is no solution."""
+        """Changes of xs (B, N+1, nx), us (B, N, nu) and cost (B,) as the p of points move along dps (B, P): zero for
+        dps of zero, else NaN where there is no solution."""
         xs, us, cost = (np.zeros_like(part) for part in self.numbers(points))
         moving = [i for i, dp in enumerate(dps) if dp.any()]
         products = self._products(SolvedPoint.jvp, [points[i] for i in moving], dps[moving])
@@ -403,7 +404,7 @@ class LayerHost:
         return xs, us, cost
 
     def _products(self, product: Callable[..., Any], points: Sequence[SolvedPoint], given: Iterable[Any]) -> list[Any]:
-        """What the products are, here or from workers, after a warning for each that there is something to say of."""
+        """The products, here or from workers, with each of their warnings."""
         together = map if self.workers is None or len(points) < 2 else self._pool.map
         found = list(together(product, points, given))
         for _, said in found:
@@ -413,4 +414,4 @@ class LayerHost:
 
 
 FAILURES = {"ValueError", "LinAlgError", "ArithmeticError", "FloatingPointError", "OverflowError", "ZeroDivisionError"}
-"""Names of `NO_SOLUTION`, as outcomes tell them."""
+"""Names of `NO_SOLUTION` in the errors of outcomes."""

@@ -1,8 +1,8 @@
-"""Optimal control as a module of PyTorch: trajectories of batches of parameters, with exact gradients.
+"""Optimal control as a module of PyTorch: trajectories for batches of parameters, with exact gradients.
 
-Both modes multiply by the exact derivatives of solutions (`trajopt.sensitivity`), by functions of their own, so that
-`torch.func` maps and differentiates them as it does others; trajectories are computed on the processor, in float64,
-whatever device p is on.
+Both modes multiply by the exact derivatives of solutions (`trajopt.sensitivity`), as autograd functions, which
+`torch.func` maps and differentiates like any others; trajectories are computed on the processor, in float64, whatever
+device p is on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECOND = (
     "OptimalControl: got second derivatives asked for, expected first ones (backward, torch.func.grad, jacrev, "
     "jacfwd); second ones are differences of these, or Gauss-Newton's J'J of residuals with J by torch.func.jacrev"
 )
-"""What is said of derivatives of derivatives."""
+"""Message for second derivatives."""
 
 
 class OptimalControl(torch.nn.Module):
@@ -35,17 +35,17 @@ class OptimalControl(torch.nn.Module):
     Parameters
     ----------
     make_problem : function of p (P,), a numpy array, that returns a Problem, as for `trajopt.sensitivity`: horizon and
-        sizes stay the same; of p alone, for solutions are remembered by p; at the top level of a module if there are
+        sizes stay the same; of p alone, since solutions are kept by p; at the top level of a module if there are
         workers
-    solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
-    workers : processes that share the problems of a batch, forward by `solve_many`, and back; None: this one alone
-    memory : how many of the last points are kept: a solve without a warm start begins from the nearest of those of
-        earlier calls; with 0 from nothing, so that equal p and warm starts have equal answers whatever came before
+    solver : `ILQR`, `DDP`, or an object with their ``solve(problem, warm_start=)``
+    workers : processes that share the problems of a batch, forward by `solve_many`, and backward; None: this one alone
+    memory : number of last points that are kept: a solve without a warm start begins at the nearest of those of earlier
+        calls; with 0 without a start, so that equal p and warm starts have equal results whatever came before
 
     Attributes
     ----------
-    failed : of the last call, (B,) or (), bool: where there is no solution
-    reasons : of the last call, why, one text for each problem, empty where there is a solution
+    failed : of the last call, (B,) or (), bool: True where there is no solution
+    reasons : of the last call, one text for each problem: why there is no solution, empty where there is one
 
     Raises
     ------
@@ -54,13 +54,13 @@ class OptimalControl(torch.nn.Module):
 
     Notes
     -----
-    ``layer(p, warm_start=solution)`` says where solves begin, see `forward`.  Of `torch.func`, `grad`, `vjp`, `jvp`,
-    `jacrev`, `jacfwd` and `vmap` take the layer, and so does autograd in both modes.  What a warm start leads to is
-    remembered by p and its numbers, and a solve that fails from there has no solution.
-    Solutions are polished by Newton steps.  Where make_problem or the solve raises ValueError, does not converge, or
-    ends at no strict minimum, all numbers are NaN, and so are gradients of losses that depend on them, with a warning
-    that says why.  Select before anything is computed from such numbers, ``xs[~layer.failed]``: then nothing depends on
-    them, and gradients are zero.  Where limits are just touched, gradients are those of one side; a warning says so.
+    ``layer(p, warm_start=solution)`` sets the start of solves, see `forward`.  `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd`
+    and `vmap` of `torch.func` apply to the layer, and so does autograd in both modes.  The solution from a warm start
+    is kept by p and the start's numbers, and a solve that fails from there has no solution.  Solutions are polished by
+    Newton steps.  Where make_problem or the solve raises ValueError, does not converge, or ends at no strict minimum,
+    all numbers are NaN, and so are gradients of losses that depend on them, with a warning that gives the reason.
+    Select before anything is computed from such numbers, ``xs[~layer.failed]``: then nothing depends on them, and
+    gradients are zero.  Where limits are weakly active, gradients are those of one side, with a warning.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class OptimalControl(torch.nn.Module):
         self.reasons: tuple[str, ...] = ()
 
     def clear(self) -> None:
-        """Forget all points, as where what make_problem reads besides p has changed."""
+        """Forget all points, as when data that make_problem reads besides p have changed."""
         self.host.clear()
 
     @torch.compiler.disable  # a compiled function breaks off here, instead of tracing solvers
     def forward(self, p: Any, warm_start: Any = None) -> tuple[Any, Any, Any]:
-        """xs (B, N+1, nx), us (B, N, nu) and cost (B,) of p (B, P), float64; without B for p (P,).
+        """xs (B, N+1, nx), us (B, N, nu) and cost (B,) for p (B, P), float64; without B for p (P,).
 
         Solves begin at the warm start, a `Solution` or a `WarmStart` for all problems, or a sequence of one for each
         of the batch; where there is None, at the nearest known point.
 
-        Raises: TypeError for what is no tensor of float64 and for a warm start that is none; ValueError for another
-        shape or an empty batch, for warm starts that are not as many as problems or of another system.
+        Raises: TypeError if p is no tensor of float64 and for an invalid warm start; ValueError for another shape or an
+        empty batch, for a number of warm starts other than that of the problems, or some of another system.
         """
         if not isinstance(p, torch.Tensor) or p.dtype != torch.float64:
             raise TypeError(f"p: got {getattr(p, 'dtype', type(p).__name__)}, wanted a tensor of torch.float64")
@@ -93,14 +93,15 @@ class OptimalControl(torch.nn.Module):
 
 
 class _Call:
-    """A call of the layer: where its solves begin, and the points that they led to."""
+    """A call of the layer: the starts of its solves, and the resulting points."""
 
     def __init__(self, layer: OptimalControl, warm_start: Any) -> None:
         self.layer, self.warm_start = layer, warm_start
         self.points: list[SolvedPoint] = []
 
     def solve(self, p: Any) -> tuple[Any, ...]:
-        """xs, us, cost and the place among the points, of p with any number of axes in front, and the layer told."""
+        """xs, us, cost and indices of the points, for p with any number of batch axes; sets `failed` and `reasons` of
+        the layer."""
         lead, layer = p.shape[:-1], self.layer
         ps = np.ascontiguousarray(_numbers(p)).reshape(-1, p.shape[-1])
         starts = warm_starts_of(self.warm_start, len(ps) if lead else None)
@@ -111,19 +112,19 @@ class _Call:
         return *self.tensors(layer.host.numbers(self.points), p), places
 
     def at(self, places: Any) -> list[SolvedPoint]:
-        """The points at these places."""
+        """The points with these indices."""
         return [self.points[i] for i in _numbers(places).ravel()]
 
     @staticmethod
     def tensors(arrays: Any, like: Any) -> tuple[Any, ...]:
-        """Arrays with one axis in front as tensors with those of p."""
+        """Arrays with one batch axis as tensors with the batch axes of p."""
         return tuple(like.new_tensor(part).reshape((*like.shape[:-1], *part.shape[1:])) for part in arrays)
 
 
 def _numbers(tensor: Any) -> np.ndarray:
     try:
         return tensor.detach().cpu().numpy()
-    except RuntimeError as error:  # autograd's own batches know no functions of others
+    except RuntimeError as error:  # autograd's own batches do not support custom functions
         raise NotImplementedError(
             "OptimalControl: got a batch of autograd (vectorize=True, is_grads_batched=True), expected "
             "torch.func.jacrev or jacfwd"
@@ -132,11 +133,11 @@ def _numbers(tensor: Any) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ functions of torch
 class _MappedFunction(torch.autograd.Function):
-    """A function of tensors with any number of axes in front, and of a call: `torch.vmap` adds one in front of all."""
+    """A function of a call and of tensors with any number of batch axes: `torch.vmap` adds one in front."""
 
     @classmethod
     def vmap(cls, info: Any, axes: Any, *given: Any) -> tuple[Any, Any]:
-        """The function of all with the new axis in front."""
+        """The function of all arguments with the new axis in front."""
         moved = [
             tensor.movedim(axis, 0) if axis is not None else tensor.expand((info.batch_size, *tensor.shape))
             for tensor, axis in zip(given[:-1], axes[:-1], strict=True)
@@ -146,7 +147,7 @@ class _MappedFunction(torch.autograd.Function):
 
 
 class _Solutions(_MappedFunction):
-    """Points as tensors that depend on p, and their places in the call."""
+    """Points as tensors that depend on p, and their indices in the call."""
 
     @staticmethod
     def forward(p: Any, call: _Call) -> Any:
@@ -169,7 +170,7 @@ class _Solutions(_MappedFunction):
 
 
 class _Product(_MappedFunction):
-    """A product with derivatives at points, which depends on p in a way that is not known, and says so."""
+    """A product with derivatives at points; its own derivative with respect to p is not available and raises."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -185,7 +186,7 @@ class _Product(_MappedFunction):
 
 
 class _Pull(_Product):
-    """The derivative of a loss by p, from those by xs, us and cost."""
+    """The derivative of a loss with respect to p, from those with respect to xs, us and cost."""
 
     @staticmethod
     def forward(p: Any, places: Any, xs: Any, us: Any, cost: Any, call: _Call) -> Any:

@@ -1,4 +1,4 @@
-"""Checks of what a user passes: each error names the argument, what it got and what was wanted."""
+"""Checks of users' arguments: each error names the argument, the value it got and the one expected."""
 
 import difflib
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ import numpy as np
 
 
 def number_array(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
-    """An array of real numbers, of any shape and perhaps not finite; TypeError for text, truth values and the like."""
+    """An array of real numbers, of any shape, which may not be finite; TypeError for text, truth values and other
+    types."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -34,7 +35,7 @@ def float_array(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndar
 
 
 def scalar_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
-    """A finite float64 array of shape () or (length,); any length if it is None."""
+    """A finite float64 array of shape () or (length,); of any length if that is None."""
     array = float_array(name, value, None)
     if array.ndim > 1 or (not array.size and length is None):
         raise ValueError(f"{name}: got shape {array.shape}, wanted a number or a vector")
@@ -52,7 +53,7 @@ def weights_array(value: Any, length: int | None, name: str = "weights") -> np.n
 
 
 def positive_sizes(name: str, value: Any, length: int) -> np.ndarray:
-    """An array (length,) of positive numbers, from it or from one number."""
+    """An array (length,) of positive numbers, from such an array or from one number."""
     sizes = np.full(length, 1.0) * scalar_or_vector(name, value, length)
     if (sizes <= 0).any():
         raise ValueError(f"{name}: got {float(sizes.min())}, wanted positive sizes")
@@ -60,7 +61,7 @@ def positive_sizes(name: str, value: Any, length: int) -> np.ndarray:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """An integer of at least this size; bool and float are refused."""
+    """An integer of at least `least`; bool and float are rejected."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name}: got {value!r}, wanted an integer >= {least}")
     if value < least:
@@ -78,21 +79,21 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False; TypeError for what is merely one of them if asked."""
+    """True or False; TypeError for any other value, even one with a truth value."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: got {value!r}, wanted True or False")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
-    """A string."""
+    """A string; TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{name}: got {value!r}, wanted text")
     return value
 
 
 def list_of_names(name: str, value: Any, count: int) -> tuple[str, ...]:
-    """So many names."""
+    """A tuple of `count` names."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
         raise TypeError(f"{name}: got {value!r}, wanted a list of {count} names")
     if len(value) != count:
@@ -101,7 +102,7 @@ def list_of_names(name: str, value: Any, count: int) -> tuple[str, ...]:
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
-    """The value if it is among the choices, else an error with the nearest one."""
+    """The value if it is among the choices, else an error that names the nearest one."""
     choices = tuple(choices)
     if value not in choices:
         raise ValueError(
@@ -111,13 +112,14 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """'; did you mean X?' where a choice looks like value, else nothing."""
+    """Text '; did you mean X?' where a choice resembles the value, else empty."""
     near = difflib.get_close_matches(str(value), tuple(choices), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def same_shape(what: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A C-ordered float64 view or copy of an array that a user's object returned; kernels trust its shape."""
+    """A C-ordered float64 view or copy of an array that a user's object returned, of the expected shape; kernels rely
+    on it."""
     if getattr(array, "dtype", None) != np.float64:
         array = number_array(what, array)
     array = np.ascontiguousarray(array, dtype=np.float64)
@@ -127,14 +129,14 @@ def same_shape(what: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def check_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The array as it is, strided or not; ValueError if it has another shape."""
+    """The array unchanged, strided or not; ValueError if it has another shape."""
     if np.shape(array) != shape:
         raise ValueError(f"{what}: returned shape {np.shape(array)}, wanted {shape}")
     return array
 
 
 def check_rows(what: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
-    """Raise ValueError unless the array is (K, *row) with K at least `rows`; kernels read and write that far."""
+    """Raise ValueError unless the array is (K, *row) with K at least `rows`, which kernels read and write."""
     if array.shape[1:] != row or array.shape[0] < rows:
         wanted = ", ".join(map(str, (f"at least {rows}", *row)))
         raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")

@@ -87,8 +87,10 @@ def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> A
 
 def on_full_joints(model: RigidBodyModel, actuation: Actuation) -> Actuation:
     """The same map to torques of the full model."""
+    if not model.mimics:
+        return actuation
     B = model.mimic_map.full_torques(actuation.B.T).T
-    return actuation if B is actuation.B else Actuation(np.ascontiguousarray(B), -1, actuation.on_frames)
+    return Actuation(np.ascontiguousarray(B), -1, actuation.on_frames)
 
 
 @kernel

@@ -3,7 +3,7 @@
 With TRAJOPT_PLAIN_KERNELS in the environment `dynamics` calls `install`, which puts this module in the place of those
 modules of `dynamics.simd` that reach into numba and LLVM.  The sources of all kernels then run as plain Python: numbers
 in lanes are arrays of LANES floats, complex lanes are complex arrays, spans are views.  Nothing is compiled, and a call
-takes some thousand times as long.  It is the way out where a new version of numba breaks what `docs/numba.md` lists, and
+takes some thousand times as long.  It is the way out where a new numba breaks what `docs/numba.md` lists, and
 a second opinion on compiled results.
 """
 

@@ -30,7 +30,7 @@ from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE, RobotResidual
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
 from dynamics.simd import (
     LANES,
@@ -188,7 +188,7 @@ def any_nonzero(ws, start, stop, count):
 # Impulses are asked for by their restitution, which is None for forces: a driver is compiled for each.  They depend on
 # no controls, so theirs are a B of no columns, and they are linear in v: Hvv is zero.
 
-TOGETHER = 8
+TOGETHER = 4
 """A bit on top of JACOBIAN and HESSIAN: both go to the same arrays."""
 
 
@@ -417,8 +417,8 @@ def _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows):
 
 @driver
 def drive_forces(
-    first, last, work, block, contacts, forces, B, skip, restitution, weights, start, stop, order, xs, us, values, rows,
-    target, H,
+    first, last, work, block, contacts, forces, B, skip, restitution, layout, weights, start, stop, order, xs, us,
+    values, rows, target, H,
 ):  # fmt: skip
     """As `RobotResidual._expand` has it; sums of squares of chunks are left in `values`.  H: Hxx, Hux, Huu."""
     m = kernel_model(block)
@@ -447,11 +447,7 @@ def drive_forces(
             _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows)
         if weights.shape[0] == 0:
             continue
-        if order & PRODUCTS:
-            gather(weights, t, k.mu)
-            k.gauss_newton_weight[:] = 0.0
-        else:
-            values[c] = sum_lanes(weigh(weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
+        values[c] = sum_lanes(weigh(layout, weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
         if order == VALUE or not (any_nonzero(k.mu, 0, nr, count) or any_nonzero(k.gauss_newton_weight, 0, nr, count)):
             continue
         force_expansion(forces, k.force, k.mu, k.gauss_newton_weight, k.g, k.G, k.K)
@@ -617,5 +613,6 @@ class ContactResidual(RobotResidual):
         plant = self._block, self._contacts, self._forces, self._B, self._skip, self._restitution
         values = np.zeros(chunk_count(stop))
         where = values, rows, tuple(target), tuple(curvature[2:])
-        launch(self.kernels.drive, stop - start, self._numbers, *plant, weights, start, stop, order, xs, us, *where)
+        span = weights.layout, weights.rows, start, stop, order
+        launch(self.kernels.drive, stop - start, self._numbers, *plant, *span, xs, us, *where)
         return float(values.sum())

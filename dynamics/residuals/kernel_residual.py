@@ -12,17 +12,7 @@ import numpy as np
 
 from dynamics.model.kernel_model import kernel_model
 from dynamics.residuals import squares
-from dynamics.residuals.robot_residual import (
-    HESSIAN,
-    JACOBIAN,
-    PRODUCTS,
-    VALUE,
-    Blocks,
-    RobotResidual,
-    Rows,
-    run,
-    scatter_block,
-)
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, RobotResidual, Rows, run, scatter_block
 from dynamics.residuals.target_gradient import PLACEMENT, VECTOR
 from dynamics.simd import LANES, gather, kernel
 from dynamics.simd.lane_blocks import free_names, import_lines, import_of, origin_lines, parameters_of, sum_lines
@@ -178,7 +168,7 @@ RESIDUALS: list[ResidualKernels] = []
 _DRIVE = """
 @driver
 def drive(
-    first, last, work, block, {data}path, weights, start, stop, order, xs, {us}{targets}values, rx, {blocks}
+    first, last, work, block, {data}path, layout, weights, start, stop, order, xs, {us}{targets}values, rx, {blocks}
 ):
 {carve}
     row, free = carve(free, weights.shape[1])
@@ -191,10 +181,8 @@ def drive(
         {value}
         if values.shape[0] > 0:
             scatter(r, t, values)
-        if order & PRODUCTS:
-            gather(weights, t, mu)
-        elif weights.shape[0] > 0:
-            total += sum_lanes(weigh(weights, chunk * LANES, r, row, mu, gauss_newton_weight), row, count)
+        if weights.shape[0] > 0:
+            total += sum_lanes(weigh(layout, weights, chunk * LANES, r, row, mu, gauss_newton_weight), row, count)
         if order != VALUE:
             {jacobian}
         if rx.shape[0] > 0:
@@ -204,10 +192,7 @@ def drive(
 {controls}
         if order & HESSIAN:
             {hessian}
-            if order & PRODUCTS:
-                {products}
-            else:
-                {curvature}
+            {curvature}
     return total
 """
 
@@ -234,8 +219,8 @@ def gather_controls(us, first, u):
 
 
 _OWN_NAMES = {
-    "m", "first", "chunk", "t", "count", "order", "path", "row", "rx", "lx", "lu", "lxx", "lux", "luu", "Hxx", "xs",
-    "targets",
+    "m", "first", "chunk", "t", "count", "order", "path", "layout", "row", "rx", "lx", "lu", "lxx", "lux", "luu", "Hxx",
+    "xs", "targets",
 }  # fmt: skip
 """What the driver calls by names of its own."""
 
@@ -283,11 +268,9 @@ class ResidualKernels:
         data, origins = "".join(f"{name}, " for name in self.data), origin_lines(self.sizes.values())
         carved = [f"    {name}, free = carve(free, {size})" for name, size in self.sizes.items()]
         calls = {name: _call(k) for name, k in self.kernels.items()}
-        calls["products"] = calls["curvature"]
         if self.kernels["scatter"] is None:
             functions.append(scatter_block)
             calls["scatter"] = f"scatter_block(J, {self.rows}, {self.columns}, t, rx, 0, 0)"
-            calls["products"] = f"scatter_block(H, {self.columns}, {self.columns}, t, Hxx, 0, 0)"
         gathered = ["        gather_controls(us, t, u)"] * self.controlled
         gathered += [_TARGET] * self.targeted
         given = [f"    m = by_reference({import_of(self.model)[1]}(block))"]
@@ -302,7 +285,7 @@ class ResidualKernels:
             controls=_CONTROLS if self.controlled else "",
             **calls,
         )
-        orders = f"VALUE, JACOBIAN, HESSIAN, PRODUCTS = {VALUE}, {JACOBIAN}, {HESSIAN}, {PRODUCTS}"
+        orders = f"VALUE, JACOBIAN, HESSIAN = {VALUE}, {JACOBIAN}, {HESSIAN}"
         lines = f'"""Written by dynamics.residuals.kernel_residual for {self.module_name}."""', ""
         names = "LANES", "by_reference", "carve", "driver", "gather", "scatter"
         lines += *import_lines(functions, names), "", orders, "", ""
@@ -317,11 +300,11 @@ class ResidualKernels:
     def run(
         self, numbers: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
     ) -> float:
-        """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us, and
-        the targets of the knots if there are some."""
+        """Call the driver; robot is block, *data, path, span is layout, weights, start, stop, order, and points are xs,
+        us, and the targets of the knots if there are some."""
         (xs, us, *targets), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
         given = (xs, us, *targets, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, *targets, r, rx, lx, lxx)
-        return run(self.module.drive, span[2] - span[1], numbers, *robot, *span, *given, Hxx)
+        return run(self.module.drive, span[3] - span[2], numbers, *robot, *span, *given, Hxx)
 
 
 def _call(function: Any) -> str:
@@ -377,6 +360,7 @@ class KernelResidual(RobotResidual):
     _owner: Any
     """The model that kernels are given, of which scratch has the size."""
     _numbers: dict[int, int]
+    """Scratch numbers per lane, by the columns of weights."""
     _targets: np.ndarray | None = None
     """Numbers of the targets, (1, n) or (N+1, n) with those of each knot; None without, and of a function of time."""
     _knots: np.ndarray | None = None
@@ -461,10 +445,12 @@ class KernelResidual(RobotResidual):
         return total
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
-        numbers = self._numbers.get(weights.shape[1])
+        given, layout = weights
+        columns = given.shape[1]
+        numbers = self._numbers.get(columns)
         if numbers is None:
-            numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self._owner, self._data, xs, weights)
-        span, points = (weights, start, stop, order), (xs, us)
+            numbers = self._numbers[columns] = self.kernels.numbers(self._owner, self._data, xs, given)
+        span, points = (layout, given, start, stop, order), (xs, us)
         if self.kernels.targeted:
             points = xs, us, self._rows_for(len(xs))
         return self.kernels.run(numbers, self._robot, span, points, rows, target, curvature[2])

@@ -17,14 +17,15 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.residuals.target_gradient import VECTOR, target_gradients
 from dynamics.simd import LANES, helper, launch
+from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
 from dynamics.validation import as_floats
 
-VALUE, JACOBIAN, HESSIAN, PRODUCTS = 0, 1, 2, 4
-"""What a driver is asked for; the derivatives are bits.  With PRODUCTS the weights are multipliers of r itself, for
-Hessians of single knots."""
+VALUE, JACOBIAN, HESSIAN = 0, 1, 2
+"""What a driver is asked for; the derivatives are bits."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
 NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
+NO_WEIGHTS = ResidualWeights(NO_ROWS)
 ROW_AXES, BLOCK_AXES = ("-", "-P", "--"), ("P", "-", "PP", "-P", "--")
 """Axes of r, rx and ru, and of lx, lu, lxx, lux and luu; see `dynamics.model.mimic`."""
 
@@ -189,7 +190,7 @@ class RobotResidual:
         """
         xs, us = self._points(xs, us)
         r = np.empty((len(xs), self.nr))
-        self._expanded(NO_ROWS, 0, len(xs), VALUE, xs, us, Rows(r), NO_TARGET, NO_TARGET)
+        self._expanded(NO_WEIGHTS, 0, len(xs), VALUE, xs, us, Rows(r), NO_TARGET, NO_TARGET)
         return r
 
     def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -209,7 +210,7 @@ class RobotResidual:
         r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx))
         ru = None if us is None or self.nu is None else self._control_jacobians(K, self.nu)
         rows = Rows(r, rx) if ru is None else Rows(r, rx, ru)
-        self._expanded(NO_ROWS, 0, K, JACOBIAN, points, given, rows, NO_TARGET, NO_TARGET)
+        self._expanded(NO_WEIGHTS, 0, K, JACOBIAN, points, given, rows, NO_TARGET, NO_TARGET)
         return r, rx, ru
 
     def hessian_products(
@@ -226,7 +227,7 @@ class RobotResidual:
         H = [np.zeros((K, ndx, ndx)), NO_BLOCKS, NO_BLOCKS]
         if self.curved_in_controls and nu is not None:
             H[1:] = np.zeros((K, nu, ndx)), np.zeros((K, nu, nu))
-        self._expanded(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
+        self._expanded(multipliers(mu), 0, K, HESSIAN, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
         return (H[0], H[1], H[2]) if self.curved_in_controls else (H[0], None, None)
 
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
@@ -241,38 +242,36 @@ class RobotResidual:
     # -------------------------------------------------------------------------------------------- sums over knots
     @property
     def sums_squares(self) -> bool:
-        """Whether `weighted_squares` is that of this class, not of one that it derives from with other methods."""
+        """Whether `add_expansion` is that of this class, not of one that it derives from with other methods."""
         return "kernels" in type(self).__dict__
 
-    def weighted_squares(
+    def add_expansion(
         self,
+        span: tuple[int, int],
         xs: np.ndarray,
         us: np.ndarray | None,
-        weights: np.ndarray,
-        start: int,
-        stop: int,
+        weights: ResidualWeights,
         target: Blocks | None,
         curvature: Blocks | None,
     ) -> float:
-        """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots.
+        """The sum of a function of r over some knots, its expansion added to arrays over all knots.
 
         Parameters
         ----------
+        span : (start, stop), the knots start <= t < stop
         xs (N+1, nx), us (N, nu) : a whole trajectory; or without controls, and with None for blocks of theirs
-        weights : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
-            s = z - clip(z, lower, upper), z = r + shift; or (.., 2 nr), of any other sum A(r) its derivatives A_r, in
-            place of w s below, and the diagonal of A_rr, in place of w (the value is then zero)
+        weights : ResidualWeights, the function (`dynamics.simd.squares`), with one row or one for each of the knots
         target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
             Receives gradient and Gauss-Newton Hessian.
         curvature : the same or other such arrays, or None
-            The Hessians receive sum_i w_i s_i d2 r_i.
+            The Hessians receive what the Gauss-Newton Hessian leaves out.
 
         Raises
         ------
         ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
         """
-        xs = knots("xs", xs, self.nx)
-        self._check_sizes(xs, us, weights, start, stop, target, None if curvature is target else curvature)
+        xs, (start, stop) = knots("xs", xs, self.nx), span
+        self._check_sizes(span, xs, us, weights, target, None if curvature is target else curvature)
         if us is None:
             target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
         us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
@@ -280,15 +279,12 @@ class RobotResidual:
         target, curvature = target or NO_TARGET, curvature or NO_TARGET
         return self._expanded(weights, start, stop, order, xs, us, NO_KNOTS, target, curvature)
 
-    def _check_sizes(self, xs, us, weights, start, stop, *targets) -> None:
+    def _check_sizes(self, span, xs, us, weights, *targets) -> None:
         """Drivers write where their sizes say, so all arrays are compared with them."""
-        nr, ndx, nu = self.nr, self.ndx, self.nu
+        ndx, nu, (start, stop) = self.ndx, self.nu, span
         if not 0 <= start < stop <= len(xs):
-            raise ValueError(f"start, stop: got {start}, {stop}, expected knots among those of {len(xs)} states")
-        rows, widths = (1, stop - start), (nr, 2 * nr, 4 * nr)
-        if weights.ndim != 2 or weights.shape[0] not in rows or weights.shape[1] not in widths:
-            wanted = f"(1 or {rows[1]}, {nr}, {2 * nr} or {4 * nr})"
-            raise ValueError(f"weights: got shape {weights.shape}, expected {wanted}")
+            raise ValueError(f"span: got {start}, {stop}, expected knots among those of {len(xs)} states")
+        check_weights(weights, self.nr, span)
         for blocks in targets:
             if blocks is None:
                 continue
@@ -303,6 +299,8 @@ class RobotResidual:
     def _expanded(self, weights, start, stop, order, xs, us, rows, target, curvature) -> float:
         """`_expand` at states of the independent joints."""
         enter = self._joint_map
+        if enter is IDENTITY:
+            return self._expand(weights, start, stop, order, xs, us, rows, target, curvature)
         full_rows = Rows(*enter.receivers(ROW_AXES, rows))
         full = enter.receivers(BLOCK_AXES, target)
         bent = full if curvature is target else enter.receivers(BLOCK_AXES, curvature)
@@ -315,7 +313,7 @@ class RobotResidual:
 
     def _expand(
         self,
-        weights: np.ndarray,
+        weights: ResidualWeights,
         start: int,
         stop: int,
         order: int,

@@ -5,30 +5,31 @@
     Gauss-Newton     J' diag(w a) J,          a_i = 0 where s_i is zero between its limits, else 1
     curvature        sum_i w_i s_i d2 r_i
 
-The first form is a quadratic cost, the second a quadratic barrier.  Only sums leave the lanes: gradients and Hessians
-are added to what the arrays of an expansion hold.
+The first form is a quadratic cost, the second a quadratic barrier; multipliers may be given in place of w s and w a
+(`dynamics.simd.squares.ResidualWeights`).  Only sums leave the lanes: gradients and Hessians are added to what the
+arrays of an expansion hold.
 """
 
 import numpy as np
 
 from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
 from dynamics.simd.lane_algebra import store_pair
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS
 
 SQUARES_ROW = 4
 """Scratch numbers for every number of a residual that `weigh` needs for its weights."""
 
 
 @kernel
-def weigh(weights, first, r, row, mu, gauss_newton_weight):
+def weigh(layout, weights, first, r, row, mu, gauss_newton_weight):
     """mu = w s and gauss_newton_weight = w a (nr) of the residual r (nr); returns 1/2 sum w s^2.
 
-    weights (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes.  Or it
-    holds mu and gauss_newton_weight themselves, (1 or K, 2 nr): then the sum is zero, and r is not looked at."""
+    layout, weights : as of `dynamics.simd.squares.ResidualWeights`; row receives the weights of these lanes."""
     gather(weights, first, row)
     nr = r.shape[0]
-    limited, zero = row.shape[0] > 2 * nr, splat(r, 0.0)
+    limited, zero = layout == CLIPPED, splat(r, 0.0)
     total = zero
-    if row.shape[0] == 2 * nr:
+    if layout == MULTIPLIERS:
         for i in range(nr):
             store(mu, i, load(row, i))
             store(gauss_newton_weight, i, load(row, nr + i))

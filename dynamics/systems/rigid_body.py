@@ -239,9 +239,11 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        states, enter = self.joint_map.full_states(out), self.joint_map.full_x
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter(xs), us, states)
-        self.joint_map.keep_states(states, out)
+        enter = self.joint_map
+        states = enter.full_states(out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter.full_x(xs), us, states)
+        if states is not out:
+            enter.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
@@ -308,10 +310,10 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        full, rk4 = self.joint_map.receivers(EXPANSION, (fx, fu)), self.integrator == "rk4"
-        space = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
-        numbers = linearization_numbers(*space)
-        launch(drive_linearization, len(us), numbers, *self.plant, self.joint_map.full_x(xs), us, *full)
+        rk4, full = self.integrator == "rk4", self.joint_map.receivers(EXPANSION, (fx, fu))
+        sizes = self.full, self.contacts, self.nu, rk4, self.frame_actuators, self.free_duration
+        points = self.joint_map.full_x(xs), us
+        launch(drive_linearization, len(us), linearization_numbers(*sizes), *self.plant, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:

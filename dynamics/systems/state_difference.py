@@ -9,11 +9,12 @@ from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, PRODUCTS, Rows
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, NO_WEIGHTS, Rows
 from dynamics.residuals.squares import add_entry, add_row
 from dynamics.simd import LANES, fma, kernel, load, splat, store
 from dynamics.simd.lane_algebra import combine
 from dynamics.simd.sizes import Size
+from dynamics.simd.squares import multipliers
 from dynamics.spatial.tangent import (
     JACOBIAN_INVERSE,
     TANGENT_SLOTS,
@@ -270,13 +271,13 @@ def difference_expansion(
     if len(x_ref) not in (1, K):
         raise ValueError(f"x_ref has {len(x_ref)} points and xs has {K}; expected as many, or a single point")
     r, J, H = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n)), None
-    order, weights = JACOBIAN, NO_ROWS
+    order, (weights, layout) = JACOBIAN, NO_WEIGHTS
     if mu is not None:
-        weights, _ = points("mu", mu, 2 * n)
-        if len(weights) != K:
-            raise ValueError(f"mu has {len(weights)} rows and xs has {K}; expected as many")
-        order, H = JACOBIAN | HESSIAN | PRODUCTS, np.zeros(J.shape)
+        mu, _ = points("mu", mu, 2 * n)
+        if len(mu) != K:
+            raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
+        order, (weights, layout), H = JACOBIAN | HESSIAN, multipliers(mu), np.zeros(J.shape)
     kernels, robot = StateDifference.kernels, (model.joint_space.block, _EVERY_JOINT)
-    numbers, span = kernels.numbers(model, (), xs, weights), (weights, 0, K, order)
+    numbers, span = kernels.numbers(model, (), xs, weights), (layout, weights, 0, K, order)
     kernels.run(numbers, robot, span, (xs, NO_ROWS, x_ref), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H

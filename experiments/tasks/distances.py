@@ -18,6 +18,7 @@ import dynamics
 import problems
 from dynamics import Box, Capsule, Distance, Geometry, Sphere
 from dynamics.algorithms.frames import body_placements
+from dynamics.simd.squares import ResidualWeights
 from experiments.harness import in_turns
 from experiments.public_robots.oracles import STENCIL
 
@@ -235,13 +236,13 @@ def times(turns: int, rng: np.random.Generator) -> dict[str, float]:
     xs, us, lam = (rng.normal(size=(N, k)) for k in (n, m, n))
     shapes = (N, n), (N - 1, m), (N, n, n), (N - 1, m, n), (N - 1, m, m)
     blocks = [[np.zeros(shape) for shape in shapes] for _ in range(2)]
-    weights, calls = np.ones((1, 20)), {}
+    weights, calls = ResidualWeights(np.ones((1, 20))), {}
     for name, things in obstacles.items():
         r: Any = Distance(model, [*own, *zip(rods, things, strict=True)])
         calls |= {
             f"{name}, values": lambda r=r: r.evaluate(xs),
-            f"{name}, Gauss-Newton": lambda r=r: r.weighted_squares(xs, us[:-1], weights, 0, N, blocks[0], None),
-            f"{name}, exact": lambda r=r: r.weighted_squares(xs, us[:-1], weights, 0, N, *blocks),
+            f"{name}, Gauss-Newton": lambda r=r: r.add_expansion((0, N), xs, us[:-1], weights, blocks[0], None),
+            f"{name}, exact": lambda r=r: r.add_expansion((0, N), xs, us[:-1], weights, *blocks),
         }
     calls |= {
         "dynamics, first order": lambda: system.linearize(xs, us),

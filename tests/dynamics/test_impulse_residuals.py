@@ -145,14 +145,14 @@ def test_squares_are_those_of_the_residual(case, residual, limited, rng):
     xs = impact.integrate(points[np.arange(N + 1) % 3], 1e-2 * rng.standard_normal((N + 1, impact.ndx)))
     given = figures(rng, N, residual.nr, limited)
     target, curvature = blocks(N, impact.ndx, impact.nu), blocks(N, impact.ndx, impact.nu)
-    value = residual.weighted_squares(xs, np.zeros((N, impact.nu)), given, 0, N, target, curvature)
+    value = residual.add_expansion((0, N), xs, np.zeros((N, impact.nu)), given, target, curvature)
     fixed = _OfZeroControls(residual, impact.nu)
     expected, first, second = expected_squares(fixed, xs, np.zeros((N, impact.nu)), given, 0, N)
     assert value == pytest.approx(expected, rel=1e-12)
     for a, b in zip([*target, *curvature], [*first, *second], strict=True):
         assert np.abs(a - b).max(initial=0.0) <= 1e-11 * (1e-3 + np.abs(b).max(initial=0.0))
     both = blocks(N, impact.ndx, impact.nu)
-    assert residual.weighted_squares(xs, None, given, 0, N, both, both) == value
+    assert residual.add_expansion((0, N), xs, None, given, both, both) == value
     for a, b, c in zip(both, first, second, strict=True):
         size = 1e-3 + np.abs(b).max(initial=0.0) + np.abs(c).max(initial=0.0)
         assert np.abs(a - b - c).max(initial=0.0) <= 1e-11 * size

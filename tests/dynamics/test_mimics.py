@@ -1,4 +1,4 @@
-"""Joints that follow others: the tree's numbers folded, dense systems, differences, and Pinocchio where it can."""
+"""Mimic joints: the full model's numbers projected, dense systems, differences, and Pinocchio where it can."""
 
 import dataclasses
 import pickle
@@ -19,6 +19,7 @@ from dynamics import (
     Spherical,
 )
 from dynamics.model.edits import builder_of
+from dynamics.simd.squares import ResidualWeights
 from tests.reference.complex_dynamics import STEP as COMPLEX
 from tests.reference.complex_dynamics import Point, Robot
 from tests.reference.random_robots import random_inertia, random_rotation, random_states
@@ -459,14 +460,14 @@ def test_residuals_against_differences(hand, number, rng):
     assert relative_error(Hxx[1], symmetric(bent), 1.0) < 10 * CENTRAL_DIFFERENCES
     weights, n, nu = rng.uniform(0.5, 1.0, (1, r.nr)), system.ndx, system.nu
     blocks = [np.zeros(shape) for shape in ((3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu))]
-    total = r.weighted_squares(xs, us, weights, 0, 3, blocks, None)
+    total = r.add_expansion((0, 3), xs, us, ResidualWeights(weights), blocks, None)
     assert total == pytest.approx(0.5 * (weights * value**2).sum())
     assert relative_error(blocks[0], np.einsum("kri,kr->ki", rx, weights * value)) < 1e2 * IDENTITY
     assert relative_error(blocks[2], np.einsum("kri,r,krj->kij", rx, weights[0], rx)) < 1e2 * IDENTITY
     if ru is not None:
         assert relative_error(blocks[3], np.einsum("kri,r,krj->kij", ru, weights[0], rx)) < 1e2 * IDENTITY
     bends = [np.zeros_like(block) for block in blocks]
-    r.weighted_squares(xs, us, weights, 0, 3, blocks, bends)
+    r.add_expansion((0, 3), xs, us, ResidualWeights(weights), blocks, bends)
     assert relative_error(bends[2], r.hessian_products(xs, us, weights * value)[0]) < 1e2 * IDENTITY
     if r.adjustable:
         other = r.adjusted(**{name: getattr(r, name) for name in r.adjustable})
@@ -536,3 +537,149 @@ def test_driven_joints_and_their_inertias(floating, rng):
         pushed = [dynamics.forward_dynamics(model, q, still, tau)[k] for k, tau in enumerate(np.eye(n))]
         gained = np.array(pushed) - dynamics.forward_dynamics(model, q, still, still)
         np.testing.assert_allclose(system.joint_inertias(system.state(q)[None])[0], 1.0 / gained[driven], rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ by hand
+def by_hand(model):
+    """q = S z + c from the mimic joints alone, (nq of the full model, nq) and (nq,); and the velocities' S."""
+    full, row = model.full, {}
+    for kind, places in (("q", (model.q_index, full.q_index)), ("v", (model.v_index, full.v_index))):
+        size = (full.nq, model.nq) if kind == "q" else (full.nv, model.nv)
+        row[kind] = np.zeros(size), np.zeros(size[0])
+        S, c = row[kind]
+        of = {mimic.joint: mimic for mimic in model.mimics}
+        for name, joint, at in zip(full.joint_names, full.joints, places[1], strict=True):
+            source, scale = (of[name].source, of[name].multiplier) if name in of else (name, 1.0)
+            start = places[0][model.joint_names.index(source)]
+            for i in range(joint.nq if kind == "q" else joint.nv):
+                S[at + i, start + i] = scale
+                c[at + i] = of[name].offset if name in of else 0.0
+    return *row["q"], row["v"][0]
+
+
+def tied(model, contacts):
+    """The contacts on the full model, and a coupling for each mimic joint."""
+    ties = [
+        dynamics.JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}, mimic.offset, (0, 0))
+        for mimic in model.mimics
+    ]
+    return [*(dataclasses.replace(contact, model=model.full) for contact in contacts), *ties]
+
+
+def test_the_map_is_that_of_the_mimic_joints(hand, rng):
+    S, c, G = by_hand(hand)
+    q, v = (x[0] for x in random_states(hand, 1, rng, 1))
+    np.testing.assert_allclose(hand.full_configuration(q), S @ q + c, rtol=1e-15)
+    np.testing.assert_allclose(hand.full_velocity(v), G @ v, rtol=1e-15)
+    np.testing.assert_array_equal(hand.mimic_map.G, G)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "rk4"])
+def test_systems_are_those_of_the_full_model_tied_by_hand(hand, integrator, held, rng):
+    """Steps, closed loops, derivatives and Hessians of the full model with couplings, projected by S; and forces."""
+    S, c, G = by_hand(hand)
+    B = np.vstack([np.zeros((6, 5)), np.eye(5)])
+    contacts = [PointContact(hand, "tip", gains=(10.0, 5.0), reference=[0.1, 0.2, -0.1])] if held else []
+    system = RigidBodySystem(hand, 0.02, integrator, B, contacts)
+    whole = tied(hand, contacts)
+    kept = np.array([np.flatnonzero(G[:, j] == 1.0)[0] for j in range(hand.nv)])
+    full = RigidBodySystem(hand.full, 0.02, integrator, np.eye(hand.full.nv)[:, kept] @ B, whole)
+    xs, us = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=(3, 5))
+    lam, P = rng.normal(size=(3, system.ndx)), np.kron(np.eye(2), G)
+    keep = np.concatenate([kept, hand.full.nv + kept])
+    X = np.hstack([xs[:, : hand.nq] @ S.T + c, xs[:, hand.nq :] @ G.T])
+    wide = np.zeros((3, full.ndx))
+    wide[:, keep] = lam
+    stepped = np.array([system.step(*point) for point in zip(xs, us, strict=True)])
+    there = np.array([full.step(*point) for point in zip(X, us, strict=True)])
+    moved = np.hstack([stepped[:, : hand.nq] @ S.T + c, stepped[:, hand.nq :] @ G.T])
+    assert relative_error(moved, there) < 1e2 * IDENTITY
+    fx, fu = system.linearize(xs, us)
+    Fx, Fu = full.linearize(X, us)
+    assert relative_error(fx, Fx[:, keep] @ P) < 1e2 * IDENTITY
+    assert relative_error(fu, Fu[:, keep]) < 1e2 * IDENTITY
+    for ours, theirs in zip(system.hessian_products(xs, us, lam), full.hessian_products(X, us, wide), strict=True):
+        rows = theirs if ours.shape[1] == system.nu else P.T @ theirs
+        assert relative_error(ours, rows @ P if ours.shape[2] == system.ndx else rows, 1.0) < 1e2 * IDENTITY
+    if held:
+        np.testing.assert_allclose(system.contact_forces(xs, us), full.contact_forces(X, us)[:, :1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_residuals_are_those_of_the_full_model(hand, number, rng):
+    """Values as they are, Jacobians and gradients by S, Hessians by S on both sides, and sums to whatever is there."""
+    S, c, G = by_hand(hand)
+    tip = PointContact(hand, "tip", reference=[0.3, 0.1, -0.2])
+    system = RigidBodySystem(hand, 0.01, actuation="floating_base", contacts=[tip])
+    kept = [np.flatnonzero(G[:, j] == 1.0)[0] for j in range(6, hand.nv)]
+    B = np.eye(hand.full.nv)[:, kept]
+    whole = RigidBodySystem(hand.full, 0.01, actuation=B, contacts=tied(hand, [tip]))
+    target = dynamics.frame_placement(hand, dynamics.neutral(hand), "tip")
+    full = [
+        dynamics.FrameTranslation(hand.full, "tip", target.p), dynamics.FrameRotation(hand.full, "tip", target.R),
+        dynamics.FramePlacement(hand.full, "tip", target), dynamics.FrameVelocity(hand.full, "tip"),
+        dynamics.CenterOfMass(hand.full, target.p), dynamics.CentroidalMomentum(hand.full),
+        dynamics.ContactForce(whole), dynamics.FrictionCone(whole, 0.7), dynamics.ZeroMomentPoint(whole, [0.1, 0.2]),
+    ][number]  # fmt: skip
+    ours = residuals(hand, system)[number]
+    xs, us = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=(3, system.nu))
+    X, P = np.hstack([xs[:, : hand.nq] @ S.T + c, xs[:, hand.nq :] @ G.T]), np.kron(np.eye(2), G)
+    mu, weights = rng.normal(size=(3, ours.nr)), rng.uniform(0.5, 1.0, (1, ours.nr))
+    for found, expected, right in zip(
+        ours.evaluate_with_jacobians(xs, us), full.evaluate_with_jacobians(X, us), (False, True, False), strict=True
+    ):
+        if expected is None:
+            assert found is None
+        else:
+            assert relative_error(found, expected @ P if right else expected, 1.0) < 1e2 * IDENTITY
+    expected = P.T @ full.hessian_products(X, us, mu)[0] @ P
+    assert relative_error(ours.hessian_products(xs, us, mu)[0], expected, 1.0) < 1e2 * IDENTITY
+    n, N, nu = system.ndx, whole.ndx, system.nu
+    there = [rng.normal(size=shape) for shape in ((3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu))]
+    sums = [[x.copy() for x in there], [np.zeros(s) for s in ((3, N), (3, nu), (3, N, N), (3, nu, N), (3, nu, nu))]]
+    cases = zip((ours, full), (xs, X), sums, strict=True)
+    values = [r.add_expansion((0, 3), x, us, ResidualWeights(weights), blocks, blocks) for r, x, blocks in cases]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+    lx, lu, lxx, lux, luu = sums[1]
+    for found, before, expected in zip(sums[0], there, (lx @ P, lu, P.T @ lxx @ P, lux @ P, luu), strict=True):
+        assert relative_error(np.tril(found - before), np.tril(expected), 1.0) < 1e3 * IDENTITY
+
+
+def test_contacts_are_those_of_the_full_model(hand, rng):
+    """Accelerations are kept, forces are those of the contacts alone, derivatives projected by S."""
+    S, c, G = by_hand(hand)
+    kept = np.array([np.flatnonzero(G[:, j] == 1.0)[0] for j in range(hand.nv)])
+    held = [PointContact(hand, "tip")]
+    whole = tied(hand, held)
+    q, v, tau, w = (x[0] for x in random_states(hand, 1, rng, 3))
+    Q, V, T, W = S @ q + c, G @ v, np.zeros(hand.full.nv), np.zeros(hand.full.nv)
+    T[kept], W[kept], w_f = tau, w, rng.normal(size=(1, 3))
+    rows = np.vstack([w_f, np.zeros((3, 3))])
+    first = dynamics.contact_dynamics_derivatives(hand.full, Q, V, T, whole)
+    found = dynamics.contact_dynamics_derivatives(hand, q, v, tau, held)
+    assert relative_error(found.da_dq, first.da_dq[kept] @ G) < 1e2 * IDENTITY
+    assert relative_error(found.da_dtau, first.da_dtau[kept][:, kept]) < 1e2 * IDENTITY
+    assert relative_error(found.df_dv, first.df_dv[:1] @ G) < 1e2 * IDENTITY
+    assert relative_error(found.df_dtau, first.df_dtau[:1][..., kept]) < 1e2 * IDENTITY
+    bent = dynamics.contact_dynamics_hessian(hand.full, Q, V, T, whole, W, rows)
+    ours = dynamics.contact_dynamics_hessian(hand, q, v, tau, held, w, w_f)
+    assert relative_error(ours.Hqv, G.T @ bent.Hqv @ G) < 1e2 * IDENTITY
+    assert relative_error(ours.Hqtau, G.T @ bent.Hqtau[:, kept]) < 1e2 * IDENTITY
+    struck = dynamics.contact_impulse(hand.full, Q, V, whole, 0.3)
+    after = dynamics.contact_impulse(hand, q, v, held, 0.3)
+    assert relative_error(G @ after.v, struck.v) < 1e2 * IDENTITY and relative_error(after.f, struck.f[:1]) < 1e-9
+    slopes = dynamics.contact_impulse_derivatives(hand, q, v, held, 0.3)
+    theirs = dynamics.contact_impulse_derivatives(hand.full, Q, V, whole, 0.3)
+    assert relative_error(slopes.dv_dq, theirs.dv_dq[kept] @ G) < 1e2 * IDENTITY
+    assert relative_error(slopes.df_dq, theirs.df_dq[:1] @ G) < 1e2 * IDENTITY
+
+
+def test_ordinary_robots_enter_as_they_are(hand, rng):
+    """Without mimic joints nothing is copied, and controls that drive one joint each stay such."""
+    model = hand.full
+    system = RigidBodySystem(model, 0.01, actuation="floating_base")
+    x = rng.normal(size=(2, model.nq + model.nv))
+    assert model.mimic_map.full_x(x) is x and model.mimic_map.leave("pp", x) is x
+    assert model.mimic_map.receivers(("P",), x) is x and model.full is model is model.joint_space
+    assert system.full_actuation is system.actuation and system.plant[1].skip == 6

@@ -7,6 +7,7 @@ import pytest
 import dynamics
 from dynamics import RigidBodySystem, difference, integrate
 from dynamics.simd import LANES
+from dynamics.simd.squares import CLIPPED, ResidualWeights
 from tests.reference.random_robots import random_states, random_trees, settings
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
@@ -47,10 +48,10 @@ def test_squares_of_what_exceeds_limits(robot, rng):
     w, shift, lower = rng.uniform(0.1, 1.0, (3, len(xs), system.ndx))
     y = system.difference(xs[2], xs) + shift
     expected = 0.5 * np.sum(w * (y - np.clip(y, lower, lower + 0.2)) ** 2)
-    figures = np.hstack([w, shift, lower, lower + 0.2])
-    squares = system.difference_residual(xs[2]).weighted_squares
+    weights = ResidualWeights(np.hstack([w, shift, lower, lower + 0.2]), CLIPPED)
+    add = system.difference_residual(xs[2]).add_expansion
     us = np.zeros((len(xs) - 1, system.nu))
-    assert squares(xs, us, figures, 0, len(xs), None, None) == pytest.approx(expected, rel=1e-12)
+    assert add((0, len(xs)), xs, us, weights, None, None) == pytest.approx(expected, rel=1e-12)
 
 
 @settings

@@ -5,6 +5,7 @@ import pytest
 
 from dynamics.residuals import CenterOfMass, ControlGravity
 from dynamics.simd import LANES
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
 from tests.dynamics.test_residuals import KINDS, make, robot, with_frames
 
 __all__ = ["robot"]
@@ -16,23 +17,23 @@ def blocks(N, ndx, nu):
 
 
 def figures(rng, rows, nr, limited):
-    """Weights, or also shifts and limits, of which some are equal, some infinite, and some far apart."""
+    """Weights of squares, or also shifts and limits, of which some are equal, some infinite, and some far apart."""
     w = rng.uniform(0.5, 2.0, (rows, nr))
     if not limited:
-        return w
+        return ResidualWeights(w)
     lower = rng.choice([-0.3, 0.1], (rows, nr))
     upper = lower + rng.choice([0.0, 0.2, 50.0, np.inf], (rows, nr))
     lower[upper - lower == 0.2] = -np.inf
-    return np.hstack([w, rng.uniform(-0.2, 0.2, (rows, nr)), lower, upper])
+    return ResidualWeights(np.hstack([w, rng.uniform(-0.2, 0.2, (rows, nr)), lower, upper]), CLIPPED)
 
 
 def slopes(r, given):
     """w s and w a of residuals (K, nr), spelled out."""
-    nr = r.shape[1]
-    w = np.broadcast_to(given[:, :nr], r.shape)
-    if given.shape[1] == nr:
+    nr, (rows, layout) = r.shape[1], given
+    w = np.broadcast_to(rows[:, :nr], r.shape)
+    if layout == SQUARES:
         return w * r, w, 0.5 * (w * r**2).sum()
-    shift, lower, upper = (given[:, i * nr : (i + 1) * nr] for i in (1, 2, 3))
+    shift, lower, upper = (rows[:, i * nr : (i + 1) * nr] for i in (1, 2, 3))
     s = r + shift - np.clip(r + shift, lower, upper)
     return w * s, w * ((s != 0) | (lower == upper)), 0.5 * (w * s**2).sum()
 
@@ -45,7 +46,7 @@ def expected(residual, xs, us, given, start, stop):
     for t in range(start, stop):
         u = us[t : t + 1] if t < N and isinstance(residual, ControlGravity) else None
         r, rx, ru = residual.evaluate_with_jacobians(xs[t : t + 1], u)
-        slope, stiffness, value = slopes(r, given[min(t - start, len(given) - 1)][None])
+        slope, stiffness, value = slopes(r, given._replace(rows=given.rows[min(t - start, len(given.rows) - 1)][None]))
         total += value
         J, W = rx[0], np.diag(stiffness[0])
         target[0][t], target[2][t] = J.T @ slope[0], J.T @ W @ J
@@ -59,19 +60,33 @@ def expected(residual, xs, us, given, start, stop):
 def check(residual, xs, us, given, start, stop):
     value, target, curvature = expected(residual, xs, us, given, start, stop)
     got_target, got_curvature = blocks(len(us), residual.ndx, us.shape[1]), blocks(len(us), residual.ndx, us.shape[1])
-    sums = [residual.weighted_squares(xs, us, given, start, stop, None, None)]
-    sums.append(residual.weighted_squares(xs, us, given, start, stop, got_target, got_curvature))
+    sums = [residual.add_expansion((start, stop), xs, us, given, None, None)]
+    sums.append(residual.add_expansion((start, stop), xs, us, given, got_target, got_curvature))
     np.testing.assert_allclose(sums, value, rtol=1e-13)
     for got, wanted in zip([*got_target, *got_curvature], [*target, *curvature], strict=True):
         assert np.abs(got - wanted).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(wanted).max(initial=0.0))
     once = [np.ones_like(block) for block in got_target]
-    residual.weighted_squares(xs, us, given, start, stop, once, once)
+    residual.add_expansion((start, stop), xs, us, given, once, once)
     for got, first, second in zip(once, got_target, got_curvature, strict=True):
         np.testing.assert_allclose(got, 1.0 + first + second, rtol=0, atol=1e-10 * (1.0 + np.abs(first).max(initial=0)))
     alone = blocks(len(us), residual.ndx, us.shape[1])
-    residual.weighted_squares(xs, us, given, start, stop, None, alone)
+    residual.add_expansion((start, stop), xs, us, given, None, alone)
     for got, wanted in zip(alone, got_curvature, strict=True):
         np.testing.assert_array_equal(got, wanted)
+    check_multipliers(residual, xs, us, given, (start, stop), got_target, got_curvature)
+
+
+def check_multipliers(residual, xs, us, given, span, target, curvature):
+    """What squares add is what their slopes add, given as multipliers, without a value."""
+    at, u = slice(*span), us if residual.nu is not None else None
+    r = np.concatenate([residual.evaluate(xs[[t]], None if u is None or t == len(us) else u[[t]])
+                        for t in range(*span)])  # fmt: skip
+    mu, a, _ = slopes(r, given)
+    weights = ResidualWeights(np.hstack([mu, np.broadcast_to(a, mu.shape)]), MULTIPLIERS)
+    first, second = ([np.zeros_like(block) for block in target] for _ in range(2))
+    assert residual.add_expansion(span, xs, us, weights, first, second) == 0.0
+    for got, wanted in zip([*first, *second], [*target, *curvature], strict=True):
+        assert np.abs(got[at] - wanted[at]).max(initial=0.0) <= 1e-13 * (1.0 + np.abs(wanted).max(initial=0.0))
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -102,8 +117,8 @@ def test_a_frame_of_the_world_has_no_slopes(robot):
     model, points, rng = robot
     residual = make("placement", model, points[0], rng, frame="marker")
     target = blocks(len(points) - 1, residual.ndx, 1)
-    us, weights = np.zeros((len(points) - 1, 1)), np.ones((1, 6))
-    assert residual.weighted_squares(points, us, weights, 0, 1, target, target) > 0.0
+    us, weights = np.zeros((len(points) - 1, 1)), ResidualWeights(np.ones((1, 6)))
+    assert residual.add_expansion((0, 1), points, us, weights, target, target) > 0.0
     assert not any(block.any() for block in target)
 
 
@@ -122,4 +137,4 @@ def test_states_of_a_wrong_width_are_named(robot):
     model, points, _ = robot
     residual = CenterOfMass(model, np.zeros(3))
     with pytest.raises(ValueError, match="xs"):
-        residual.weighted_squares(points[:, 1:], np.zeros((1, 1)), np.ones((1, 3)), 0, 1, None, None)
+        residual.add_expansion((0, 1), points[:, 1:], np.zeros((1, 1)), ResidualWeights(np.ones((1, 3))), None, None)

@@ -354,7 +354,7 @@ def test_what_is_refused_says_why(name, inner):
 
 def test_what_the_system_inside_lacks_its_wrapper_lacks():
     wrapper = ControlRateSystem(LinearSystem(np.eye(2), np.eye(2)))
-    assert members_of(wrapper) == {"euclidean", "difference_expansion"} and wrapper.euclidean
+    assert members_of(wrapper) == {"euclidean", "difference_expansion", "write_expansion"} and wrapper.euclidean
     with pytest.raises(AttributeError, match="ControlRateSystem has no 'skeleton', nor has the system inside"):
         _ = wrapper.skeleton
     twice = ControlRateSystem(ControlRateSystem(Everything()))

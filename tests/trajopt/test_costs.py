@@ -8,7 +8,8 @@ from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradien
 from tests.trajopt.systems import CirclePendulum, NumpySystem, Pendulum, TipResidual
 from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.backward.expansions import adjoint
-from trajopt.costs.activations import add_cross, add_gauss_newton
+from trajopt.costs import Quadratic
+from trajopt.costs.activations import add_gauss_newton
 from trajopt.problem.objective import zero_blocks
 
 
@@ -81,18 +82,22 @@ def test_sums_of_products_over_sizes(nr, ndx, nu, zeros, rows, rng):
         h = rng.standard_normal((1 if rows == "full matrix" else K, nr, nr))
         h += h.swapaxes(1, 2)
     W = np.broadcast_to(h if h.ndim == 3 else h[:, :, None] * np.eye(nr), (K, nr, nr))
-    lx, lxx, lux = rng.standard_normal((K, ndx)), rng.standard_normal((K, ndx, ndx)), rng.standard_normal((K, nu, ndx))
-    lxx += lxx.swapaxes(1, 2)
-    expected = (
-        lx + 0.3 * np.einsum("tmi,tm->ti", Jx, w * r),
-        lxx + 0.3 * Jx.swapaxes(1, 2) @ W @ Jx,
-        lux + 0.3 * Ju.swapaxes(1, 2) @ W @ Jx,
-    )
-    add_gauss_newton(w * r, h, 0.3, Jx, lx, lxx)
-    add_cross(h, 0.3, Ju, Jx, lux)
-    for got, wanted in zip((lx, lxx, lux), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(lxx, lxx.swapaxes(1, 2))
+    shapes = (K, ndx), (K, nu), (K, ndx, ndx), (K, nu, ndx), (K, nu, nu)
+    lx, lu, lxx, lux, luu = (rng.standard_normal(shape) for shape in shapes)
+    start = Quadratic(lx, lu, lxx + lxx.swapaxes(1, 2), lux, luu + luu.swapaxes(1, 2))
+    Jx_, Ju_ = Jx.swapaxes(1, 2), Ju.swapaxes(1, 2)
+    gradients = np.einsum("tim,tm->ti", Jx_, w * r), np.einsum("tim,tm->ti", Ju_, w * r)
+    added = *gradients, Jx_ @ W @ Jx, Ju_ @ W @ Jx, Ju_ @ W @ Ju
+    for of_x, of_u in (Jx, Ju), (Jx, None), (None, Ju):
+        target = Quadratic(*(block.copy() for block in start))
+        add_gauss_newton(w * r, h, 0.3, of_x, of_u, target)
+        x, u = of_x is not None, of_u is not None
+        for got, before, more, there in zip(target, start, added, (x, u, x, x and u, u), strict=True):
+            np.testing.assert_allclose(got, before + 0.3 * there * more, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(target.lxx, target.lxx.swapaxes(1, 2))
+    of_states = Quadratic(start.lx.copy(), None, start.lxx.copy(), None, None)
+    add_gauss_newton(w * r, h, 0.3, Jx, Ju, of_states)
+    np.testing.assert_allclose(of_states.lxx, start.lxx + 0.3 * added[2], rtol=1e-12, atol=1e-12)
 
 
 def test_gauss_newton_hessian_is_the_product_of_jacobians(rng):
@@ -104,6 +109,31 @@ def test_gauss_newton_hessian_is_the_product_of_jacobians(rng):
     np.testing.assert_allclose(e.lxx[:-1], dt * np.einsum("tmi,m,tmj->tij", J, w, J), atol=1e-15)
     np.testing.assert_allclose(e.lux, dt * np.einsum("tmi,m,tmj->tij", ru, w, J), atol=1e-15)
     np.testing.assert_allclose(e.luu, dt * (np.einsum("tmi,m,tmj->tij", ru, w, ru) + 0.1), atol=1e-15)
+
+
+class Doubled(ResidualCost):
+    """A cost with the gradients and Gauss-Newton Hessians of twice another one."""
+
+    def accumulate(self, xs, us, scale, target):
+        super().accumulate(xs, us, 2.0 * scale, target)
+
+
+def test_methods_of_a_derived_class_count_in_every_expansion(rng):
+    """Also where both orders go to the same arrays, which costs of the library expand in one pass."""
+    system = Pendulum(dt=0.1)
+    xs, us = rng.standard_normal((4, 2)), rng.standard_normal((3, 1))
+    first, both = [], []
+    for cost in ResidualCost(TipResidual(), 1.0), Doubled(TipResidual(), 1.0):
+        objective = Problem(system, np.zeros(2), 3, [cost]).objective
+        apart, rest, together = (zero_blocks(3, 2, 1) for _ in range(3))
+        objective.accumulate(xs, us, apart, rest)
+        objective.accumulate(xs, us, together, together)
+        first.append(apart)
+        both.append(together)
+        for a, b, c in zip(apart, rest, together, strict=True):
+            np.testing.assert_allclose(a + b, c, rtol=0, atol=1e-12)
+    for once, twice in zip(*first, strict=True):
+        np.testing.assert_allclose(2.0 * once, twice, rtol=0, atol=1e-12)
 
 
 def test_total_cost_is_the_sum_of_its_parts(rng):

@@ -9,6 +9,7 @@ import dynamics
 import trajopt
 from dynamics import rods
 from dynamics.residuals.robot_residual import RobotResidual
+from dynamics.simd.squares import ResidualWeights
 from dynamics.systems.state_difference import StateDifference
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.trajopt.cases import pendulum
@@ -216,7 +217,7 @@ def test_soft_robots():
 # ------------------------------------------------------------------------------------------------ arrays and their ends
 def expand(residual, xs, blocks, nu, weights=None, stop=N):
     weights = np.ones((1, residual.nr)) if weights is None else weights
-    return residual.weighted_squares(xs, np.zeros((N, nu)), weights, 0, stop, blocks, blocks)
+    return residual.add_expansion((0, stop), xs, np.zeros((N, nu)), ResidualWeights(weights), blocks, blocks)
 
 
 SUMMED = [k for k in RESIDUALS if getattr(RESIDUALS[k](BASE), "sums_squares", False)]
@@ -233,9 +234,9 @@ def test_squares_are_not_written_into_arrays_of_other_sizes(kind):
         expand(residual, xs, (np.zeros((N + 1, 20)), *rest), 9)
     good = zero_blocks(N, 20, 9)
     for blocks, words, options in (
-        (good, "start, stop: got 0, 8", {"stop": 8}),
-        (good, "weights: got shape", {"weights": np.ones((2, residual.nr))}),
-        (good, "weights: got shape", {"weights": np.ones((1, residual.nr + 1))}),
+        (good, "span: got 0, 8", {"stop": 8}),
+        (good, "weights: got rows of shape", {"weights": np.ones((2, residual.nr))}),
+        (good, "weights: got rows of shape", {"weights": np.ones((1, residual.nr + 1))}),
         (zero_blocks(N - 3, 20, 9), "lx: got shape", {}),
     ):
         with pytest.raises(ValueError, match=words):
@@ -247,7 +248,7 @@ def test_squares_are_not_written_into_arrays_of_other_sizes(kind):
 
 def test_every_residual_that_sums_was_tried():
     assert {"translation", "velocity", "placement", "center", "gravity", "state"} <= set(SUMMED)
-    assert isinstance(trajopt.StateResidual(SYSTEMS[BASE]).weighted_squares.__self__, StateDifference)
+    assert isinstance(trajopt.StateResidual(SYSTEMS[BASE]).add_expansion.__self__, StateDifference)
 
 
 def test_forces_are_not_written_into_arrays_of_other_sizes():

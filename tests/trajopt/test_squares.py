@@ -7,6 +7,7 @@ import dynamics
 import problems
 import trajopt
 from dynamics.simd import LANES
+from dynamics.simd.squares import CLIPPED, SQUARES
 from tests.reference.rigid_body_models import load_reference
 from trajopt.problem.objective import Objective, Term, gather_squares, zero_blocks
 
@@ -78,9 +79,11 @@ def objective(posed):
 def test_terms_of_a_residual_make_one_sum(system, residuals):
     plain, sums = gather_squares(objective(problem(system, residuals)).terms, N, NU)
     assert [term.cost.residual for term in plain] == [residuals[2]]  # its activation is not a square
-    spans = [(part.residual, part.start, part.stop, part.weights.shape[1]) for part in sums]
+    spans = [(part.residual, *part.span, part.weights.layout) for part in sums]
     tool, held, mass = residuals
-    assert spans == [(tool, 0, N + 1, 3), (held, 0, N + 1, 6), (tool, 1, N + 1, 12), (mass, N, N + 1, 12)]
+    squares, clipped = [(tool, 0), (held, 0)], [(tool, 1), (mass, N)]
+    expected = [(*each, N + 1, SQUARES) for each in squares] + [(*each, N + 1, CLIPPED) for each in clipped]
+    assert spans == expected
 
 
 def test_sums_equal_the_terms(system, residuals):
@@ -126,10 +129,10 @@ def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals)
     far = LANES + 1
     ends = trajopt.Problem(system, np.zeros(system.nx), far + 2, running_costs=[[rare], *[none] * far, [rare]])
     plain, sums = gather_squares(ends.objective.terms, far + 2, NU)
-    assert not plain and [(part.start, part.stop) for part in sums] == [(0, 1), (far + 1, far + 2)]
+    assert not plain and [part.span for part in sums] == [(0, 1), (far + 1, far + 2)]
     near = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], none, [rare], *[none] * (N - 3)])
     (part,) = gather_squares(near.objective.terms, N, NU)[1]
-    assert (part.start, part.stop) == (0, 3) and not part.weights[1].any()
+    assert part.span == (0, 3) and not part.weights.rows[1].any()
 
 
 @pytest.mark.parametrize("rows", [1, N])

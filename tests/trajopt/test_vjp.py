@@ -262,7 +262,6 @@ class Wave(trajopt.StateCost):
     def accumulate_curvature(self, xs, us, scale, target):
         super().accumulate_curvature(xs, us, 2.0 * scale, target)
 
-    accumulate_exact = None
 
 
 class Sine:

@@ -1,1 +1,1 @@
-"""The backward pass: expansions of a problem along a trajectory, and the sweep that makes gains of them."""
+"""The backward pass: expansions of a problem along a trajectory, and the sweep that computes gains from them."""

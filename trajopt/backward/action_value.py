@@ -18,7 +18,7 @@ v and q the rows and columns from b on and e those before, M and G have the bloc
 
     M = [V'ee, V'e(n:) + h [0 V'eq]; ., h^2 V'qq + h (V'qv + V'vq) + V'vv]      G = [V'eq; V'(n:n+b)q; h V'qq + V'vq]
 
-and identities act on q alone.  The first line is that of no such row at all.
+and identities act on q alone.  The dense case has no such row.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ from trajopt.matrix_products import padded, product, row_product
 
 
 class StateHessian(NamedTuple):
-    """Qxx, left as the sum that it is, for V to be summed in one go: S + A'T + G'A in rows b to n, in all others
-    lxx + A'T, of m rows of A, T and G; T and S = lxx + V'qq lie in the scratch."""
+    """Qxx as an unevaluated sum, which V then adds up at once: S + A'T + G'A in rows b to n, in all others lxx + A'T,
+    of m rows of A, T and G; T and S = lxx + V'qq lie in the scratch."""
 
     lxx: Matrix
     A: Matrix
@@ -42,7 +42,8 @@ class StateHessian(NamedTuple):
 
 @helper
 def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
-    """Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e and V, v of knot t + 1 in the result.
+    """Write Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e and V, v of knot t + 1 in the
+    result.
 
     Returns Qxx."""
     ndx, nu, b, n = shape.ndx, shape.nu, shape.leading, shape.leading + shape.derived
@@ -79,7 +80,8 @@ def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
 
 @helper
 def add_diagonal(nu, mu, Quu):
-    """Quu + mu I, long before vectors are read that hold a number just written, which would stall."""
+    """Add mu I to Quu, long before vectors that contain these entries are read, since a load just after the store would
+    stall."""
     if mu > 0.0:
         for i in range(nu):
             set_entry(Quu, i, i, entry(Quu, i, i) + mu)
@@ -87,7 +89,7 @@ def add_diagonal(nu, mu, Quu):
 
 @helper
 def gather(b, n, m, width, source, target):
-    """The m rows of A, or B: the first b, and those from n on."""
+    """Copy the m rows of A, or B: the first b, and those from n on."""
     for i in range(m):
         row = i if i < b else n + i - b
         for j in range(0, width, LANES):
@@ -96,17 +98,17 @@ def gather(b, n, m, width, source, target):
 
 @helper
 def inner_matrix(shape, h, V, v, M, G, p):
-    """M, G and p.  Row i of them is row i of V', or row n + i - b, to which h times its derived row is added."""
+    """Compute M, G and p.  Row i of them is row i of V', or row n + i - b plus h times its derived row."""
     b, c, n, m = shape.leading, shape.derived, shape.leading + shape.derived, shape.ndx - shape.derived
     for i in range(m):
         source = i if i < b else n + i - b
         one, weight, derived = (0.0, 0.0, source) if i < 2 * b else (1.0, h, i - b)
         for j in range(0, b, LANES):
-            store_part(G, i, j, LANES, load_part(V, source, j, 0))  # no numbers read: zeros
+            store_part(G, i, j, LANES, load_part(V, source, j, 0))  # all entries masked: zeros
             for column, at in (0, 0), (n, b):
                 row = fma(weight, load_part(V, derived, column + j, b - j), load_part(V, source, column + j, b - j))
                 store_part(M, i, at + j, b - j, row)
-        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or what follows (see `carve`)
+        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or the next matrix (see `carve`)
             qq, vq = load_part(V, derived, b + j, c - j), load_part(V, source, b + j, c - j)
             mixed = fma(one, load_part(V, derived, n + b + j, c - j), vq)
             store_part(G, i, b + j, LANES, fma(weight, qq, vq))
@@ -117,7 +119,7 @@ def inner_matrix(shape, h, V, v, M, G, p):
 
 @helper
 def add_identity(b, n, ndx, V, lxx, S):
-    """Rows b to n of S = lxx + V'qq, the upper triangle."""
+    """Add rows b to n of S = lxx + V'qq, the upper triangle."""
     for i in range(b, n):
         for j in range(b // LANES * LANES, ndx, LANES):
             store_part(S, i, j, LANES, load_part(lxx, i, j, ndx - j) + load_part(V, i, j, n - j))

@@ -2,11 +2,11 @@
 
     minimize  g'x + 1/2 x'H x   subject to  lower <= x <= upper
 
-A number is clamped where it lies on a limit and the gradient r = g + H x pushes it outwards.  The free ones take the
+A component is clamped where it lies on a limit and the gradient r = g + H x pushes it outwards.  The free ones take the
 Newton step H_ff d = -r_f, projected onto the box, if that lowers the objective enough; else they go along d to the
-first limit and that number stays clamped, until the minimum over the free ones is reached and others may be released.
-The step from the right set of clamped numbers is exact, so the method ends after finitely many steps, usually two or
-three.
+first limit and that component stays clamped, until the minimum over the free ones is reached and others may be
+released.  The step from the right set of clamped components is exact, so the method ends after finitely many steps,
+usually two or three.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from dynamics.simd import helper, shared_kernel
 PIVOT = 1e-14
 """Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
 OUTWARD = 1.0 + 4.0 * float(np.finfo(np.float64).eps)
-"""A control moved so many times its distance from a limit does not end inside by rounding: clipped, it is there."""
+"""Overshoot factor of a step to a limit, by a few units of rounding, so that clipping lands exactly on the limit."""
 SUFFICIENT = 0.1
 PROJECTED_STEPS, MAX_STEPS = 8, 200
 
@@ -26,8 +26,8 @@ PROJECTED_STEPS, MAX_STEPS = 8, 200
 class Box(NamedTuple):
     """Limits of the change of the controls, lower <= k <= upper (N, nu), for a sweep to keep.
 
-    The sweep fills k (N, nu) and clamped (N, nu), which says where a limit holds; H, L (nu, nu), g (nu,) and work
-    (4, nu) are scratch.
+    The sweep writes k (N, nu) and clamped (N, nu), True for controls on an active limit; H, L (nu, nu), g (nu,) and
+    work (4, nu) are scratch.
     """
 
     lower: np.ndarray
@@ -49,7 +49,7 @@ def box_around(us: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Box:
 
 
 NO_BOX = tuple(box_around(*np.empty((3, 0, 0))))
-"""No limits."""
+"""A box of size zero: no limits."""
 
 
 @helper
@@ -95,13 +95,13 @@ def _gradient(H, g, x, r):
 
 @helper
 def _pressed(lower, upper, x, r, i):
-    """Whether x_i lies on a limit and the gradient pushes it outwards."""
+    """True if x_i lies on a limit and the gradient pushes it outwards."""
     return (x[i] <= lower[i] and r[i] > 0.0) or (x[i] >= upper[i] and r[i] < 0.0)
 
 
 @helper
 def _hold_outward(lower, upper, x, d, clamped):
-    """Clamp free numbers on a limit that d pushes outwards; whether there were any."""
+    """Clamp free components on a limit that d pushes outwards; True if there were any."""
     found = False
     for i in range(x.shape[0]):
         if not clamped[i] and ((x[i] <= lower[i] and d[i] < 0.0) or (x[i] >= upper[i] and d[i] > 0.0)):
@@ -112,7 +112,8 @@ def _hold_outward(lower, upper, x, d, clamped):
 
 @helper
 def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
-    """x + d, projected: its value, whether that is low enough, and whether nothing was projected."""
+    """Write x + d, projected, to trial; returns its value, True if that is low enough, and True if nothing was
+    projected."""
     descent, inside = 0.0, True
     for i in range(x.shape[0]):
         y = x[i] + d[i]
@@ -125,7 +126,7 @@ def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
 
 @helper
 def _blocked_step(lower, upper, x, d, clamped, trial):
-    """trial = x + length d with the largest length that stays in the box; clamps the number that stops it."""
+    """Write trial = x + length d with the largest length that stays in the box; clamp the component that stops it."""
     length, block = np.inf, -1
     for i in range(x.shape[0]):
         if not clamped[i] and d[i] != 0.0:
@@ -140,7 +141,7 @@ def _blocked_step(lower, upper, x, d, clamped, trial):
 
 @shared_kernel
 def box_qp(H, g, lower, upper, x, clamped, L, work):
-    """Solve the program; x holds a first guess and becomes the solution, clamped (m,) tells which limits hold it.
+    """Solve the program; x contains a first guess and becomes the solution, clamped (m,) becomes True on active limits.
 
     H (m, m) symmetric, g, lower, upper, x (m,); scratch L (m, m), work (4, m).  Returns False if H_ff is not positive
     definite.
@@ -167,7 +168,7 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
         if not release:
             _blocked_step(lower, upper, x, d, clamped, trial)
             new_value = _gradient(H, g, trial, trial_r)
-            if not new_value < value:  # what is left to gain is below rounding
+            if not new_value < value:  # the remaining decrease is below rounding
                 return True
         value, done = new_value, inside
         for i in range(m):

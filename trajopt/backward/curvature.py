@@ -1,7 +1,7 @@
-"""Curvature of the dynamics for sweeps that contract it with their own Vx', one knot after another.
+"""Curvature of the dynamics for sweeps that contract it with their own Vx', knot by knot.
 
-It is a function of a knot and a multiplier lam (ndx,) that returns sum_i lam_i d2 f_i there, Hxx (ndx, ndx), Hux
-(nu, ndx), Huu (nu, nu); or all d2 f_i of all knots, for the sweep to sum.
+It is a function of a knot and a multiplier lam (ndx,) that returns sum_i lam_i d2 f_i there, Hxx (ndx, ndx),
+Hux (nu, ndx), Huu (nu, nu); or all d2 f_i of all knots, which the sweep sums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tensors(NamedTuple):
 
 
 NO_TENSORS = tuple(np.empty((0, 0, 0, 0)) for _ in range(3))
-"""No curvature."""
+"""Tensors of size zero: no curvature."""
 CurvatureOfKnot = Callable[[int, np.ndarray], Blocks] | Tensors
 
 
@@ -47,7 +47,7 @@ def add_contraction(t, ndx, Vx, tensors, hessians):
 
 
 def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
-    """`System.hessian_products`, one knot per call (classical DDP)."""
+    """Curvature by `System.hessian_products`, one knot per call (classical DDP)."""
 
     def curvature(t: int, lam: np.ndarray) -> Blocks:
         of_knot = window(system, t, t + 1)
@@ -57,7 +57,7 @@ def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKn
 
 
 def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
-    """The full tensors `System.hessians` of all knots, computed at once."""
+    """Curvature by the full tensors `System.hessians` of all knots, computed at once."""
     (N, nu), ndx = us.shape, system.ndx
     shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))
     tensors = (

@@ -1,4 +1,4 @@
-"""Cost of a trajectory, its second-order expansion, and the exact gradient of the cost in the controls."""
+"""Cost of a trajectory, its second-order expansion, and the exact gradient of the cost with respect to the controls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from trajopt.problem.problem import Problem, check_problem
 from trajopt.validation import number_array, same_shape
 
 LEAST = 1e-8
-"""Of the eigenvalues of a Hessian without what is negative of it, relative to the largest."""
+"""Least eigenvalue of a convexified Hessian, relative to the largest."""
 
 
 def finite(*arrays: np.ndarray) -> bool:
-    """Whether all numbers are."""
+    """True if all entries are finite."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
@@ -48,13 +48,14 @@ class Expansion(NamedTuple):
 def total_cost(problem: Problem, xs: ArrayLike, us: ArrayLike) -> float:
     """J = sum_t dt l(x_t, u_t) + l_N(x_N); inf wherever the trajectory or a cost is not finite.
 
-    Raises TypeError or ValueError for what are no numbers, or not of shapes xs (N+1, nx), us (N, nu)."""
+    Raises TypeError or ValueError for values that are no numbers, or not of the shapes xs (N+1, nx), us (N, nu)."""
     xs, us = checked_trajectory(problem, xs, us)
     return problem.objective.value(xs, us)
 
 
 def checked_trajectory(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """xs (N+1, nx) and us (N, nu) as arrays that kernels can take, which trust shapes; the same ones where they are.
+    """xs (N+1, nx) and us (N, nu) as arrays that kernels accept, which do not check shapes; without a copy where
+    possible.
 
     Raises TypeError or ValueError, naming the argument."""
     check_problem(problem)
@@ -92,8 +93,8 @@ def expand(
 ) -> Expansion:
     """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu).
 
-    ``objective`` replaces that of the problem; to the Hessians in ``curvature`` is added what Gauss-Newton leaves out.
-    Raises TypeError or ValueError for what are no numbers, or not of these shapes.
+    ``objective`` replaces that of the problem; the terms that Gauss-Newton leaves out are added to the Hessians in
+    ``curvature``.  Raises TypeError or ValueError for values that are no numbers, or not of these shapes.
     """
     xs, us = checked_trajectory(problem, xs, us)
     system, N = problem.system, problem.horizon
@@ -117,9 +118,10 @@ def expand_exactly(
     objective: Objective | None = None,
     cost_curvature: bool = True,
 ) -> Expansion:
-    """The expansion with all curvature: that of multiplier' f (N, ndx), and of the costs if wanted.
+    """The expansion with all curvature: that of the dynamics, contracted with multiplier (N, ndx), and if asked for
+    that of the costs.
 
-    A system that has `write_expansion` evaluates its dynamics but once for both orders.
+    A system that has `write_expansion` evaluates its dynamics only once for both orders.
     """
     system, N = problem.system, problem.horizon
     n, nu = system.ndx, system.nu
@@ -144,7 +146,7 @@ def expand_exactly(
 def hessian_products(
     system: System, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`System.hessian_products`, the shapes of what it returns checked."""
+    """`System.hessian_products`, with the shapes of its results checked."""
     (N, nu), n = us.shape, system.ndx
     Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
     return (
@@ -155,14 +157,15 @@ def hessian_products(
 
 
 def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
-    """As `zero_blocks`, but for the Hessians of the knots before the last, which dynamics will write."""
+    """Zero blocks as from `zero_blocks`, except that Hessians of knots before the last are not set, as dynamics write
+    them."""
     lxx = np.empty((N + 1, ndx, ndx))
     lxx[N] = 0.0
     return np.zeros((N + 1, ndx)), np.zeros((N, nu)), lxx, np.empty((N, nu, ndx)), np.empty((N, nu, nu))
 
 
 def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
-    """Curvature 1 for controls that have neither cost nor effect at these knots, for Quu to be regular."""
+    """Set curvature 1 for controls that have neither cost nor effect at these knots, so that Quu is regular."""
     if len(knots):
         i = np.arange(expansion.luu.shape[1])
         diagonal = expansion.luu[knots[:, None], i, i]
@@ -189,7 +192,7 @@ _NOTHING = np.empty(0)
 
 
 def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks | None = None) -> Expansion:
-    """The expansion with more in its Hessians: those of blocks of the costs, and Hxx, Hux, Huu of N knots."""
+    """The expansion with Hessians added: blocks of the costs, and Hxx, Hux, Huu of N knots from the dynamics."""
     totals = []
     for i, H in enumerate(expansion[4:]):
         total = np.empty_like(H)
@@ -201,8 +204,8 @@ def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks |
 
 
 def convexified(e: Expansion) -> Expansion:
-    """The expansion with the Hessian of each knot, in its state and control together, without what is negative of it:
-    eigenvalues are at least a tiny part of the largest."""
+    """The expansion with the positive part of the Hessian of each knot, in its state and control together: eigenvalues
+    are at least a tiny fraction of the largest."""
     N, nu, ndx = e.lux.shape
     H = np.zeros((N + 1, ndx + nu, ndx + nu))
     H[:, :ndx, :ndx], H[:N, :ndx, ndx:], H[:N, ndx:, ndx:] = e.lxx, e.lux.swapaxes(1, 2), e.luu
@@ -214,7 +217,7 @@ def convexified(e: Expansion) -> Expansion:
 
 
 def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
-    """The expansion with this share of another's Hessians in place of its own."""
+    """The expansion with a convex combination of its Hessians and another's, the latter with weight `share`."""
     if share == 1.0:
         return other
     pairs = zip(e[4:], other[4:], strict=True)
@@ -222,9 +225,10 @@ def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
 
 
 def cost_curvature(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu).
+    """The terms that the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx),
+    Huu (N, nu, nu).
 
-    Raises TypeError or ValueError for what are no numbers, or not of shapes xs (N+1, nx), us (N, nu)."""
+    Raises TypeError or ValueError for values that are no numbers, or not of the shapes xs (N+1, nx), us (N, nu)."""
     xs, us = checked_trajectory(problem, xs, us)
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
     problem.objective.accumulate(xs, us, None, blocks)
@@ -263,7 +267,7 @@ def _largest_gradient(gradient, us, lower, upper):
 
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
-    """Largest entry of the gradient (N, nu) that a control can follow; inf if it is not finite."""
+    """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
     lower, upper = limits or (None, None)
     return _largest_gradient(gradient, us, lower, upper)
 

@@ -16,9 +16,9 @@ from trajopt.matrix_products import copy_rows, row_product
 
 @helper
 def gains(t, shape, mu, box, s, result):
-    """k and K of knot t into the result, K also below Qux in the scratch, where Y, Z and Qx + Z'y are left for V.
+    """Write k and K of knot t into the result, K also below Qux in the scratch, where Y, Z and Qx + Z'y remain for V.
 
-    Returns whether Quu + mu I is positive definite, k'Qu and k'Quu k.
+    Returns True if Quu + mu I is positive definite, k'Qu and k'Quu k.
     """
     ndx, nu = shape.ndx, shape.nu
     k = matrix(result.k, t * nu, 1)
@@ -38,7 +38,7 @@ def gains(t, shape, mu, box, s, result):
         if limited:
             for c in range(nu):
                 if limits.clamped[t, c]:
-                    set_entry(k, c, 0, limits.k[t, c])  # without rounding
+                    set_entry(k, c, 0, limits.k[t, c])  # exactly, without rounding
             return True, linear, quadratic
     quadratic = -change
     if mu > 0.0:
@@ -52,8 +52,8 @@ def clamp_controls(t, ndx, nu, mu, box, s):
     """Solve the box QP of knot t; then rewrite Quu, Qux, Qu, Qx so that the stages that follow keep clamped controls.
 
     With c clamped to k_c and f free:  Qx += Qux_c'k_c,  Qu_f += Quu_fc k_c,  Qu_c = -Quu_cc k_c,  Qux_c = 0, and Quu
-    loses its rows and columns c but for the diagonal, which is any positive number: its sign says nothing of a control
-    that does not move.  Returns whether Quu_ff is positive definite, k'Qu, k'Quu k."""
+    loses its rows and columns c but for the diagonal, which is any positive number: its sign does not matter for a
+    control that does not move.  Returns True if Quu_ff is positive definite, k'Qu, k'Quu k."""
     H, g, x, clamped = box.H, box.g, box.k[t], box.clamped[t]
     for i in range(nu):
         g[i], x[i] = entry(s.Qu, 0, i), 0.0
@@ -87,9 +87,9 @@ def clamp_controls(t, ndx, nu, mu, box, s):
 
 @helper
 def factorize(ndx, nu, s):
-    """In place, row by row: Quu + mu I = D L', Qux = Y, Qu = y, Qx = Qx + Z'y; besides F = -L', Z and z.
+    """Factorize in place, row by row: Quu + mu I = D L', Qux = Y, Qu = y, Qx = Qx + Z'y; besides F = -L', Z and z.
 
-    Returns whether all pivots are good, and z'y = k'Qu.
+    Returns True if all pivots are positive, and z'y = k'Qu.
     """
     change, largest = 0.0, 0.0
     for c in range(nu):
@@ -118,7 +118,7 @@ def factorize(ndx, nu, s):
 
 @helper
 def back_substitute(ndx, nu, s, k, K):
-    """k = L^-T z and K = L^-T Z, last row first, K also below Qux."""
+    """Compute k = L^-T z and K = L^-T Z, last row first, K also below Qux."""
     for c in range(nu - 1, -1, -1):
         x = entry(s.z, c, 0)
         for i in range(nu - 1, c, -1):

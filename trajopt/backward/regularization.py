@@ -1,11 +1,11 @@
-"""The schedule of mu, which is added to the diagonal of Quu, or of the states' Hessians where there are gaps.
+"""Schedule of the regularization mu, which is added to the diagonal of Quu, or of the states' Hessians with gaps.
 
 It grows tenfold where a sweep or a line search fails and shrinks tenfold after a long step, down to exactly zero, so
 that the last steps are pure Newton (or Gauss-Newton) steps.  A short step that closes a part of the gaps between states
-and dynamics is a step forward, and mu stays.
+and dynamics counts as progress, and mu stays.
 
-An exact Hessian that is indefinite loses a share of what is negative of it: all at first, less after full steps that
-gained more than they promised, as they do where the curvature along them is not as large as what is left of it says.
+An indefinite exact Hessian is convexified by subtracting a share of its negative part: all at first, less after full
+steps that gained more than predicted, as they do where the curvature along them is smaller than that of the model.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from trajopt.backward.expansions import Expansion
 
 FACTOR = 10.0
 FIRST = 1e-6
-"""Where mu starts when it is first needed; up to here it counts as small."""
+"""First nonzero value of mu; up to here it counts as small."""
 VANISHING = 1e-9
 LONG_STEP, SHORT_STEP = 0.3, 0.05
 SHARE_FACTOR, LEAST_SHARE = 4.0, 1e-8
 MORE, MUCH_LESS = 1.5, 0.3
-"""The share falls where a full step gains so many times what it promised, and rises where it is not even this part."""
+"""The share falls if a full step gains more than MORE times the predicted decrease, and rises below MUCH_LESS times."""
 ORDINARY = 1e-6, 1e6
-"""Curvatures of costs in controls among which mu is counted in units of 1; of the library's problems they are 4e-6 to
-1e4.  Others have a unit of their own, so that mu means the same whatever the units of costs and controls are."""
+"""Range of the costs' curvature in the controls in which the unit of mu is 1; in the library's problems it is 4e-6 to
+1e4.  Outside of it mu has another unit, so that it means the same whatever the units of costs and controls are."""
 
 
 def curvature_scale(e: Expansion) -> float:
-    """The unit of mu for costs with this expansion: 1, or for costs in small or large units the power of two next to
+    """The unit of mu for costs with this expansion: 1 or, for costs in small or large units, the power of two next to
     the largest diagonal entry of luu + fu'lxx'fu, which is their curvature within one step."""
     diagonal = np.einsum("tii->ti", e.luu) + np.einsum("tji,tjk,tki->ti", e.fu, e.lxx[1:], e.fu, optimize=True)
     largest = float(np.abs(diagonal).max(initial=0.0))
@@ -42,8 +42,8 @@ def curvature_scale(e: Expansion) -> float:
 
 @dataclass(frozen=True)
 class Regularization:
-    """mu >= 0, and the limit beyond which a solve gives up; `share`: of what is negative of an indefinite Hessian, that
-    is taken away; `unit` of mu, in that of Quu."""
+    """Regularization mu >= 0, and the limit beyond which a solve gives up; `share` of the negative part of an
+    indefinite Hessian that is subtracted; `scale`: unit of mu, in that of Quu."""
 
     mu: float = 0.0
     limit: float = 1e10
@@ -52,15 +52,16 @@ class Regularization:
 
     @property
     def shift(self) -> float:
-        """What is added to diagonals, in the units of Quu."""
+        """The shift of diagonals, in the units of Quu."""
         return self.mu * self.scale
 
     def increased(self) -> Regularization:
-        """After a sweep that was not positive definite, or a line search without an acceptable step."""
+        """The regularization after a sweep that was not positive definite, or a line search without an acceptable
+        step."""
         return replace(self, mu=max(FACTOR * self.mu, FIRST))
 
     def after_step(self, alpha: float, closing: bool = False) -> Regularization:
-        """After an accepted step of this length, from an iterate with gaps if `closing`."""
+        """The regularization after an accepted step of length alpha, from an iterate with gaps if `closing`."""
         if alpha > LONG_STEP:
             if self.mu == 0.0:
                 return self
@@ -69,21 +70,21 @@ class Regularization:
         return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self
 
     def with_larger_share(self) -> Regularization:
-        """Where a sweep with the present share was not positive definite."""
+        """The regularization with a larger share, where a sweep with the present one was not positive definite."""
         return replace(self, share=min(1.0, SHARE_FACTOR * self.share))
 
     def after_convexified(self, alpha: float, gain: float, promise: float) -> Regularization:
-        """After a step of this length with what is positive of a Hessian."""
+        """The regularization after a step of length alpha with the positive part of a Hessian."""
         if alpha == 1.0 and gain > MORE * promise:
             return replace(self, share=max(self.share / SHARE_FACTOR, LEAST_SHARE))
         return self.with_larger_share() if alpha < LONG_STEP or gain < MUCH_LESS * promise else self
 
     @property
     def small(self) -> bool:
-        """True where mu does not disguise how far the optimum is."""
+        """True if mu is so small that the predicted decrease is reliable."""
         return self.mu <= FIRST * (1.0 + 1e-9)
 
     @property
     def exhausted(self) -> bool:
-        """True beyond the limit."""
+        """True if mu is beyond its limit."""
         return self.mu > self.limit

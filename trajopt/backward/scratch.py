@@ -1,4 +1,4 @@
-"""Sizes of the sweep, and its scratch memory for one knot."""
+"""Sizes of the sweep, and its workspace for one knot."""
 
 from typing import NamedTuple
 
@@ -8,8 +8,8 @@ from trajopt.matrix_products import padded
 
 
 class SweepShape(NamedTuple):
-    """Numbers of states and controls, and which rows of fx and fu follow from the last ones (`action_value`): so many
-    `derived` ones behind so many `leading` ones."""
+    """Numbers of states and controls, and of the rows of fx and fu that follow from the last ones (`action_value`):
+    `derived` rows after `leading` ones."""
 
     ndx: int
     nu: int
@@ -38,16 +38,16 @@ class SweepScratch(NamedTuple):
 
 
 def scratch_numbers(ndx: int, nu: int) -> int:
-    """How many numbers `carve` takes, at most."""
+    """Workspace size that `carve` needs at most, in numbers."""
     sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
     return 8 + (5 * ndx + 4 * nu + 1) * sx + (2 * ndx + 2 * nu + 1) * su + ndx + nu
 
 
 @helper
 def carve(ws, shape):
-    """The scratch, from the first full cache line of ws on.
+    """The scratch matrices as slices of the workspace ws, from its first full cache line on.
 
-    What follows M and G is written after them: their last rows may end in it."""
+    The matrices after M and G are written later than these: last rows of M and G may extend into them."""
     ndx, nu, m = shape.ndx, shape.nu, shape.ndx - shape.derived
     sm, sx, su = padded(m), padded(ndx), padded(nu)
     start = matrix(ws, 0, 1).address

@@ -23,7 +23,7 @@ from trajopt.backward.scratch import SweepShape, carve, scratch_numbers
 from trajopt.backward.value_function import final_value, finite_value, value_function
 
 COMMON_SIZES = {(12, 6), (14, 7)}
-"""(ndx, nu) of arms with six and seven joints: here sizes are compile-time constants by default, a fifth to a third
+"""(ndx, nu) of arms with six and seven joints: these sizes are compile-time constants by default, a fifth to a third
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
 new robot compiles nothing."""
 ANY_SIZES = 0, 0, 0
@@ -33,8 +33,8 @@ _NO_GAPS = np.empty((0, 0))
 class SweepResult(NamedTuple):
     """Gains k (N, nu), K (N, nu, ndx); value function Vx (N+1, ndx), Vxx (N+1, ndx, ndx); expected change d1, d2.
 
-    If not ok, Quu + mu I was not positive definite, or something not finite, at failed_knot (else -1), and the arrays
-    are zero.  `finite` is False if that is because the sweep was given something that is not finite.
+    If not ok, Quu + mu I was not positive definite, or a number not finite, at failed_knot (else -1), and the arrays
+    are zero.  `finite` is False if that is because an input of the sweep was not finite.
     """
 
     k: np.ndarray
@@ -59,8 +59,8 @@ class _Arrays(NamedTuple):
 
 @cache
 def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
-    """The sweep for these sizes, without leading rows, or for any (0, 0, 0); where box and tensors are None, without
-    code for them."""
+    """The sweep compiled for these sizes, without leading rows, or for any sizes (0, 0, 0); with box and tensors None,
+    without code for them."""
     shared = None if constant_ndx > 0 else ()
 
     @driver
@@ -89,7 +89,8 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
 
 
 class _Window:
-    """A sweep that goes on from knot to knot; arguments as of `sweep`, arrays checked, and tensors to contract."""
+    """A sweep that continues from one range of knots to the next; arguments as of `sweep`, arrays checked, and tensors
+    to contract."""
 
     def __init__(
         self, e, mu, semi_implicit_dt, gaps, box, leading, accelerations=False, constant_sizes=None, tensors=None
@@ -103,7 +104,7 @@ class _Window:
         constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
         constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
         self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
-        if box is not None or tensors is not None:  # both, so that one kernel does for either
+        if box is not None or tensors is not None:  # both, so that one kernel serves for either
             box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
         self._arrays = (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
@@ -115,7 +116,8 @@ class _Window:
         self._scratch = np.empty(scratch_numbers(ndx, nu))
 
     def sweep(self, first: int, last: int) -> SweepResult:
-        """Knots first to last - 1, where the sweep has come as far as `last`; the whole result, d1 and d2 of these."""
+        """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1
+        and d2 of these knots."""
         failed, d1, d2 = self._run(first, last, *self._start, *self._end, self._scratch)
         if failed >= 0:
             for array in self._arrays:
@@ -148,11 +150,11 @@ def sweep(
 
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
     luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
-    with h >= 0 for every knot, promises fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
-    only the lower halves are read then.  ``leading`` = b restricts that promise to the rows from b < n on; the first b
-    rows are read, too.
+    with h >= 0 for every knot, asserts fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
+    only the lower halves are read then.  ``leading`` = b restricts that assertion to the rows from b < n on; the first
+    b rows are read, too.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward.box_qp`) are optional.
-    ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
+    ``accelerations`` asserts fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES where it is semi-implicit);
     the results agree to rounding.
     """

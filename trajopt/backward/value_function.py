@@ -16,7 +16,7 @@ from trajopt.matrix_products import copy_rows, product
 
 @helper
 def value_function(shared, t, shape, mu, gaps, Qxx, s, result):
-    """Vx, Vxx of knot t into the result, from Qxx and what `gains` left in the scratch."""
+    """Write Vx, Vxx of knot t into the result, from Qxx and the scratch that `gains` left."""
     ndx, depth = shape.ndx, shape.nu
     V, v = matrix(result.Vxx, t * ndx * ndx, ndx), matrix(result.Vx, t * ndx, ndx)
     if mu > 0.0:
@@ -33,7 +33,7 @@ def value_function(shared, t, shape, mu, gaps, Qxx, s, result):
 
 @helper
 def final_value(ndx, gaps, e, result):
-    """Vx, Vxx of the last knot, that of the final cost."""
+    """Write Vx, Vxx of the last knot, those of the final cost."""
     t = len(e.lx) - 1
     V, v = matrix(result.Vxx, t * ndx * ndx, ndx), matrix(result.Vx, t * ndx, ndx)
     copy_rows(ndx, ndx, V, matrix(e.lxx, t * ndx * ndx, ndx))
@@ -43,7 +43,7 @@ def final_value(ndx, gaps, e, result):
 
 @helper
 def finish_value(t, ndx, gaps, V, v):
-    """The lower triangle of V from the upper one; v at the end of the gap, if there are gaps."""
+    """Copy the upper triangle of V to the lower one; move v to the end of the gap, if there are gaps."""
     for i in range(ndx):
         for j in range(i):
             set_entry(V, i, j, entry(V, j, i))
@@ -57,7 +57,7 @@ def finish_value(t, ndx, gaps, V, v):
 
 @helper
 def subtract_penalty(ndx, nu, mu, k, s):
-    """-mu K below Z, for the product with K below Y; Qx -= mu K'k."""
+    """Write -mu K below Z, for the product with K below Y; Qx -= mu K'k."""
     K, muK = submatrix(s.Qux, nu, 0), submatrix(s.Z, nu, 0)
     for c in range(nu):
         for j in range(0, ndx, LANES):
@@ -68,7 +68,7 @@ def subtract_penalty(ndx, nu, mu, k, s):
 
 @helper
 def finite_value(ndx, result):
-    """Whether Vx, Vxx of the first knot are free of NaN and infinity: no knot follows that would notice."""
+    """True if Vx, Vxx of the first knot are finite: no later knot would detect it."""
     V, v = matrix(result.Vxx, 0, ndx), matrix(result.Vx, 0, ndx)
     for i in range(ndx):
         if not abs(entry(v, 0, i)) < np.inf:

@@ -1,4 +1,4 @@
-"""A hash of a parameter that is the same in every process and on every day.
+"""Folders of results, and hashes of parameters that are the same in every process and on every day.
 
 Python's own `hash` of text differs from one process to the next, and arrays and dicts have none.  Here every value is
 fed to SHA-256 as (type, length, content), containers item by item, dicts and sets in the order of their items' hashes.
@@ -25,8 +25,8 @@ from trajopt.results.solution import Solution
 def digest(value: Any) -> str:
     """Hash as 64 hexadecimal digits.
 
-    numpy scalars count as the numbers they are; functions and classes as their names; objects that are neither plain
-    values, containers, arrays nor dataclasses as their pickle.
+    numpy scalars count as Python numbers; functions and classes as their names; objects that are neither plain values,
+    containers, arrays nor dataclasses as their pickle.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -56,7 +56,7 @@ def _hash(value: Any, parts: Iterable[bytes]) -> str:
 
 
 def name_of(function: Any) -> str:
-    """Module and name of a function or class; of a callable object, those of its class."""
+    """Module and name of a function or class; for a callable object, those of its class."""
     if isinstance(function, partial):
         return f"partial of {name_of(function.func)}"
     if not hasattr(function, "__qualname__"):
@@ -65,7 +65,7 @@ def name_of(function: Any) -> str:
 
 
 def _module_of(function: Any) -> str:
-    """The name under which others import its module, also where that is the script that runs."""
+    """The name under which other processes import the function's module, even where that is the script that runs."""
     if function.__module__ != "__main__":
         return function.__module__
     main: Any = sys.modules["__main__"]
@@ -80,7 +80,7 @@ def _module_of(function: Any) -> str:
 #
 #     manifest.json                   make_problem, solver, and every parameter with its file
 #     00007_1a2b3c4d5e6f7a8b.npz      the solution, see `trajopt.results.results_files`
-#     00007_1a2b3c4d5e6f7a8b.error.json   instead of it: what went wrong
+#     00007_1a2b3c4d5e6f7a8b.error.json   instead of it: the error
 #
 # Every file appears complete or not at all, so a run that was killed leaves a folder that the next one continues.
 
@@ -124,8 +124,8 @@ class ResultFolder:
             )
 
     def solution(self, index: int) -> Solution | None:
-        """What an earlier run found for this parameter; None if nothing, or, with a warning, if its file cannot be
-        read."""
+        """The solution that an earlier run found for this parameter; None if there is none, or, with a warning, if its
+        file cannot be read."""
         try:
             return Solution.load(self.path / f"{self._names[index]}.npz")
         except FileNotFoundError:
@@ -135,7 +135,7 @@ class ResultFolder:
             return None
 
     def write(self, index: int, answer: Answer) -> None:
-        """Keep what a worker answered, in place of what an earlier run left."""
+        """Write a worker's answer, in place of an earlier run's file."""
         failure = self.path / f"{self._names[index]}.error.json"
         if answer.file is not None:
             write_atomically(self.path / f"{self._names[index]}.npz", answer.file)
@@ -146,7 +146,7 @@ class ResultFolder:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """What the manifest of a folder says; ValueError if it is none of ours."""
+    """The manifest of a folder; ValueError if `solve_many` did not write it."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         ours = found["format"] == FORMAT and found["format_version"] <= VERSION and "hash" in found
@@ -158,7 +158,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 class Kept(NamedTuple):
-    """What a folder has of a parameter: its text, and a solution or an error and its traceback."""
+    """A parameter in a folder: its text, and a solution or an error and its traceback."""
 
     parameter: str
     solution: Solution | None = None
@@ -167,7 +167,7 @@ class Kept(NamedTuple):
 
 
 def read_folder(folder: Path) -> Iterator[Kept]:
-    """What the folder has of each parameter of the last run; ValueError for damaged files."""
+    """Read each parameter of the folder's last run; ValueError for damaged files."""
     try:
         places = [(str(entry["parameter"]), Path(entry["file"]).name) for entry in _manifest(folder)["parameters"]]
     except (LookupError, TypeError) as error:

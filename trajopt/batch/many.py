@@ -1,4 +1,5 @@
-"""`solve_many`: a problem per parameter, solved by many workers, kept as they arrive, continued after a stop."""
+"""`solve_many`: one problem for each parameter, solved by many workers; results are kept as they arrive, and a stopped
+run is continued."""
 
 import math
 import os
@@ -22,7 +23,7 @@ from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
 LINES = 20
-"""Lines of progress, at most, where it is shown as lines."""
+"""Largest number of lines of progress, where it is shown as lines."""
 INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
 
 
@@ -37,7 +38,7 @@ def solve_many(
     attempts: int = 3,
     progress: bool | None = None,
 ) -> ManySolutions:
-    """Solve many problems at once: bit by bit ``solver.solve(make_problem(parameter))`` of every parameter.
+    """Solve many problems at once, with the same results, bit for bit, as ``solver.solve(make_problem(parameter))``.
 
     Parameters
     ----------
@@ -48,25 +49,26 @@ def solve_many(
     executor : `concurrent.futures.Executor` or `dask.distributed.Client`, optional
         By default processes started for this call, each running the dynamics in one thread (so do Dask's).
     workers : int, optional
-        How many processes to start; as many as there are processors by default.
+        Number of processes to start; by default one for each processor.
     folder : path, optional
-        Where each result is written as it arrives.  A later call with it takes the solutions that are there (of the
-        same parameter at the same place), and solves what failed, is new or has changed.  make_problem is known by its
-        name only: choose another folder after editing it.
+        Folder to which each result is written as it arrives.  A later call with it takes the solutions that are there
+        (of the same parameter at the same index), and solves those that failed, are new or have changed.  make_problem
+        is identified by its name only: choose another folder after editing it.
     attempts : int
-        Workers that may die over one parameter before it is given up.  A given executor that breaks stays broken.
+        Number of workers that may die over one parameter before it is given up.  A given executor that breaks is not
+        replaced.
     progress : bool, optional
         A progress bar on stderr, or, where that is no terminal, a line now and then; by default if it is a terminal.
 
     Returns
     -------
     ManySolutions
-        An `Outcome` per parameter, in order; what make_problem or the solver raise is told there.
+        An `Outcome` for each parameter, in order, with the error that make_problem or the solver raised.
 
     Raises
     ------
     SolveManyInterrupted
-        A KeyboardInterrupt whose `results` has what arrived until then.  Also where the folder can no longer be
+        A KeyboardInterrupt whose `results` holds what arrived until then; also raised where the folder can no longer be
         written, as on a full disk.
 
     Warns
@@ -89,7 +91,7 @@ def solve_many(
                 if store is not None:
                     try:
                         store.write(index, answer)
-                    except OSError as error:  # as of a full disk: what was solved must not go with it
+                    except OSError as error:  # such as a full disk: the solutions must not be lost
                         full = _in_order(done, parameters, make_problem, store)
                         raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
                 advance()
@@ -101,7 +103,7 @@ def solve_many(
 
 
 def load_many(folder: str | os.PathLike) -> ManySolutions:
-    """What `solve_many` has written to a folder, without the function that made the problems.
+    """Read the results that `solve_many` wrote to a folder, without the function that made the problems.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def load_many(folder: str | os.PathLike) -> ManySolutions:
     Returns
     -------
     ManySolutions
-        An `Outcome` for each parameter of the last call, in order; its parameter is the text that the manifest has, its
+        An `Outcome` for each parameter of the last call, in order; its parameter is the text in the manifest, its
         error "Missing" where there is neither a solution nor an error.  Problems cannot be made again from it.
 
     Raises
@@ -131,7 +133,7 @@ def _read(parameter: str, solution: Solution | None, error: str | None, tracebac
 
 
 def _known(store: ResultFolder, parameters: tuple[Any, ...]) -> dict[int, Outcome]:
-    """What an earlier run has solved, by index."""
+    """Solutions of an earlier run, by index."""
     found = ((i, parameter, store.solution(i)) for i, parameter in enumerate(parameters))
     return {i: _solved(parameter, solution) for i, parameter, solution in found if solution is not None}
 
@@ -195,7 +197,7 @@ def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, exe
     for name, value in named.items():
         try:
             pickle.dumps(value)
-        except Exception as error:  # pickle raises whatever the object's own methods do
+        except Exception as error:  # pickle raises the exceptions of the object's own methods
             raise TypeError(
                 f"{name}: got {value!r}, which cannot be sent to another process ({error}){advice.get(name, '')}"
             ) from error
@@ -225,7 +227,7 @@ def _processors() -> int:
 
 @contextmanager
 def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
-    """A function that counts one more problem."""
+    """A function that counts one more solved problem."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""What became of many problems: an outcome per parameter, in their order."""
+"""Outcomes of many problems, one for each parameter, in their order."""
 
 import math
 from collections import defaultdict
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one parameter.
+    """Outcome of one parameter.
 
     Attributes
     ----------
-    parameter : as it was given
+    parameter : the parameter as given
     solution : Solution or None
         Without its problem (`ManySolutions.with_problem` makes it again); None if there is an error.
     error : str or None
-        "Type: message" of what make_problem or the solver raised, or what happened to the worker.
+        "Type: message" of the error in make_problem or the solver, or of the worker's loss.
     traceback : str or None
-        Where that was raised.
+        Traceback of the error.
     seconds : float
-        In the worker: of the solve, or until the error (NaN if not known).
+        Seconds in the worker for the solve, or until the error (NaN if not known).
     """
 
     parameter: Any
@@ -88,7 +88,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
 
     @property
     def success_rate(self) -> float:
-        """Share of the parameters whose solve converged, 0 to 1."""
+        """Fraction of the parameters whose solve converged, 0 to 1."""
         return sum(outcome.converged for outcome in self.outcomes) / len(self.outcomes)
 
     def with_problem(self, index: int) -> Solution:
@@ -104,7 +104,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
         return replace(outcome.solution, problem=self.make_problem(outcome.parameter))
 
     def table(self) -> "Table":
-        """How many solves ended in which way, with median iterations and seconds and the range of costs."""
+        """Counts of the solves by status, with median iterations and seconds and the range of costs."""
         from rich.markup import escape
 
         table = new_table(f"{len(self)} problems, {100 * self.success_rate:.0f} % converged")
@@ -131,7 +131,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
 class SolveManyInterrupted(KeyboardInterrupt):
     """Ctrl-C during `solve_many`, or a folder that can no longer be written, as on a full disk.
 
-    `results` has what arrived before; the error of the others is "Interrupted".
+    `results` holds the outcomes that arrived before; the error of the others is "Interrupted".
     """
 
     def __init__(self, finished: int, results: ManySolutions, reason: str = "") -> None:

@@ -1,7 +1,7 @@
-"""What a worker does: make one problem, solve it, send the solution back as the content of its file.
+"""Task of a worker: make one problem, solve it, send the solution back as the content of its file.
 
-A file rather than the solution itself: it holds no problem, which need not be picklable, and what comes from a worker
-is read by the same lines as what an earlier run left on disk.
+A file rather than the solution itself: it contains no problem, which need not be picklable, and results of workers are
+read by the same code as those of an earlier run on disk.
 """
 
 import os
@@ -21,7 +21,7 @@ from trajopt.results.solution import Solution
 
 
 class Answer(NamedTuple):
-    """Content of a solution file, or what went wrong, as "type: message" and with its traceback; seconds it took."""
+    """Content of a solution file, or the error as "type: message" with its traceback; and the seconds it took."""
 
     file: bytes | None
     error: str | None
@@ -30,19 +30,19 @@ class Answer(NamedTuple):
 
 
 def failure(error: BaseException, seconds: float) -> Answer:
-    """The answer that tells of this error."""
+    """The answer for this error."""
     return Answer(None, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)), seconds)
 
 
 class Worker(NamedTuple):
-    """A process, on whatever machine."""
+    """A process, identified by machine and number."""
 
     host: str
     pid: int
 
 
 def here() -> Worker:
-    """The process this runs in."""
+    """The process that runs this code."""
     return Worker(socket.gethostname(), os.getpid())
 
 
@@ -64,24 +64,24 @@ def solve_one(
         if not isinstance(solution, Solution):
             raise TypeError(f"solver: solve returned {type(solution).__name__}, wanted a trajopt.Solution")
         return Answer(solution_bytes(solution), None, None, time.perf_counter() - start)
-    except Exception as error:  # whatever it is, it belongs to this parameter alone
+    except Exception as error:  # any error belongs to this parameter alone
         return failure(error, time.perf_counter() - start)
 
 
 LOOK = 1.0
-"""Seconds after which a worker looks for its caller, though the pipe between them is open."""
+"""Interval in seconds at which a worker checks that its caller is alive, though the pipe between them is open."""
 
 
 def start_worker() -> None:
-    """Ctrl-C reaches every process of a terminal, but the caller ends its workers itself; where it is killed and
-    cannot, they end with it."""
+    """Ignore Ctrl-C, which reaches every process of a terminal, as the caller ends its workers itself; where it is
+    killed and cannot, they end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_the_caller, name="caller's death", daemon=True).start()
 
 
 def _end_with_the_caller() -> None:
-    """The pipe of a spawned process, whose other end the caller holds, closes with the caller; a process that the
-    caller has forked holds that end too, but an orphan is given another parent."""
+    """Exit when the caller ends: the pipe of a spawned process, whose other end the caller holds, closes with the
+    caller; a process that the caller has forked holds that end too, but an orphan is given another parent."""
     caller = parent_process()
     assert caller is not None
     while os.getppid() == caller.pid and not wait([caller.sentinel], LOOK):

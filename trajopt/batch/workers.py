@@ -1,10 +1,10 @@
-"""Where problems are solved: processes of our own, an executor that was given, or a Dask cluster.
+"""Workers that solve problems: own processes, a given executor, or a Dask cluster.
 
-Each kind has `capacity` (calls it wants at once), `submit`, `lost` (did the worker die under this call, so that it is
-worth another try?), `vanished` (which calls will never end?) and `close`.
+Each kind has `capacity` (number of calls to submit at once), `submit`, `lost` (True if the worker died under this call,
+so that another try may succeed), `vanished` (calls that will never end) and `close`.
 
-Processes of our own are pools of one worker each.  The death of a worker breaks its pool, and every call in a broken
-pool fails; with one call per pool there is no doubt whose it was, and the other calls go on.
+Own processes are pools of one worker each.  The death of a worker breaks its pool, and every call in a broken pool
+fails; with one call per pool there is no doubt whose it was, and the other calls go on.
 """
 
 import math
@@ -23,12 +23,12 @@ from typing import Any, NamedTuple, Protocol
 from trajopt.batch.work import Answer, Worker, failure, here, solve_one, start_worker
 
 LOOK, SILENCE = 5.0, 60.0
-"""Seconds without an answer after which workers are asked for calls that have vanished, and for which a scheduler, or a
-worker with a result, may be silent."""
+"""Seconds without an answer after which workers are checked for vanished calls (LOOK), and for which a scheduler, or a
+worker with a result, may be silent (SILENCE)."""
 
 
 class WorkerLost(Exception):
-    """Workers died, one after another, over the same parameter."""
+    """Raised for a parameter over which several workers died, one after another."""
 
     def __init__(self, deaths: int) -> None:
         super().__init__(
@@ -38,25 +38,25 @@ class WorkerLost(Exception):
 
 
 class Workers(Protocol):
-    """What `answers` needs."""
+    """Workers as `answers` uses them."""
 
     capacity: float
     single_outside: Worker | None
 
     def submit(self, *call: Any) -> Future:
-        """Begin a call."""
+        """Start a call."""
         ...
 
     def lost(self, future: Future) -> bool:
-        """Whether a worker died under it, so that another try may do better."""
+        """True if a worker died under the call, so that another try may succeed."""
         ...
 
     def vanished(self) -> list[Future]:
-        """Calls that will never end, as far as can be told."""
+        """Calls that are known never to end."""
         ...
 
     def close(self, cancel: bool) -> None:
-        """End, at once where calls are to be cancelled."""
+        """Close; running calls are cancelled if `cancel`."""
         ...
 
 
@@ -68,13 +68,13 @@ class _Lane(NamedTuple):
 
 
 def _kill(lane: _Lane) -> None:
-    """End the worker, after its start if it is still starting: it may hold a call that can no longer be cancelled."""
+    """Kill the worker, after its start if it is still starting: it may hold a call that can no longer be cancelled."""
     with suppress(BrokenProcessPool, CancelledError, ProcessLookupError):
         os.kill(lane.pid.result(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class OwnProcesses:
-    """Fresh interpreters (spawned: compiled kernels and their threads do not survive a fork), one call in each."""
+    """Spawned processes (compiled kernels and their threads do not survive a fork), with one call in each."""
 
     def __init__(self, count: int) -> None:
         self.capacity: float = count
@@ -102,7 +102,7 @@ class OwnProcesses:
     def lost(self, future: Future) -> bool:
         """True if the worker died; it is replaced.
 
-        Raises RuntimeError if not one worker has ever started, which no further try will mend.
+        Raises RuntimeError if no worker has ever started, since no further try would succeed.
         """
         lane = self._busy.pop(future)
         dead = isinstance(future.exception(), BrokenProcessPool)
@@ -117,11 +117,11 @@ class OwnProcesses:
         return dead
 
     def vanished(self) -> list[Future]:
-        """None: the death of a worker ends its call."""
+        """Empty: the death of a worker ends its call."""
         return []
 
     def close(self, cancel: bool) -> None:
-        """End the workers; if cancel, in the middle of what they do."""
+        """End the workers, running calls included if `cancel`."""
         lanes = [*self._idle, *self._busy.values()]
         for lane in lanes:
             lane.pool.shutdown(wait=False, cancel_futures=True)
@@ -133,7 +133,7 @@ class OwnProcesses:
 
 
 class GivenExecutor:
-    """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not ours to mend."""
+    """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not replaced."""
 
     def __init__(self, executor: Executor) -> None:
         self.capacity: float = math.inf
@@ -157,11 +157,11 @@ class GivenExecutor:
         return False
 
     def vanished(self) -> list[Future]:
-        """None: an executor that breaks ends its calls."""
+        """Empty: an executor that breaks ends its calls."""
         return []
 
     def close(self, cancel: bool) -> None:
-        """Cancel what has not begun; the executor stays open."""
+        """Cancel the calls that have not begun; the executor stays open."""
         for future in self._futures if cancel else ():
             future.cancel()
 
@@ -169,9 +169,9 @@ class GivenExecutor:
 class DaskWorkers:
     """A `dask.distributed` client.
 
-    The scheduler itself starts a call again whose worker died, and gives up after a few deaths
-    (``distributed.scheduler.allowed-failures``), also of calls that only waited on those workers.  What it no longer
-    knows, or has given to a worker that is gone, never arrives: `vanished` asks it.
+    The scheduler itself restarts a call whose worker died, and gives up after a few deaths
+    (``distributed.scheduler.allowed-failures``), also for calls that only waited on those workers.  Calls that it no
+    longer knows, or has assigned to a worker that is gone, never arrive: `vanished` asks it.
     """
 
     def __init__(self, client: Any) -> None:
@@ -194,12 +194,12 @@ class DaskWorkers:
         return future
 
     def lost(self, future: Future) -> bool:
-        """True if the scheduler gave up on the call, or forgot it, or its result went with a worker."""
+        """True if the scheduler gave up on the call, or forgot it, or its result was lost with a worker."""
         self._remote.pop(future, None)
         return future.cancelled() or isinstance(future.exception(), self._given_up)
 
     def vanished(self) -> list[Future]:
-        """Calls that the scheduler does not know how to end, twice in a row; all if it does not answer."""
+        """Calls that the scheduler cannot end, twice in a row; all if it does not answer."""
         asked = {remote.key: future for future, remote in self._remote.items() if not future.done()}
         try:
             keys = self._client.sync(
@@ -214,14 +214,14 @@ class DaskWorkers:
         return list(vanished)
 
     def close(self, cancel: bool) -> None:
-        """Cancel what has not ended; the client stays open."""
+        """Cancel the calls that have not ended; the client stays open."""
         for remote in self._remote.values() if cancel else ():
             with suppress(Exception):  # the cluster may be gone
                 remote.cancel()
 
 
 def _without_end(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """On the scheduler: the calls that it has forgotten or ended, or given to a worker that is gone."""
+    """On the scheduler: the calls that it has forgotten or ended, or assigned to a worker that is gone."""
 
     def ends(key: str) -> bool:
         task = dask_scheduler.tasks.get(key)
@@ -234,7 +234,7 @@ def _without_end(keys: list[str], dask_scheduler: Any) -> list[str]:
 
 
 def _hand_over(future: Future, remote: Any) -> None:
-    """The result of a call on a cluster, fetched within `SILENCE`: the worker that has it may die meanwhile."""
+    """Set the result of a call on a cluster, fetched within `SILENCE`: the worker that has it may die meanwhile."""
     try:
         result, error = remote.result(timeout=SILENCE), None
     except BaseException as raised:
@@ -243,7 +243,7 @@ def _hand_over(future: Future, remote: Any) -> None:
 
 
 def _settle(future: Future, result: Any, error: BaseException | None) -> None:
-    with suppress(InvalidStateError):  # given up meanwhile
+    with suppress(InvalidStateError):  # cancelled meanwhile
         if error is None:
             future.set_result(result)
         else:
@@ -251,7 +251,8 @@ def _settle(future: Future, result: Any, error: BaseException | None) -> None:
 
 
 def answers(workers: Workers, calls: dict[int, tuple], attempts: int) -> Iterator[tuple[int, Answer]]:
-    """Key and answer of each call of `solve_one`, as they arrive; each is tried so many times if its workers die."""
+    """Key and answer of each call of `solve_one`, as they arrive; a call whose worker dies is tried `attempts`
+    times."""
     waiting = deque((index, 1) for index in calls)
     running: dict[Future, tuple[int, int]] = {}
     arrived: SimpleQueue[Future] = SimpleQueue()

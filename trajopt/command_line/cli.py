@@ -18,12 +18,13 @@ HESSIANS = ("parallel", "value", "costate", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2
 COMPILE = "_compile"
 SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.command_line.cli import main; sys.exit(main())"
-"""This program in a second process, which looks for modules where this one does and not in the current folder."""
+"""Code that runs this program in a second process, which looks for modules where this one does and not in the current
+folder."""
 HOST, PORT = "127.0.0.1", 8080
 
 
 class _Refused(Exception):
-    """A command that cannot be done as it was given."""
+    """A command that cannot be carried out with these arguments."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -57,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Looks at what is installed only when it is asked for."""
+    """Prints the version; looks at the installed distributions only then."""
 
     def __call__(self, parser, *_: Any) -> None:
         from dynamics.distribution import ROOT, distribution, intruders, version
@@ -88,7 +89,7 @@ def _add_problem_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
-    """The command `view`, and `solve --view`."""
+    """Add the command `view`, and `solve --view`."""
     solve.add_argument("--view", action="store_true", help="show the motion in the browser, as 'trajopt view' does")
     view = commands.add_parser(
         "view",
@@ -259,13 +260,13 @@ def _show(solution: Any, options: argparse.Namespace) -> int:
     sys.stdout.flush()
     try:
         _attempt(view, solution, options.port, host=options.host)
-    except KeyboardInterrupt:  # before the page was there
+    except KeyboardInterrupt:  # before the page was served
         pass
     return OK
 
 
 def _attempt(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What the function returns; its objections end the command."""
+    """The function's result; its errors in arguments end the command with their message."""
     try:
         return function(*args, **options)
     except (ImportError, OSError, TypeError, ValueError) as error:
@@ -284,7 +285,8 @@ def _solvers(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(results: Any, folder: Path, animated: bool) -> list[Path]:
-    """convergence.png, motion.png and one npz per solver; animation.gif of a finite solution if it is asked for."""
+    """Write convergence.png, motion.png and one npz per solver; animation.gif of a finite solution if it is asked
+    for."""
     from trajopt.plotting import animate, plot_convergence, plot_trajectory
     from trajopt.results.results_files import save_solution
 

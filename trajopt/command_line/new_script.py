@@ -1,4 +1,4 @@
-"""`trajopt new`: a script to start from, which runs as it is."""
+"""`trajopt new`: write a script to start from, which runs unchanged."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import numpy as np
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 POSTURE = (0.0, -1.2, 1.6, -1.9, -1.6, 0.0)
-"""Where the arm that comes with `problems` begins."""
+"""Initial configuration, rad, of the arm that comes with `problems`."""
 TURN, INSIDE = 0.4, 0.1
-"""Radians or metres that joints move by to where the target is; share of their range that stays between joints and
-their limits."""
+"""TURN: motion of the joints to the target, rad or m.  INSIDE: least distance of joints from their limits, as a
+fraction of their range."""
 CLOSING = "START = dynamics.close_loops(robot, START)  # as the loops and couplings of the robot want it\n"
 
 
 def add_new(commands: Any) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     new = commands.add_parser(
         "new",
         help="write a script to start from",
@@ -39,8 +39,8 @@ def add_new(commands: Any) -> None:
 def write_new(name: str, robot: Path | None, own_dynamics: bool, folder: Path) -> Path:
     """Write the script into a folder.
 
-    Raises ValueError for a name that cannot be one, or a robot that cannot be read, FileExistsError for a script that
-    is there, FileNotFoundError for a robot's file that is not.
+    Raises ValueError for an invalid name, or a robot that cannot be read, FileExistsError for a script that exists,
+    FileNotFoundError for a robot's file that does not.
     """
     path = folder / f"{_checked(name, folder)}.py"
     if path.exists():
@@ -54,7 +54,7 @@ def write_new(name: str, robot: Path | None, own_dynamics: bool, folder: Path) -
 
 
 def _checked(name: str, folder: Path) -> str:
-    """The name; a script hides modules of its name from Python."""
+    """The name, checked: a script hides modules of its name from Python."""
     if not NAME.fullmatch(name):
         raise ValueError(f"NAME: got {name!r}, wanted letters, digits and _, the first a letter, without .py")
     elsewhere = [place for place in sys.path if Path(place).resolve() != folder.resolve()]
@@ -64,7 +64,7 @@ def _checked(name: str, folder: Path) -> str:
 
 
 def _robot(file: Path | None, folder: Path) -> dict[str, str]:
-    """What the template says of a robot: where it is, where it begins, and what moves where."""
+    """Entries of the template for a robot: its file, its initial configuration, and its target."""
     dynamics = import_module("dynamics")
     if file is None:
         source, imports = 'problems.model_path("arm6")', "import problems\n"
@@ -93,7 +93,7 @@ def _robot(file: Path | None, folder: Path) -> dict[str, str]:
 
 
 def _as_code(file: Path, folder: Path) -> tuple[str, str]:
-    """How the script finds a file, beside itself where it is there, and what it imports for that."""
+    """Code with which the script finds a file, beside itself if it is there, and the import that it needs."""
     if not file.is_file():
         raise FileNotFoundError(f"--robot: there is no file {file}")
     file, folder = file.resolve(), folder.resolve()
@@ -103,7 +103,7 @@ def _as_code(file: Path, folder: Path) -> tuple[str, str]:
 
 
 def _inside(model: Any, q: np.ndarray) -> np.ndarray:
-    """A configuration (nq,) with its single numbers away from their limits."""
+    """A configuration (nq,) with the joints of one number away from their limits."""
     low, high = model.lower_position, model.upper_position
     finite = np.isfinite(low) & np.isfinite(high)
     margin = np.zeros(len(low))
@@ -112,7 +112,7 @@ def _inside(model: Any, q: np.ndarray) -> np.ndarray:
 
 
 def _tool(dynamics: Any, model: Any, q: np.ndarray) -> str:
-    """The frame that most joints move; of several the last, by the first name that its place has."""
+    """The frame that most joints move; of several the last, by the first name of its place."""
     moving = [int(dynamics.frame_jacobian(model, q, frame).any(axis=0).sum()) for frame in model.frame_names]
     chosen = [name for name, count in zip(model.frame_names, moving, strict=True) if count == max(moving)]
     places = [dynamics.frame_placement(model, q, frame) for frame in chosen]
@@ -121,5 +121,5 @@ def _tool(dynamics: Any, model: Any, q: np.ndarray) -> str:
 
 
 def _numbers(values: np.ndarray) -> str:
-    """Rounded to millimetres, as code."""
+    """Code of the values, rounded to millimetres."""
     return repr([round(float(value), 3) + 0.0 for value in values])

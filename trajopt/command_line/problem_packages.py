@@ -1,4 +1,4 @@
-"""Where the command line finds problems: in `problems`, which comes with this package, and in what others register.
+"""Packages of problems for the command line: `problems`, which comes with this package, and registered ones.
 
 A distribution registers a module like it, with functions names(), describe(name) and make(name), as an entry point:
 
@@ -22,7 +22,7 @@ SIBLINGS = ("dynamics", OWN)
 
 
 class _Siblings(MetaPathFinder):
-    """Finds the packages that came with this one beside it, whatever else on the path goes by their names.
+    """Finder of the packages that came with this one beside it, whatever other packages on the path have their names.
 
     ``python -m`` looks in the current folder first, where users keep folders called `problems`."""
 
@@ -34,7 +34,7 @@ class _Siblings(MetaPathFinder):
 
 @contextmanager
 def siblings_first() -> Iterator[None]:
-    """While this lasts, `dynamics` and `problems` are those that came with this package."""
+    """Context in which `dynamics` and `problems` are those that came with this package."""
     finder = _Siblings()
     sys.meta_path.insert(0, finder)
     try:
@@ -44,7 +44,7 @@ def siblings_first() -> Iterator[None]:
 
 
 class ProblemPackages:
-    """The problems of all packages, those of `problems` first; of two with the same name the first counts."""
+    """The problems of all packages, those of `problems` first; of two with the same name the first is used."""
 
     def __init__(self) -> None:
         self._own = import_module(OWN)
@@ -53,7 +53,7 @@ class ProblemPackages:
             try:
                 package = entry.load()
                 names = list(package.names())
-            except Exception as error:  # theirs must not keep ours from use
+            except Exception as error:  # a broken package must not disable the others
                 sys.stderr.write(f"trajopt: no problems from {entry.value}, {type(error).__name__}: {error}\n")
                 continue
             for name in names:
@@ -65,7 +65,7 @@ class ProblemPackages:
         return list(self._home)
 
     def describe(self, name: str) -> str:
-        """One line about a problem."""
+        """A description of a problem in one line."""
         return self._home[name].describe(name)
 
     def make(self, name: str) -> Any:
@@ -73,5 +73,5 @@ class ProblemPackages:
         return self._home[name].make(name)
 
     def experiments(self) -> dict[str, str]:
-        """The scripts of a checkout and what they measure."""
+        """The scripts of a checkout, each with what it measures."""
         return self._own.experiments()

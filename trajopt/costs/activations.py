@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd import LANES, driver, helper, routine
 from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part
+from trajopt.costs.cost import Quadratic
 from trajopt.matrix_products import add_product, row_product
 from trajopt.validation import float_array, number_array, scalar_or_vector
 
@@ -87,51 +88,49 @@ def _bent(h, t, scale, J, rows, width, target):
                 store_part(target, m, j, LANES, a * load_part(J, m, j, J.stride - j))
 
 
+@helper
+def _add_square(t, slopes, h, scale, J, rows, width, bent, gradient, hessian):
+    """gradient += J'slopes and hessian += J'(scale h_t J), J (rows, width); bent receives scale h_t J."""
+    row_product(0, 0, width, gradient, gradient, (Term(slopes, J, rows),))
+    _bent(h, t, scale, J, rows, width, bent)
+    add_product(True, width, width, hessian, Term(bent, J, rows))
+    for i in range(width):
+        for j in range(i):
+            set_entry(hessian, i, j, entry(hessian, j, i))
+
+
 @driver
-def _gauss_newton(g, h, scale, J, gradient, hessian, work):
-    knots, nr, n = J.shape
-    slopes, bent = matrix(work, 0, 1), matrix(work, nr, (n + LANES - 1) // LANES * LANES)
+def _gauss_newton(g, h, scale, Jx, Ju, lx, lu, lxx, lux, luu, work):
+    (knots, nr, n), nu = Jx.shape, Ju.shape[2]
+    slopes, bent = matrix(work, 0, 1), matrix(work, nr, (max(n, nu) + LANES - 1) // LANES * LANES)
     for t in range(knots):
-        width = _support(J, t)
-        J_t, H = matrix(J, t * nr * n, n), matrix(hessian, t * n * n, n)
+        x, u, width = matrix(Jx, t * nr * n, n), matrix(Ju, t * nr * nu, nu), _support(Jx, t)
         for m in range(nr):
             set_entry(slopes, m, 0, scale * g[t, m])
-        row_product(0, 0, width, matrix(gradient, t * n, n), matrix(gradient, t * n, n), (Term(slopes, J_t, nr),))
-        _bent(h, t, scale, J_t, nr, width, bent)
-        add_product(True, width, width, H, Term(bent, J_t, nr))
-        for i in range(width):
-            for j in range(i):
-                set_entry(H, i, j, entry(H, j, i))
+        _add_square(t, slopes, h, scale, x, nr, width, bent, matrix(lx, t * n, n), matrix(lxx, t * n * n, n))
+        if nu > 0:
+            rows = _support(Ju, t)
+            _add_square(t, slopes, h, scale, u, nr, rows, bent, matrix(lu, t * nu, nu), matrix(luu, t * nu * nu, nu))
+            add_product(False, rows, width, matrix(lux, t * nu * n, n), Term(bent, x, nr))
 
 
-@driver
-def _cross(h, scale, Ju, Jx, hessian, work):
-    knots, nr, ndx = Jx.shape
-    nu = Ju.shape[2]
-    bent = matrix(work, 0, (nu + LANES - 1) // LANES * LANES)
-    for t in range(knots):
-        rows, width = _support(Ju, t), _support(Jx, t)
-        _bent(h, t, scale, matrix(Ju, t * nr * nu, nu), nr, rows, bent)
-        H = matrix(hessian, t * nu * ndx, ndx)
-        add_product(False, rows, width, H, Term(bent, matrix(Jx, t * nr * ndx, ndx), nr))
+_NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 def add_gauss_newton(
-    g: np.ndarray, h: np.ndarray, scale: float, J: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
+    g: np.ndarray, h: np.ndarray, scale: float, Jx: np.ndarray | None, Ju: np.ndarray | None, target: Quadratic
 ) -> None:
-    """gradient (K, n) += s J'g, hessian (K, n, n) += s J'h J, with J (K, nr, n).
+    """Add s J'g to the gradient of the target and s J'h J to its Hessian, with J = [Jx Ju].
 
-    g (K, nr) and h are gradient and Hessian of the cost in r: h (1 or K, nr, nr), or its diagonal (1 or K, nr).
-    The hessian must be symmetric as it comes.
+    g (K, nr) and h are gradient and Hessian of the cost in r: h (1 or K, nr, nr), or its diagonal (1 or K, nr);
+    Jx (K, nr, ndx), Ju (K, nr, nu), None for zeros.  The Hessians must be symmetric as they come.
     """
-    nr, n = J.shape[1:]
-    _gauss_newton(g, h, scale, J, gradient, hessian, np.empty(nr * (1 + n + LANES)))
-
-
-def add_cross(h: np.ndarray, scale: float, Ju: np.ndarray, Jx: np.ndarray, hessian: np.ndarray) -> None:
-    """hessian (K, nu, ndx) += s Ju'h Jx, h as for `add_gauss_newton`."""
-    nr, nu = Ju.shape[1:]
-    _cross(h, scale, Ju, Jx, hessian, np.empty(nr * (nu + LANES)))
+    lx, lu, lxx, lux, luu = target
+    if Ju is None or lu is None:
+        Ju, lu, lux, luu = np.empty((*g.shape, 0)), _NO_ROWS, _NO_BLOCKS, _NO_BLOCKS
+    Jx = np.empty((*g.shape, 0)) if Jx is None else Jx
+    work = np.empty(g.shape[1] * (1 + max(Jx.shape[2], Ju.shape[2]) + LANES))
+    _gauss_newton(g, h, scale, Jx, Ju, lx, lu, lxx, lux, luu, work)
 
 
 # --------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.squares import ResidualWeights
 from trajopt.costs.activations import Activation
-from trajopt.costs.cost import Quadratic
+from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
@@ -18,7 +19,7 @@ from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
 
 
-class ControlCost(PlacedCost):
+class ControlCost(PlacedCost, ExpandedCost):
     """1/2 sum_i w_i (u_i - u_ref_i)^2.
 
     Parameters
@@ -93,8 +94,8 @@ class ControlCost(PlacedCost):
             self._of[nu] = _OfControls(self, nu)
         return self._of[nu]
 
-    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
-        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
+    def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
+        """See `CostOfResidual.squares`."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
@@ -109,14 +110,12 @@ class ControlCost(PlacedCost):
         check_knots("ControlCost", self.knots, us)
         return self._for(us.shape[1]).value(xs, us)
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Hessian."""
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`; the residual is linear."""
         assert us is not None
         check_knots("ControlCost", self.knots, us)
-        self._for(us.shape[1]).accumulate(xs, us, scale, target)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Nothing: the residual is linear."""
+        if target is not None:
+            self._for(us.shape[1]).add_expansion(xs, us, scale, target, None)
 
 
 class _OfControls(CostOfResidual):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_cross, add_gauss_newton
-from trajopt.costs.cost import ONE_SIDED, Quadratic
-from trajopt.costs.deviation import Deviation
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
+from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
+from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots
 from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
@@ -29,9 +29,10 @@ class Model(NamedTuple):
     gradient: np.ndarray
     hessian: np.ndarray
 
-    def multipliers(self, scale: float) -> np.ndarray:
-        """scale times A_r and the diagonal that A_rr is, (K, 2 n), as `weighted_squares` of a residual takes them."""
-        return scale * np.concatenate([self.gradient, np.broadcast_to(self.hessian, self.gradient.shape)], axis=1)
+    def weights(self, scale: float) -> ResidualWeights:
+        """scale times A_r and the diagonal that A_rr is."""
+        diagonal = np.broadcast_to(self.hessian, self.gradient.shape)
+        return ResidualWeights(scale * np.concatenate([self.gradient, diagonal], axis=1), MULTIPLIERS)
 
 
 class Loss:
@@ -110,8 +111,14 @@ def is_quadratic(activation: Any) -> bool:
 #     Gauss-Newton Hessian  J'A_rr J           never indefinite, A being convex
 #     residual curvature    sum_i (A_r)_i d2 r_i
 #
-# So A is known by what it makes of r: its value, A_r and A_rr (`Model`).  A residual that sums squares by itself adds
-# up the rest from A_r and a diagonal A_rr, else its Jacobians are multiplied here.
+# So A is known by what it makes of r: its value, A_r and A_rr (`Model`).  A residual that sums by itself adds up the
+# rest from A_r and a diagonal A_rr (`trajopt.interfaces.residual.SummedResidual`), else its derivatives are multiplied
+# here.
+
+
+def sums(residual: Any) -> bool:
+    """Whether a residual is a `trajopt.interfaces.residual.SummedResidual` that sums by itself."""
+    return getattr(residual, "sums_squares", False) and hasattr(residual, "add_expansion")
 
 
 def evaluated(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
@@ -121,7 +128,7 @@ def evaluated(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> 
 
 def linearized(
     residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+) -> tuple[np.ndarray, Any, Any]:
     """r, rx, ru, in one pass if the residual offers it; the shape of r checked."""
     together = getattr(residual, "evaluate_with_jacobians", None)
     if together is None:
@@ -133,34 +140,33 @@ def linearized(
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
     """r and its change (K, nr) along a direction."""
     xs, us, dx, du = at
-    if isinstance(residual, Deviation):
-        return evaluated(residual, nr, xs, us), residual.change(dx, du)
     r, rx, ru = linearized(residual, nr, xs, us)
-    dr = np.einsum("tij,tj->ti", rx, dx)
+    dr = np.zeros(r.shape) if rx is None else np.einsum("tij,tj->ti", rx, dx)
     return r, dr if ru is None or du is None else dr + np.einsum("tij,tj->ti", ru, du)
 
 
 def add_products(model: Model, rx: Any, ru: Any, scale: float, target: Quadratic) -> None:
     """Add scale times J'A_r and J'A_rr J, A to second order being the model."""
-    (g, h), (K, nr) = model, model.gradient.shape
-    rx = same_shape("residual.jacobians, rx", rx, (K, nr, target.lx.shape[1]))
-    add_gauss_newton(g, h, scale, rx, target.lx, target.lxx)
+    shape = model.gradient.shape
+    if rx is not None:
+        rx = same_shape("residual.jacobians, rx", rx, (*shape, target.lx.shape[1]))
     if ru is not None and target.lu is not None:
-        assert target.lux is not None and target.luu is not None
-        ru = same_shape("residual.jacobians, ru", ru, (K, nr, target.lu.shape[1]))
-        add_gauss_newton(g, h, scale, ru, target.lu, target.luu)
-        add_cross(h, scale, ru, rx, target.lux)
+        ru = same_shape("residual.jacobians, ru", ru, (*shape, target.lu.shape[1]))
+    add_gauss_newton(*model, scale, rx, ru, target)
 
 
 def add_curvature(residual: Any, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray, target: Quadratic) -> None:
-    """Add sum_i mu_i d2 r_i, mu (K, nr)."""
+    """Add sum_i mu_i d2 r_i, mu (K, nr), to the Hessians of the target."""
+    if sums(residual):
+        residual.add_expansion((0, len(xs)), xs, us, multipliers(mu), None, target)
+        return
     blocks = residual.hessian_products(xs, us, mu)
     for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
         if H is not None and into is not None:
             np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
 
 
-class CostOfResidual:
+class CostOfResidual(ExpandedCost):
     """Base of the costs A(r - reference) of a residual.
 
     Attributes
@@ -211,45 +217,20 @@ class CostOfResidual:
         r = self._evaluate(xs, us)
         return self._loss.value(r if self._shift is None else r + self._shift)
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        self._add(xs, us, scale, target, None)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times sum_i (A_r)_i d2 r_i."""
-        self._add(xs, us, scale, None, target)
-
-    def accumulate_exact(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Both of the above, the residual evaluated once."""
-        self._add(xs, us, scale, target, target)
-
-    def _add(
-        self,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        scale: float,
-        target: Quadratic | None,
-        curvature: Quadratic | None,
-    ) -> None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`; the residual is evaluated once."""
         residual = self._there()
-        if self._diagonal and getattr(residual, "sums_squares", False):
-            mu = self._model(self._evaluate(xs, us)).multipliers(scale)
-            residual.weighted_squares(xs, us, mu, 0, len(xs), target, curvature)
-        elif isinstance(residual, Deviation):
-            model = self._model(self._evaluate(xs, us))
-            if target is not None:
-                residual.add(scale * model.gradient, scale * model.hessian, target)
-        elif target is None:
-            model = self._model(self._evaluate(xs, us))
-            if curvature is not None:
-                add_curvature(residual, xs, us, scale * model.gradient, curvature)
-        else:
-            check_knots(type(self).__name__, self.knots, xs)
-            r, rx, ru = linearized(residual, self.nr, xs, us)
-            model = self._model(r)
+        if self._diagonal and sums(residual):
+            weights = self._model(self._evaluate(xs, us)).weights(scale)
+            residual.add_expansion((0, len(xs)), xs, us, weights, target, curvature)
+            return
+        check_knots(type(self).__name__, self.knots, xs)
+        r, rx, ru = (self._evaluate(xs, us), None, None) if target is None else linearized(residual, self.nr, xs, us)
+        model = self._model(r)
+        if target is not None:
             add_products(model, rx, ru, scale, target)
-            if curvature is not None:
-                add_curvature(residual, xs, us, scale * model.gradient, curvature)
+        if curvature is not None:
+            add_curvature(residual, xs, us, scale * model.gradient, curvature)
 
     def _differs(self) -> bool:
         """Whether this is of a class with methods of its own."""
@@ -274,23 +255,22 @@ class CostOfResidual:
             return summed_to(-value, self.reference.shape)
         return gradient_by(self._there(), name, at, value, slope)
 
-    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
-        """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and
-        for one of a class derived from those here with methods of its own.
+    def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
+        """The residual and the weights of its squares; None for another cost, and for one of a class derived from those
+        here with methods of its own.
 
-        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, and the
-        limits are those of a quadratic barrier, or both zero.
+        Where they are CLIPPED, the shift is -reference, and the limits are those of a quadratic barrier, or both zero.
         """
         weights, barrier = self._loss.weights, self._loss.activation
         if self._differs() or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
             return None
         if self._loss.quadratic and self._shift is None:
-            return self.residual, weights
+            return self.residual, ResidualWeights(weights)
         lower, upper = (barrier.lower, barrier.upper) if isinstance(barrier, QuadraticBarrier) else (0.0, 0.0)
         shift = np.zeros((1, self.nr)) if self._shift is None else self._shift
         rows = weights, shift, *(as_rows(np.asarray(limit), self.nr) for limit in (lower, upper))
         K = max(map(len, rows))
-        return self.residual, np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows])
+        return self.residual, ResidualWeights(np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows]), CLIPPED)
 
 
-_METHODS = "value", "accumulate", "accumulate_curvature", "_add", "_model"
+_METHODS = "value", "accumulate", "accumulate_curvature", "add_expansion", "_model"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.simd.squares import weighted_squares
+from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.adjustable import Tangents, summed_to
@@ -42,41 +42,27 @@ class Deviation:
         check_rows("residual", z, 0, (self.nr,))
         return z - self._reference
 
-    def change(self, dx: np.ndarray, du: np.ndarray | None) -> np.ndarray:
-        """dr (K, n) along (dx, du)."""
-        return du if self._of_controls and du is not None else dx
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """The identity, of states."""
-        return np.tile(np.eye(self.nr), (len(xs), 1, 1)), None
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[Any, Any]:
+        """rx and ru: the identity, and None for the zeros of the other one."""
+        identity = np.tile(np.eye(self.nr), (len(xs), 1, 1))
+        return (None, identity) if self._of_controls else (identity, None)
 
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """No curvature."""
         return None, None, None
 
-    def weighted_squares(
-        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+    def add_expansion(
+        self, span: tuple[int, int], xs: np.ndarray, us: Any, weights: ResidualWeights, target: Any, curvature: Any
     ) -> float:
-        """The sum over knots start <= t < stop; gradient and Hessian, which is exact, are added to the target."""
-        n, z, gradient, hessian = self.nr, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
-        check_rows("us" if self._of_controls else "xs", z, stop, (n,))
-        if weights.shape[1:] not in ((n,), (2 * n,), (4 * n,)) or len(weights) not in (1, stop - start):
-            raise ValueError(f"weights: got shape {weights.shape}, wanted (1 or {stop - start}, {n}, or 2 or 4 times)")
+        """As `trajopt.interfaces.residual` has it; there is no curvature."""
+        (start, stop), z, gradient, hessian = span, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
+        check_rows("us" if self._of_controls else "xs", z, stop, (self.nr,))
+        check_weights(weights, self.nr, span)
         if target is not None:
-            gradient, hessian = self._blocks(target, stop)
-        return weighted_squares(z, self._reference, weights, start, stop, gradient, hessian)
-
-    def add(self, gradient: np.ndarray, hessian: np.ndarray, target: Any) -> None:
-        """Add a gradient (K, n) and a Hessian (1 or K, n, n) in r to the target, the Jacobian being the identity."""
-        for block, part in zip(self._blocks(target, len(gradient)), (gradient, hessian), strict=True):
-            np.add(block, part, out=block)
-
-    def _blocks(self, target: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the target that it adds to."""
-        gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
-        check_rows("gradient", gradient, rows, (self.nr,))
-        check_rows("hessian", hessian, rows, (self.nr, self.nr))
-        return gradient, hessian
+            gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
+            check_rows("gradient", gradient, stop, (self.nr,))
+            check_rows("hessian", hessian, stop, (self.nr, self.nr))
+        return add_squares(weights.layout, weights.rows, start, stop, z, self._reference, gradient, hessian)
 
 
 def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarray]:

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.cost import Quadratic
+from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows
 from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System, as_manifold
 
 
-class LinearCost(PlacedCost):
+class LinearCost(PlacedCost, ExpandedCost):
     """l(x, u) = c'x + d'u, as of a height that is to be large (c < 0) or of fuel that flows one way (d > 0).
 
     It has no curvature: other terms, limits of controls or constraints keep the minimum from running away.
@@ -95,16 +95,15 @@ class LinearCost(PlacedCost):
         of_states = np.sum(self._rows(self.states, xs) * xs, axis=1)
         return of_states if us is None else of_states + np.sum(self._rows(self.controls, us) * us, axis=1)
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the gradient, which is constant."""
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`; the gradient is constant, and there is no curvature."""
         check_knots("LinearCost", self.knots, xs)
+        if target is None:
+            return
         if self.states.any():
             target.lx[...] += scale * self._rows(self.states, xs)
         if us is not None and target.lu is not None:
             target.lu[...] += scale * self._rows(self.controls, us)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Nothing: it has none."""
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its coefficients."""

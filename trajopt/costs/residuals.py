@@ -65,7 +65,7 @@ class StateResidual:
         by_itself = capability(system, StateManifold).difference_residual if manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
-            self.weighted_squares = by_itself(self.reference).weighted_squares
+            self.add_expansion = by_itself(self.reference).add_expansion
 
     def adjusted(self, reference: ArrayLike) -> StateResidual:
         """With another reference."""

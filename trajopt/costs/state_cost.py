@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.squares import ResidualWeights
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
@@ -117,7 +118,7 @@ class StateCost(PlacedCost, CostOfResidual):
                 f"wanted {(system.nx, system.ndx)}"
             )
 
-    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
+    def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
         """See `CostOfResidual.squares`; on a manifold of a system that sums them itself, with one reference."""
         found, known = super().squares(nu), None
         if found is not None and self._manifold is not None and self.reference.ndim == 1:

@@ -1,13 +1,13 @@
-"""Where a branch of solutions becomes singular, told from the points before.
+"""Estimate of the singular point of a branch of solutions from the points before; continuation of solutions.
 
-Near a fold at s* the solutions move as the square root of s* - s: the smallest eigenvalue of the reduced Hessian as
-well, so that its square falls linearly, and so does one over the square of the tangent's length.  At a bifurcation the
-eigenvalue falls linearly and the tangent stays finite.  Either way s is a smooth function near zero of what falls, e,
-the eigenvalue or one over the length,
+Near a fold at s* the solutions move as the square root of s* - s: so does the smallest eigenvalue of the reduced
+Hessian, hence its square falls linearly, and so does the inverse square of the tangent's length.  At a bifurcation the
+eigenvalue falls linearly and the tangent stays finite.  In both cases s is a smooth function near zero of the falling
+quantity e, the eigenvalue or the inverse length,
 
     s = s* + a e + b e^2 + ...        a = 0 at a fold
 
-whose value at e = 0 the last three points tell, by interpolation.
+whose value at e = 0 is extrapolated from the last three points.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from trajopt.validation import positive_number, whole_number
 
 
 def remaining(positions: Sequence[float], falling: Sequence[float]) -> float:
-    """How far beyond the last position the square of what falls, continued as a line, is zero; inf if it grows."""
+    """Distance from the last position to the zero of the squared falling quantity, extrapolated linearly; inf if it
+    grows."""
     if len(positions) < 2 or not falling[-1] < falling[-2] < np.inf:
         return np.inf
     before, last = (e * e for e in falling[-2:])
@@ -37,7 +38,8 @@ def remaining(positions: Sequence[float], falling: Sequence[float]) -> float:
 
 
 def singular_position(positions: Sequence[float], falling: Sequence[float]) -> float:
-    """s at e = 0 through the last points, three at most, of s as a polynomial in e; through two, in e^2."""
+    """s at e = 0 by extrapolation through the last points, three at most, of s as a polynomial in e; through two, in
+    e^2."""
     s, e = (np.array(values[-3:]) for values in (positions, falling))
     if not (len(s) == 3 and np.inf > e[0] > e[1] > e[2]):
         return float(positions[-1] + remaining(positions, falling))
@@ -46,33 +48,33 @@ def singular_position(positions: Sequence[float], falling: Sequence[float]) -> f
 
 
 # --------------------------------------------------------------------------------------------
-# Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, steps while they hold.
+# Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, adaptive steps.
 #
-# The tangent is the derivative of the solution by the position on the path [implicit function theorem], one column
-# whatever the number of parameters.  A step of length h from a point z with tangent z. is taken if a solve from z + h
-# z. converges to a strict minimum nearby,
+# The tangent is the derivative of the solution with respect to the position on the path [implicit function theorem],
+# one column whatever the number of parameters.  A step of length h from a point z with tangent z. is accepted if a
+# solve from z + h z. converges to a strict minimum nearby,
 #
 #     |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
 #
-# else h is halved: what lies farther away is another branch.  The next step is longer or shorter as this error is below
-# or above its aim, and at most half of the way to where the smallest eigenvalue of the reduced Hessian, continued,
-# would be zero (`trajopt.families.continuation`); so points close in on a fold geometrically.
+# else h is halved, since a solution farther away is on another branch.  The next step is longer or shorter as this
+# error is below or above its target, and at most half of the way to the extrapolated zero of the smallest eigenvalue of
+# the reduced Hessian; so points approach a fold geometrically.
 
 JUMP, NEAR = 0.5, 0.02
 AIM = 0.2
-"""Of the error, in units of |h z.| + NEAR |z|."""
+"""Target of the predictor's error, in units of |h z.| + NEAR |z|."""
 LONGER, SHORTER = 2.0, 0.5
 BEFORE = 0.5
-"""Part of the way to a zero eigenvalue that a step may go."""
+"""Largest step, as a fraction of the distance to the extrapolated zero eigenvalue."""
 LEAST_SIZE = 1e-6
-"""Of a solution that stands still, SI units."""
+"""Least size of a solution for relative changes, SI units: one that stands still has none of its own."""
 SETTLED, FALLEN = 5.0, 0.8
-"""A singular point at most so many of the least steps ahead is what stopped the continuation, if what tells it has
-fallen to this part in the last three points."""
+"""A continuation stopped at a singular point if that is at most SETTLED smallest steps ahead, and the falling quantity
+dropped to the fraction FALLEN in the last three points."""
 
 
 class BranchPoint(NamedTuple):
-    """A solution on the path: its derivatives, tangent, its length, and smallest eigenvalue."""
+    """A solution on the path: its derivatives, tangent, the tangent's length, and its smallest eigenvalue."""
 
     position: float
     leg: int
@@ -84,13 +86,13 @@ class BranchPoint(NamedTuple):
     refused: int
 
     def held(self) -> np.ndarray:
-        """Sides of all limits, -1, 0 or 1."""
+        """Sides of all active limits, -1, 0 or 1."""
         rows, controls = self.derivatives.point.held
         return np.concatenate([rows.ravel(), controls.ravel()])
 
 
 class RejectedStep(NamedTuple):
-    """Why a step was: the status of a corrector that did not converge, or what else."""
+    """Reason for the rejection of a step: the status of a corrector that did not converge, or another one."""
 
     reason: str
     infeasible: bool = False
@@ -108,12 +110,12 @@ def continuation(
     max_iterations: int = 50,
     max_points: int = 200,
 ) -> Continuation:
-    """Follow the solution of a problem while its parameters move, as far as there is one.
+    """Follow the solution of a problem while its parameters move, as far as it exists.
 
-    From a solved problem it leads to those that a solve from scratch fails at, or solves by another minimum, and to
-    where a branch of solutions ends.  Parameters move along straight lines from one p of the path to the next; for any
-    other curve c pass `lambda s: make_problem(c(s))` and the path (0.0, 1.0), and of numbers that change by orders of
-    magnitude the logarithms.
+    From a solved problem it leads to those that a solve from scratch fails at, or solves by another minimum, and to the
+    end of a branch of solutions.  Parameters move along straight lines from one p of the path to the next; for any
+    other curve c pass `lambda s: make_problem(c(s))` and the path (0.0, 1.0), and for numbers that change by orders of
+    magnitude their logarithms.
 
     Parameters
     ----------
@@ -122,10 +124,10 @@ def continuation(
     path : two or more p, from start to end, all of which are solved: numbers, arrays, mappings or dataclasses of
         numbers and arrays; other entries are constants
     solver : ILQR or DDP, for the start and as corrector; by default DDP()
-    start : for the first solve
-    first_step, longest_step, smallest_step : of the position, which moves by 1 from one p of the path to the next
-    max_iterations : of a corrector; one that takes more is tried with half the step
-    max_points : on the path, at most
+    start : start of the first solve
+    first_step, longest_step, smallest_step : steps of the position, which moves by 1 from one p of the path to the next
+    max_iterations : limit for a corrector; one that takes more is repeated with half the step
+    max_points : largest number of points on the path
 
     Returns
     -------
@@ -133,7 +135,7 @@ def continuation(
 
     Raises
     ------
-    TypeError, ValueError : naming the argument; and what make_problem raises.
+    TypeError, ValueError : naming the argument; and errors of make_problem.
     """
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
@@ -151,7 +153,7 @@ def continuation(
 
 
 class Follower:
-    """What does not change along a path, and the loop."""
+    """The continuation: its data that do not change along a path, and the loop."""
 
     def __init__(self, make_problem: Callable, path: Path, solver: Any, max_iterations: int) -> None:
         self.make_problem, self.path, self.solver, self.most = make_problem, path, solver, max_iterations
@@ -159,7 +161,7 @@ class Follower:
     def follow(
         self, start: WarmStart | Solution | None, first: float, longest: float, least: float, most: int
     ) -> Continuation:
-        """From the start of the path on."""
+        """Follow the path from its start."""
         problem = self.make_problem(self.path.at(0.0))
         check_problem(problem)
         found = self._point(0.0, self.solver.solve(problem, warm_start=start), 0)
@@ -171,7 +173,7 @@ class Follower:
                 return self._record(points, Ending.MAX_POINTS, f"{most} points did not reach the end of the path.")
             here = points[-1]
             ahead = min(step, here.leg + 1.0 - here.position)
-            if here.leg + 1.0 - here.position - ahead < least:  # no rest that is shorter than a step may be
+            if here.leg + 1.0 - here.position - ahead < least:  # the rest is at least the smallest step
                 ahead = here.leg + 1.0 - here.position
             tried = self._step(here, ahead, refused)
             if isinstance(tried, RejectedStep):
@@ -190,7 +192,7 @@ class Follower:
 
     # -------------------------------------------------------------------------------------------- one step
     def _step(self, here: BranchPoint, ahead: float, refused: int) -> tuple[BranchPoint, float] | RejectedStep:
-        """The next point, and how much longer or shorter the step after it should be."""
+        """The next point, and the factor of the next step's length; or the reason for the rejection."""
         whole = here.leg + 1.0 - here.position <= ahead
         position = here.leg + 1.0 if whole else here.position + ahead
         predicted = here.derivatives.predict(ahead)
@@ -213,7 +215,7 @@ class Follower:
         return progress.record.iteration >= self.most
 
     def _point(self, position: float, solution: Solution, refused: int) -> BranchPoint | RejectedStep:
-        """A solution with its second order; refused unless it is a strict minimum."""
+        """A solution with its second order; rejected unless it is a strict minimum."""
         if not solution.converged:
             return RejectedStep(f"the solve ended as '{solution.status}'")
         leg = self.path.leg(position)
@@ -231,7 +233,7 @@ class Follower:
 
     # -------------------------------------------------------------------------------------------- the end
     def _stopped(self, points: list[BranchPoint], least: float, last: RejectedStep) -> Continuation:
-        """Why no step is possible."""
+        """The end of a continuation in which no step is possible, with its reason."""
         leg = [p for p in points if p.leg == points[-1].leg]
         s = [p.position for p in leg]
         ends = {
@@ -267,7 +269,7 @@ class Follower:
 
 
 def _sizes(a: Solution, b: Solution) -> tuple[float, float]:
-    """Of what states move by and of controls, the larger ones of two solutions, none below LEAST_SIZE."""
+    """Sizes of the states' motion and of the controls, the larger ones of two solutions, at least LEAST_SIZE."""
     xs = [one.problem.system.difference(one.xs[:1].repeat(len(one.xs), 0), one.xs) for one in (a, b)]
     moves, forces = (max(map(np.linalg.norm, pair)) for pair in (xs, (a.us, b.us)))
     return max(float(moves), LEAST_SIZE), max(float(forces), LEAST_SIZE)

@@ -1,4 +1,4 @@
-"""A path of parameters: straight from one given p to the next, at a speed of one p per unit of the position."""
+"""A path of parameters: straight from one given p to the next, one p per unit of the position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajopt.problem.problem import Problem
 
 
 class Path(NamedTuple):
-    """Corners: what is given, as parameters of the same form; position i is that of corner i."""
+    """Corners of the path, as parameters of the same form; position i is that of corner i."""
 
     corners: tuple[Parameters, ...]
 
@@ -23,7 +23,7 @@ class Path(NamedTuple):
         return len(self.corners) - 1.0
 
     def leg(self, position: float) -> int:
-        """The straight part that begins at or before a position; the last one has its end."""
+        """Index of the straight part (leg) that begins at or before a position; the last one includes its end."""
         return min(int(position), len(self.corners) - 2)
 
     def at(self, position: float, leg: int | None = None) -> Any:
@@ -33,7 +33,7 @@ class Path(NamedTuple):
         return self.corners[i].at(a + s * (b - a) if s < 1.0 or leg is not None else b)
 
     def moving(self) -> list[int]:
-        """Those of the numbers of p that are not the same everywhere."""
+        """Indices of the numbers of p that change along the path."""
         vectors = np.array([corner.vector for corner in self.corners])
         return np.flatnonzero(np.ptp(vectors, axis=0)).tolist()
 
@@ -48,7 +48,7 @@ class Path(NamedTuple):
         return lambda position: make_problem(self.at(position, leg))
 
     def difference_step(self, position: float, leg: int) -> float:
-        """Of the position, for derivatives: no number of p moves by more than `sensitivity` moves it."""
+        """Step of the position for differences: no number of p moves by more than its step in `sensitivity`."""
         moved = np.abs(self.corners[leg + 1].vector - self.corners[leg].vector)
         steps = default_steps(self.corners[leg]._replace(vector=self.numbers(position)))
         return min(STEP, float(np.min(steps[moved > 0.0] / moved[moved > 0.0])))

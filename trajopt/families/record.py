@@ -1,4 +1,4 @@
-"""A family of solutions: what continuation found, how it ended, and as a table."""
+"""A family of solutions: the result of a continuation, how it ended, and its table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN = 3
-"""Numbers of p in a table, at most."""
+"""Largest number of entries of p in a table."""
 
 
 class Ending(StrEnum):
-    """How a continuation ended, by name."""
+    """Status at the end of a continuation."""
 
     COMPLETE = "complete"
     FOLD = "fold"
@@ -36,8 +36,8 @@ class Ending(StrEnum):
 
 
 class SingularPoint(NamedTuple):
-    """Where the branch is estimated to become singular: position on the path, p there, and how far the position is from
-    the estimate without the last point."""
+    """Estimate of the point at which the branch becomes singular: position on the path, p there, and the difference of
+    the position from the estimate without the last point."""
 
     position: float
     p: Any
@@ -57,17 +57,17 @@ class Continuation(PrintedAsTable):
         "bifurcation", it becomes singular without turning back; "infeasible", near the last point no solution meets the
         constraints further on; "lost", correctors find nothing near the prediction, however short the step;
         "start_failed", there is no strict minimum to begin with; "max_points"
-    positions : (K,) on the path, i at path[i]
-    parameters : K p, in the form in which the path has them
-    numbers : (K, P) those numbers of p that change along the path
+    positions : (K,) positions on the path, i at path[i]
+    parameters : K p, in the form of the path's
+    numbers : (K, P) the numbers of p that change along the path
     labels : (P,) their names
     solutions : K Solutions
-    tangents : K derivatives of xs, us and multipliers by the position, ahead
+    tangents : K derivatives of xs, us and multipliers by the position, in the direction of the path
     smallest_eigenvalues : (K,) of the certificates, relative to the controls' own cost
-    iterations : (K,) of the corrector, from the prediction
-    refused : (K,) longer steps that were tried in vain before each point
-    pressing : (K,) limits that press
-    switched : (K,) limits that began or ceased to press since the point before
+    iterations : (K,) iterations of the corrector, from the prediction
+    refused : (K,) numbers of longer steps that were rejected before each point
+    pressing : (K,) numbers of active limits
+    switched : (K,) numbers of limits that became active or inactive since the point before
     singular : SingularPoint, or None unless the status is "fold" or "bifurcation"
     cold, warm : the problems solved again, from their own start and from the solution before; see `with_restarts`
     """
@@ -106,12 +106,12 @@ class Continuation(PrintedAsTable):
 
     @property
     def costs(self) -> np.ndarray:
-        """(K,) of the solutions."""
+        """Costs (K,) of the solutions."""
         return np.array([solution.cost for solution in self.solutions])
 
     def with_restarts(self) -> Continuation:
-        """The same, with every problem solved again as without predictions: from its own start (`cold`), and from the
-        solution before it (`warm`)."""
+        """The continuation with every problem solved again without predictions: from its own start (`cold`), and from
+        the solution before it (`warm`)."""
         cold = tuple(self.solver.solve(one.problem) for one in self.solutions)
         before = (None, *self.solutions[:-1])
         pairs = zip(self.solutions, before, strict=True)
@@ -125,7 +125,7 @@ class Continuation(PrintedAsTable):
         return plot_continuation(self, path)
 
     def table(self) -> Table:
-        """A row per point."""
+        """Table with one row per point."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
@@ -148,7 +148,7 @@ class Continuation(PrintedAsTable):
 
 
 def _as_iterations(again: Solution, solution: Solution) -> str:
-    """Their number; "worse" or "better" if another minimum was found, "failed" if none."""
+    """The number of iterations; "worse" or "better" if another minimum was found, "failed" if none."""
     if not again.converged:
         return "[red]failed"
     off = again.cost - solution.cost

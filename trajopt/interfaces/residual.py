@@ -1,10 +1,15 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from dynamics.simd.squares import ResidualWeights
 from trajopt.capabilities import NoDefault, capability, itself
+
+Blocks = Sequence[Any]
+"""lx, lu, lxx, lux, luu over knots."""
 
 
 class Residual(Protocol):
@@ -17,8 +22,8 @@ class Residual(Protocol):
     ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`);
     ``at_times`` and ``at_knots`` are of those that differ from knot to knot (see
     `trajopt.interfaces.residual.KnotByKnotResidual`); if ``sums_squares`` is true,
-    ``weighted_squares(xs, us, weights, start, stop, target, curvature)`` adds the expansion of a quadratic cost to the
-    arrays of all knots and returns its value (see `dynamics.residuals.robot_residual.RobotResidual`).
+    ``add_expansion(span, xs, us, weights, target, curvature)`` adds the expansion of a sum over knots to the arrays of
+    all knots and returns the sum (see `trajopt.interfaces.residual.SummedResidual`).
     """
 
     @property
@@ -39,6 +44,44 @@ class Residual(Protocol):
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r, mu (K, nr): Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), symmetric;
         None for a block that is zero."""
+        ...
+
+
+class SummedResidual(Protocol):
+    """What a residual offers that sums a function A(r) over knots, and expands the sum, by itself: in one call, with
+    compiled loops over the knots.  The same call serves costs and the multipliers of constraints."""
+
+    @property
+    def sums_squares(self) -> bool:
+        """Whether it does; False for a class derived from such a one with methods of its own."""
+        ...
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """The sum over the knots start <= t < stop, with what it is made of added to arrays over all knots.
+
+            value            sum_t A(r_t)
+            gradient         J'A_r                     added to lx and lu of the target
+            Gauss-Newton     J'A_rr J                  added to lxx, lux and luu of the target
+            curvature        sum_i (A_r)_i d2 r_i      added to lxx, lux and luu of the curvature
+
+        Parameters
+        ----------
+        span : (start, stop)
+        xs, us : (N+1, nx) and (N, nu), a whole trajectory; us is None where no control counts
+        weights : ResidualWeights
+            A, with a row for each knot of the span or one for all of them: squares, squares beyond limits, or A_r and
+            the diagonal of A_rr themselves, as for the multipliers of a constraint; then the value is zero.
+        target, curvature : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu)
+            The same arrays, or others, or None for what is not wanted.
+        """
         ...
 
 
@@ -70,7 +113,7 @@ class KnotByKnotResidual:
 
     def at_times(self, times: np.ndarray) -> Any:
         """The residual along the knots 0 ... N of a problem at times (N+1,), s: functions of time are evaluated there.
-        It serves the N+1 points of a trajectory, in `evaluate` and the like as in `weighted_squares`.
+        It serves the N+1 points of a trajectory, in `evaluate` and the like as in `add_expansion`.
 
         Raises ValueError if it was made for other knots.
         """

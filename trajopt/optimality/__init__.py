@@ -1,1 +1,1 @@
-"""Second order at a solution: what its exact Hessian says of minima, of neighbouring solutions, and of noise."""
+"""Second order at a solution: minima, neighbouring solutions, and noise, from the exact Hessian."""

@@ -1,14 +1,14 @@
-"""Which limits press at a point, which are weak: told by what multipliers and slacks are known to.
+"""Active and weakly active limits at a point, determined from the accuracy of multipliers and slacks.
 
-A multiplier presses, and a slack is one, by its size as long as that is above SMALL of its unit.  Below it, where a
-limit is touched or has a multiplier, Newton's method tells [primal-dual active sets, Hintermueller, Ito and Kunisch]:
+A multiplier, or a slack, counts as nonzero if it is larger than SMALL in its unit.  Below that, where a limit is
+touched or has a multiplier, Newton's method decides [primal-dual active sets, Hintermueller, Ito and Kunisch]:
 
-    limits are held where they seem to press;  z <- z - H^-1 F(z), H the factor of the point, until it stands still
-    held ones that pull are let go, free ones that are crossed are held, and again
+    limits that seem active are held;  z <- z - H^-1 F(z), H the factor of the point, until z no longer changes
+    held limits with a multiplier of the wrong sign are released, violated free ones are held, and again
 
-The last change of each number is what it is known to.  What presses, or is away from its limit, by more than KNOWN
-times that does; the rest, multiplier and slack both zero as far as can be told, is weak.  A point from which Newton's
-method leads nowhere has no more than the sizes: what is small is weak.
+The last change of each number is its accuracy.  Multipliers and slacks of more than KNOWN times their accuracy are
+nonzero; a limit whose multiplier and slack both are zero by this rule is weakly active.  At a point from which Newton's
+method does not converge only sizes count: limits with a small multiplier and a small slack are weakly active.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTStep, KKTSystem
 
 ON_LIMIT = 1e-9
-"""How near, relative to its size and one, a control is to a limit that it lies on."""
+"""Distance of a control from a limit, relative to the control and to one, below which it lies on the limit."""
 SMALL = 1e-6
-"""Above this part of its unit a multiplier, and a slack, is one, whatever it is known to."""
+"""Size of a multiplier or a slack, in its unit, above which it is nonzero whatever its accuracy."""
 KNOWN = 100.0
-"""So many times what it is known to, it is one, too."""
+"""Ratio of a multiplier or a slack to its accuracy above which it is nonzero."""
 ROUNDING = 16.0 * np.finfo(float).eps
-"""No number is known to less of its unit."""
+"""Best accuracy of any number, relative to its unit."""
 SWITCHES, STEPS = 20, 5
-"""Sets tried, and Newton steps for each."""
+"""Largest number of sets tried, and of Newton steps for each."""
 SETTLED, STANDING = 1e-8, 0.1
-"""Of steps, relative to the controls: shorter ones are at rounding once they no longer shrink by this factor."""
+"""Length of Newton steps, relative to the controls, below which they are rounding if they no longer shrink by the
+factor STANDING."""
 
 
 class Limits(NamedTuple):
-    """Numbers of rows (R,) and of controls (N, m)."""
+    """Quantities for limits of rows (R,) and of controls (N, m)."""
 
     rows: np.ndarray
     controls: np.ndarray
 
     def any(self) -> bool:
-        """Whether one is not zero."""
+        """True if one of them is not zero."""
         return bool(self.rows.any() or self.controls.any())
 
 
 def with_limits(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> KKTPoint:
-    """The point with what is held, and what is weak, told from the rest; limits (N, m) of its controls."""
+    """The point with its active and its weakly active limits; limits (N, m) of its controls."""
     held, weak, doubtful = _by_size(point, limits)
     if doubtful.any():
         with np.errstate(all="ignore"):
@@ -59,7 +60,7 @@ def with_limits(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -
 
 
 def side_of(us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """On which limit controls (N, m) lie, -1 or 1; 0 elsewhere."""
+    """Limits on which controls (N, m) lie, -1 or 1; 0 elsewhere."""
     if limits is None:
         return np.zeros(us.shape, np.int8)
     lower, upper = limits
@@ -69,12 +70,12 @@ def side_of(us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> np.
 
 # ------------------------------------------------------------------------------------------------ by size
 def _by_size(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> tuple[Held, Held, Limits]:
-    """What is held by a multiplier that is not small, what is weak if no more is known, and the sides (-1, 1) of what
-    there is a doubt about: small multipliers of limits that are touched, or would have to be."""
+    """Limits held by a multiplier that is not small, limits that are weak by size alone, and the sides (-1, 1) of
+    doubtful ones: touched limits with a small multiplier, or those that would have to be touched."""
     side, size = side_of(point.us, limits), _sizes(point)
     pressed = side * point.gradient < -SMALL * size
     held, doubtful = np.where(pressed, side, 0), np.where(pressed, 0, side)
-    if limits is not None:  # a control with one value left is clamped whichever way it is pressed
+    if limits is not None:  # a control with equal limits is clamped whatever the sign of its gradient
         locked = limits[0] == limits[1]
         held, doubtful = np.where(locked, 1, held), np.where(locked, 0, doubtful)
     rows = near = unsure = np.zeros(len(point.nu), np.int8)
@@ -95,15 +96,15 @@ def _sides(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _sizes(point: KKTPoint) -> np.ndarray:
-    """Of the terms of the gradient (N, m)."""
+    """Sizes of the terms of the gradient (N, m)."""
     e = point.e
     return np.abs(e.lu) + np.einsum("tij,ti->tj", np.abs(e.fu), np.abs(point.costate[1:]))
 
 
 # ------------------------------------------------------------------------------------------------ by Newton's method
 class _Told(NamedTuple):
-    """Multipliers nu (R,), values c (R,), controls us and the gradient there (N, m) where Newton's method ends, and the
-    last change of each."""
+    """End of Newton's method: multipliers nu (R,), values c (R,), controls us and the gradient (N, m), and the last
+    change of each."""
 
     nu: np.ndarray
     c: np.ndarray
@@ -115,7 +116,7 @@ class _Told(NamedTuple):
 def _by_newton(
     point: KKTPoint, sure: Held, doubtful: Limits, limits: tuple[np.ndarray, np.ndarray] | None
 ) -> tuple[Held, Held] | None:
-    """What is held and what is weak; None where that cannot be told."""
+    """Held and weak limits; None where they cannot be determined."""
     rows, controls = doubtful
     on = Limits(rows * point.nu > 0.0, controls * point.gradient < 0.0)
     for number in range(SWITCHES):
@@ -141,8 +142,8 @@ def _by_newton(
 def _margins(
     point: KKTPoint, told: _Told, doubtful: Limits, on: Limits, limits: tuple[np.ndarray, np.ndarray] | None
 ) -> Limits:
-    """By how much held limits press and free ones are away, in units of KNOWN times what that is known to; zero where
-    there is no doubt."""
+    """Multipliers of held limits and slacks of free ones, in units of KNOWN times their accuracy; zero where there is
+    no doubt."""
     (of_nu, of_c, of_us, of_gradient), (rows, controls) = told.changes, doubtful
     of_rows = np.zeros(len(rows))
     if point.rows is not None and rows.any():
@@ -162,7 +163,7 @@ def _margins(
 
 
 def _settled(point: KKTPoint, system: KKTSystem) -> _Told | None:
-    """Where Newton's method with the point's factor ends; None where it does not settle."""
+    """End of Newton's method with the point's factor; None where it does not converge."""
     at, before = point._replace(nu=np.where(system.held.rows != 0, point.nu, 0.0)), np.inf
     scale = 1.0 + float(np.abs(point.us).max(initial=0.0))
     for number in range(STEPS):
@@ -188,7 +189,7 @@ def _settled(point: KKTPoint, system: KKTSystem) -> _Told | None:
 
 
 def newton_step(at: KKTPoint, system: KKTSystem) -> tuple[FirstOrder, KKTStep]:
-    """The conditions at a point, and the step from there with the factor of one nearby."""
+    """The optimality conditions at a point, and the Newton step from there with the factor of a nearby point."""
     here = first_order(at.problem, at)
     rhs = FirstOrder(*(part[..., None] for part in here)).right_hand_side(system.held)
     missing = np.where(system.free[..., None], 0.0, rhs.held - at.us[..., None])
@@ -196,6 +197,6 @@ def newton_step(at: KKTPoint, system: KKTSystem) -> tuple[FirstOrder, KKTStep]:
 
 
 def moved_by(at: KKTPoint, step: KKTStep, dnu: np.ndarray) -> KKTPoint:
-    """The point's trajectory and multipliers a step further, the rest as it is; dnu (R,)."""
+    """The point after a step of its trajectory and multipliers, with all else unchanged; dnu (R,)."""
     xs = at.problem.system.integrate(at.xs, step.dx[..., 0])
     return at._replace(xs=xs, us=at.us + step.du[..., 0], costate=at.costate + step.dlam[..., 0], nu=at.nu + dnu)

@@ -12,8 +12,8 @@ from trajopt.rows.augmented_terms import Weights, with_terms
 
 
 class ActiveRows(NamedTuple):
-    """Of A rows: numbers among all, sides, knots, Jacobians Cx (A, n) and Cu (A, m), which are zero at clamped controls
-    in `Cu_free`."""
+    """A rows: their indices among all rows, sides, knots, Jacobians Cx (A, n) and Cu (A, m); `Cu_free` is Cu with zeros
+    at clamped controls."""
 
     index: np.ndarray
     sides: np.ndarray
@@ -44,7 +44,7 @@ class ActiveRows(NamedTuple):
 
 
 def active_rows(point: KKTPoint, sides: np.ndarray, clamped: np.ndarray) -> ActiveRows:
-    """Those of a point on these sides (R,), with these controls clamped (N, m)."""
+    """The rows of a point on these sides (R,), with these controls (N, m) clamped."""
     index = np.flatnonzero(sides)
     none = np.zeros(0, np.intp)
     knots = none if point.rows is None else np.searchsorted(point.rows.first, index, side="right") - 1

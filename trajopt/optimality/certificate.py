@@ -1,7 +1,7 @@
-"""How many negative eigenvalues the reduced Hessian has: those of Quu, summed over the knots of a sweep [Sylvester].
+"""Number of negative eigenvalues of the reduced Hessian: those of Quu, summed over the knots of a sweep [Sylvester].
 
 The reduced Hessian is that of the Lagrangian in the free controls, states following the linear dynamics, on the tangent
-space of the active rows; these count through H + rho C'C with rho large enough.  With s M taken from it, counting finds
+space of the active rows, which enter through H + rho C'C with rho large enough.  With s M subtracted, counting finds
 eigenvalues by bisection.
 """
 
@@ -22,12 +22,12 @@ from trajopt.optimality.riccati_factor import Factor, factorized, solved, withou
 from trajopt.problem.problem import Problem
 
 ROUNDING = 1e-12
-"""A pivot below this part of the largest one at its knot counts as zero."""
+"""Size of a pivot, relative to the largest one at its knot, below which it counts as zero."""
 
 
 class Inertia(NamedTuple):
-    """Negative eigenvalues, those at rounding, and the last knot with a negative one, -1; there the eigenvector w (m,)
-    of the least; gains K (N, m, n)."""
+    """Numbers of negative eigenvalues and of those at rounding, and the last knot with a negative one, -1 without; the
+    eigenvector w (m,) of the least one there; gains K (N, m, n)."""
 
     negative: int
     zero: int
@@ -37,7 +37,7 @@ class Inertia(NamedTuple):
 
 
 def inertia_of(e: Expansion, metric: np.ndarray, shift: float) -> Inertia:
-    """Of a linear-quadratic problem without clamped controls, luu less shift M, M (N, m) diagonal."""
+    """Inertia of a linear-quadratic problem without clamped controls, with luu - shift M, M (N, m) diagonal."""
     N, _, m = e.fu.shape
     V = e.lxx[N]
     negative, zero, knot, w, K = 0, 0, -1, np.zeros(m), np.empty_like(e.lux)
@@ -60,13 +60,13 @@ def inertia_of(e: Expansion, metric: np.ndarray, shift: float) -> Inertia:
 
 
 # --------------------------------------------------------------------------------------------
-# What the exact second order says of a solution: a strict minimum, a saddle, or neither for sure.
+# Second-order conditions at a solution: a strict minimum, a saddle, or undecided.
 #
-# The number of negative eigenvalues of the reduced Hessian, the smallest eigenvalue relative to a metric,
-# by counting, and where it is negative the direction that descends, by inverse iteration with the shifted factor.
+# The number of negative eigenvalues of the reduced Hessian; the smallest eigenvalue relative to a metric, by counting;
+# where it is negative, the direction of descent, by inverse iteration with the shifted factor.
 
 DIGITS, LEAST = 1e-7, 1e-14
-"""Relative width at which bisection ends; relative eigenvalues below LEAST count as zero."""
+"""DIGITS: relative width at which bisection ends.  LEAST: relative eigenvalues below it count as zero."""
 SHIFT, INVERSE_STEPS = 1.05, 3
 
 
@@ -78,11 +78,11 @@ class Certificate:
     ----------
     minimum : True for a strict local minimum, False for a saddle, None where an eigenvalue is zero to rounding
     negative : number of negative eigenvalues of the reduced Hessian, on the tangent space of the active constraints
-    smallest_eigenvalue : relative to the metric: 1 is the curvature that the cost of the controls alone has; inf where
-        limits hold all controls
-    knot : the last knot whose Quu is not positive definite in a sweep without regularization, -1
+    smallest_eigenvalue : relative to the metric: 1 is the curvature of the controls' own cost; inf where limits hold
+        all controls
+    knot : the last knot whose Quu is not positive definite in a sweep without regularization; -1 if there is none
     direction : (N, nu) controls along which the cost falls to second order; None at a minimum
-    text : this in a sentence
+    text : the result in a sentence
     """
 
     minimum: bool | None
@@ -100,19 +100,20 @@ class Certificate:
 
 
 class Reduced(NamedTuple):
-    """The linear-quadratic problem of the free controls, rows folded in, and the metric (N, m) of the controls."""
+    """The linear-quadratic problem of the free controls, with the augmented-Lagrangian terms of rows, and the metric
+    (N, m) of the controls."""
 
     e: Expansion
     metric: np.ndarray
 
     def count(self, shift: float) -> Inertia:
-        """Eigenvalues below the shift."""
+        """Inertia with the shift subtracted: its negative eigenvalues are those below the shift."""
         return inertia_of(self.e, self.metric, shift)
 
 
 def metric_of(problem: Problem, clamped: np.ndarray) -> np.ndarray:
-    """dt times the weights of the controls' costs (N, m), where there are any for all controls, else dt; zero at
-    clamped controls."""
+    """Metric (N, m): dt times the weights of the controls' costs, if all controls have some, else dt; zero at clamped
+    controls."""
     N, m = clamped.shape
     dt = knot_durations(problem.system, N)
     weights = np.zeros((N, m))
@@ -126,7 +127,7 @@ def metric_of(problem: Problem, clamped: np.ndarray) -> np.ndarray:
 
 
 def certificate(point: KKTPoint) -> Certificate:
-    """Of a point."""
+    """The certificate of a point."""
     problem, counted = _settled(point)
     if not problem.metric.any():
         return Certificate(True, 0, float("inf"), -1, None, "A strict local minimum: limits hold all controls.")
@@ -143,7 +144,7 @@ def certificate(point: KKTPoint) -> Certificate:
 
 
 def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
-    """The problem with a penalty that a ten times larger one does not change the count of."""
+    """The problem with a penalty so large that a tenfold one gives the same count, and its inertia."""
     rows, clamped = point.held
     active, free = active_rows(point, rows, clamped), without_clamped(point.e, clamped)
     metric = metric_of(point.problem, clamped)
@@ -160,10 +161,10 @@ def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
 
 
 def _smallest(problem: Reduced, counted: Inertia) -> tuple[float, bool]:
-    """The smallest relative eigenvalue, and whether it is zero to rounding."""
+    """The smallest relative eigenvalue, and True if it is zero to rounding."""
     sign = -1.0 if counted.negative else 1.0
     near, far = LEAST, 1.0
-    # near: on the side of zero; far: beyond the eigenvalue
+    # near: end of the interval towards zero; far: end beyond the eigenvalue
 
     def beyond(s: float) -> bool:
         return (problem.count(sign * s).negative == 0) == (counted.negative > 0)
@@ -181,8 +182,8 @@ def _smallest(problem: Reduced, counted: Inertia) -> tuple[float, bool]:
 
 
 def _direction(problem: Reduced, smallest: float, counted: Inertia) -> np.ndarray:
-    """Controls along the eigenvector, of unit length in the metric: from the first negative pivot, by inverse
-    iteration with the factor shifted beyond the eigenvalue."""
+    """Controls along the eigenvector, of unit length in the metric, by inverse iteration from the first negative pivot,
+    with the factor shifted beyond the eigenvalue."""
     e, metric = problem
     N, n, m = e.fu.shape
     du = np.zeros((N, m))

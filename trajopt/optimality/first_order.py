@@ -1,10 +1,10 @@
-"""The optimality conditions of a neighbouring problem at a fixed trajectory and fixed multipliers, and how they change
-with parameters.
+"""Optimality conditions of a neighbouring problem at a fixed trajectory and fixed multipliers, and their derivatives
+with respect to parameters.
 
     g_x = lx + (J fx)'lam' + Cx'nu     g_u = lu + (J fu)'lam' + Cu'nu     F     c     limits
 
-J is the Jacobian of difference(xs', .) at f(xs, us): on a manifold the dynamics' Jacobians live in the tangent space of
-where they lead, which the parameters move, and are carried back to that of xs'.
+J is the Jacobian of difference(xs', .) at f(xs, us): on a manifold the dynamics' Jacobians refer to the tangent space
+at f(xs, us), which moves with the parameters, and J carries them to that at xs'.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.packing import pack
 
 STEP, SMALL = 1e-3, 1e-2
-"""Of differences, relative to the parameter; parameters below SMALL are taken for that."""
+"""Step of differences, relative to the parameter; parameters below SMALL count as SMALL."""
 
 
 class FirstOrder(NamedTuple):
-    """Of one problem, or of their derivatives with one more axis: gx (N+1, n), gu (N, m), F (N+1, n), values c (R,) of
-    rows, their limits (R,), the controls' limits (N, m), zero where there are none, and the cost."""
+    """Optimality conditions of a problem, or their derivatives with one more axis: gx (N+1, n), gu (N, m), F (N+1, n),
+    values c (R,) of rows, their limits (R,), the controls' limits (N, m), zero where there are none, and the cost."""
 
     gx: np.ndarray
     gu: np.ndarray
@@ -44,7 +44,7 @@ class FirstOrder(NamedTuple):
     cost: np.ndarray
 
     def right_hand_side(self, held: Held) -> RightHandSide:
-        """Of derivatives: that of the KKT system in which this is held."""
+        """The right-hand side of the KKT system with these limits held, from derivatives."""
         index = np.flatnonzero(held.rows)
         limit = np.where(held.rows[index, None] > 0, self.upper[index], self.lower[index])
         sides = held.controls[..., None]
@@ -53,7 +53,7 @@ class FirstOrder(NamedTuple):
 
 
 def first_order(problem: Problem, point: KKTPoint) -> FirstOrder:
-    """The conditions of a problem at a point of another."""
+    """The optimality conditions of a problem at a point of another one."""
     xs, us, lam = point.xs, point.us, point.costate
     e, F = expand(problem, xs, us), gaps_of(problem, xs, us)
     manifold = as_manifold(problem.system)
@@ -81,15 +81,15 @@ def _with_rows(
 
 
 def _limits(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the controls."""
+    """Limits of the controls."""
     none = np.zeros((problem.horizon, problem.system.nu))
     least, largest = (none, none) if problem.control_limits is None else problem.control_limits
     return _finite(least), _finite(largest)
 
 
 def of_what_moves(around: Sequence[Problem], point: KKTPoint) -> list[FirstOrder]:
-    """The conditions of problems at a point, without what all of them share with its own: with the same system none of
-    the dynamics, of costs and constraints those that are others."""
+    """The optimality conditions of problems at a point, without the parts that all of them share with the point's own
+    problem: the dynamics if the system is the same, and the same costs and constraints."""
     base, (N, m) = point.problem, point.us.shape
     of_base = base.objective.terms
     shared = all(one.system is base.system and len(one.objective.terms) == len(of_base) for one in around)
@@ -115,17 +115,17 @@ def of_what_moves(around: Sequence[Problem], point: KKTPoint) -> list[FirstOrder
 
 
 def _same(term: Term, other: Term) -> bool:
-    """Whether two terms are one and the same."""
+    """True if two terms are the same object."""
     return all(mine is its for mine, its in zip(term, other, strict=True))
 
 
 def _finite(limits: np.ndarray) -> np.ndarray:
-    """Zero in place of infinite ones, which stay what they are."""
+    """The limits with zeros in place of infinite ones, which do not change."""
     return np.where(np.isfinite(limits), limits, 0.0)
 
 
 def check_alike(problem: Problem, other: Problem) -> None:
-    """ValueError unless a problem has the sizes of another."""
+    """Raise ValueError unless a problem has the sizes of another."""
     for name in ("nx", "ndx", "nu"):
         if getattr(problem.system, name) != getattr(other.system, name):
             raise ValueError(f"make_problem: system.{name} changes with p, wanted it to stay")
@@ -139,8 +139,9 @@ def change_with(
 ) -> FirstOrder:
     """d/dp of the conditions, parameters last, by differences of fourth order of their analytic values.
 
-    frozen: whether problems never change once they are made, so that what several share is the same in all of them and
-    need not be evaluated.  Functions of users may set an attribute of a term or a system that all their problems have.
+    frozen: True if problems never change once they are made, so that parts which several share are the same in all of
+    them and need not be evaluated.  Users' functions may set an attribute of a term or a system that all their problems
+    have.
     """
 
     def moved(i: int, change: float) -> Problem:
@@ -163,6 +164,6 @@ def change_with(
 
 
 def default_steps(p: Parameters) -> np.ndarray:
-    """A thousandth of each number, of a hundredth where it is smaller, of one where it is zero."""
+    """Steps of parameters: a thousandth of each number, of a hundredth where it is smaller, of one where it is zero."""
     size = np.abs(p.vector)
     return STEP * np.where(size > 0.0, np.maximum(size, SMALL), 1.0)

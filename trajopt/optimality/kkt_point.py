@@ -4,12 +4,12 @@
     F_0 = difference(xs_0, x0),   F_{t+1} = difference(xs_{t+1}, f(xs_t, us_t))
     lam_N = lx_N + Cx_N'nu,   lam_t = lx_t + fx'lam_{t+1} + Cx_t'nu,   g = lu_t + fu'lam_{t+1} + Cu_t'nu
 
-nu_i is positive where the upper limit presses, and g is zero at free controls.  The costate is that of the closed loop,
-with K'g added at free controls: where the system is unstable what the solver left of g grows without the feedback,
-over a humanoid's second a thousandfold.  Controls that g presses against a limit
-are clamped: they are no variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.  What
-lies on a limit without pressing is weak: a neighbouring solution may leave the limit or not.  Points are made, and what
-presses is told, in `points` and `pressing`.
+nu_i is positive where the upper limit is active, and g is zero at free controls.  The costate is that of the closed
+loop, with K'g added at free controls: where the system is unstable the rest of g that the solver left grows without the
+feedback, over one second of a humanoid a thousandfold.  Controls that g pushes against a limit are clamped: they are no
+variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.  A limit with zero multiplier
+and zero slack is weakly active: a neighbouring solution may leave it or not.  Points are made in `points`, and their
+active limits determined in `active_limits`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trajopt.rows.rows import Rows
 
 
 class Held(NamedTuple):
-    """What is held on which limit: rows (R,) and controls (N, m), -1 the lower, 1 the upper one or both, 0 free."""
+    """Held limits of rows (R,) and controls (N, m): -1 the lower, 1 the upper one or both, 0 free."""
 
     rows: np.ndarray
     controls: np.ndarray
@@ -33,10 +33,10 @@ class Held(NamedTuple):
 class KKTPoint(NamedTuple):
     """A stationary point.
 
-    xs (N+1, nx), us (N, m); costate (N+1, n), of which row 0 belongs to x0; nu (R,) and values c (R,) of all rows, as
-    they are scaled in `rows` (None without any), their Jacobians C = (Cx, Cu); gradient (N, m) of L in the controls; e:
-    first derivatives of dynamics and costs, and the Hessian of L; held, without what is weak, and weak: the limits
-    (-1, 1) that these lie on; penalty: of the solver's rows, 0 without.
+    xs (N+1, nx), us (N, m); costate (N+1, n), of which row 0 belongs to x0; nu (R,) and values c (R,) of all rows,
+    scaled as in `rows` (None if there are none), their Jacobians C = (Cx, Cu); gradient (N, m) of L in the controls; e:
+    first derivatives of dynamics and costs, and the Hessian of L; held: active limits, without weakly active ones;
+    weak: the sides (-1, 1) of weakly active limits; penalty of the solver's rows, 0 without rows.
     """
 
     problem: Problem
@@ -55,10 +55,10 @@ class KKTPoint(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Of penalties: the largest entry of the Lagrangian's Hessian."""
+        """Unit of penalties: the largest entry of the Lagrangian's Hessian."""
         return max(float(np.abs(H).max(initial=0.0)) for H in (self.e.lxx, self.e.lux, self.e.luu)) or 1.0
 
     @property
     def multiplier_scale(self) -> float:
-        """Of multipliers: the largest derivative of the costs."""
+        """Unit of multipliers: the largest derivative of the costs."""
         return max(float(np.abs(g).max(initial=0.0)) for g in (self.e.lx, self.e.lu)) or 1.0

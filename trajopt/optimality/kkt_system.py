@@ -1,14 +1,15 @@
-"""The derivative of the optimality conditions at a point, and its solutions.
+"""The KKT system: derivative of the optimality conditions at a point, and its solutions.
 
     lxx dx + lux'du + fx'dlam' - dlam + Cx'dnu + gx = 0        dx' = fx dx + fu du + F',   dx_0 = F_0
     lux dx + luu du + fu'dlam'        + Cu'dnu + gu = 0  (free controls);   du = held  (clamped controls)
     Cx dx + Cu du + c = 0  (active rows)
 
-Active rows go through the factor of the augmented Hessian H + rho C'C: conjugate gradients on its dual,
+Active rows are eliminated with the factor of the augmented Hessian H + rho C'C: conjugate gradients on the dual
+problem,
 
     S dnu = c - C H_rho^-1 (g + rho C'c),      S = C H_rho^-1 C',   eigenvalues in (0, 1/rho)
 
-one step dnu += rho (C dz + c), and one step of iterative refinement of the whole.
+then one step dnu += rho (C dz + c), and one step of iterative refinement of the whole.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
 
 RAISE, LARGEST = 10.0, 1e14
-"""Of the penalty, from try to try; in units of the least one."""
+"""Factor from one penalty to the next one tried; largest penalty in units of the least one."""
 TOLERANCE, MOST = 1e-13, 200
-"""Of conjugate gradients."""
+"""Relative tolerance, and largest number of steps, of conjugate gradients."""
 SINGULAR = 1e-12
-"""Rows depend on each other where p'S p falls below this part of |p|^2 / rho."""
+"""Rows are linearly dependent where p'S p is below this fraction of |p|^2 / rho."""
 
 
 class RightHandSide(NamedTuple):
-    """Columns: gx (N+1, n, P), gu (N, m, P), F (N+1, n, P), c (A, P), held (N, m, P), zero where not clamped."""
+    """Right-hand sides, a column each: gx (N+1, n, P), gu (N, m, P), F (N+1, n, P), c (A, P), held (N, m, P), zero
+    where not clamped."""
 
     gx: np.ndarray
     gu: np.ndarray
@@ -41,7 +43,7 @@ class RightHandSide(NamedTuple):
 
 
 class KKTStep(NamedTuple):
-    """dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P)."""
+    """Solutions, a column each: dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P)."""
 
     dx: np.ndarray
     du: np.ndarray
@@ -50,7 +52,7 @@ class KKTStep(NamedTuple):
 
 
 class Indefinite(Exception):
-    """The reduced Hessian is not positive definite: the last knot met."""
+    """Raised if the reduced Hessian is not positive definite; `knot`: the last such knot."""
 
     def __init__(self, knot: int) -> None:
         super().__init__(knot)
@@ -58,7 +60,7 @@ class Indefinite(Exception):
 
 
 class KKTSystem:
-    """The factored system of a point; Indefinite, at once, where it is no strict minimum of second order."""
+    """The factored KKT system of a point; raises Indefinite where it is no strict minimum of second order."""
 
     def __init__(self, point: KKTPoint, held: Held | None = None) -> None:
         self.point, self.held = point, point.held if held is None else held
@@ -69,7 +71,8 @@ class KKTSystem:
 
     # -------------------------------------------------------------------------------------------- the factor
     def _factor(self) -> tuple[float, Factor]:
-        """The factor with the smallest penalty, to a factor of RAISE, that is definite."""
+        """The penalty and its factor: the smallest penalty, to a factor of RAISE, with which the factor is positive
+        definite."""
         A, scale, rho = self.active, self.point.scale, 0.0
         if len(A.index):
             rho = self.point.penalty or scale
@@ -89,12 +92,12 @@ class KKTSystem:
 
     # -------------------------------------------------------------------------------------------- solutions
     def solve(self, rhs: RightHandSide) -> KKTStep:
-        """The solution of all columns, refined once."""
+        """The solution of all columns, with one step of refinement."""
         step = self._once(rhs)
         return KKTStep(*(a + b for a, b in zip(step, self._once(self._residual(rhs, step)), strict=True)))
 
     def residual(self, rhs: RightHandSide, step: KKTStep) -> float:
-        """The largest of what a solution leaves of the equations, relative to the largest of the right-hand side."""
+        """Largest residual of the equations, relative to the largest entry of the right-hand side."""
         size, left = (max(float(np.abs(part).max(initial=0.0)) for part in r) for r in (rhs, self._residual(rhs, step)))
         return left / (size or 1.0)
 
@@ -121,14 +124,14 @@ class KKTSystem:
         return dz.dx, dz.du + held, dz.dlam, dnu
 
     def _augmented_solution(self, gx, gu, F, y):
-        """With C'y added to the gradient."""
+        """Solution with C'y added to the gradient."""
         gx, gu = gx.copy(), gu.copy()
         self.active.add_transposed(y, gx, gu)
         gu[~self.free] = 0.0
         return solved(self.factor, gx, gu, F)
 
     def _conjugate_gradients(self, r: np.ndarray) -> tuple[np.ndarray, bool]:
-        """y with S y = r, columns (A, P), and whether no direction was met along which S is zero."""
+        """y with S y = r, columns (A, P); True if no direction with S p = 0 was met."""
         N, n, m, _ = self.sizes
         gx, gu, F = (np.zeros((*shape, r.shape[1])) for shape in ((N + 1, n), (N, m), (N + 1, n)))
         y, p, regular, rr = np.zeros_like(r), r.copy(), True, (r * r).sum(axis=0)
@@ -152,12 +155,12 @@ class KKTSystem:
 
     @cached_property
     def independent(self) -> bool:
-        """Whether the active rows determine their multipliers: S along a vector of no special direction."""
+        """True if the active rows are linearly independent, by S along a vector in general position."""
         count = len(self.active.index)
         return count == 0 or self._conjugate_gradients(np.cos(np.arange(1.0, count + 1.0))[:, None])[1]
 
     def _residual(self, rhs: RightHandSide, step: tuple[np.ndarray, ...]) -> RightHandSide:
-        """What the equations miss, as a right-hand side for what is to be added."""
+        """Residual of the equations, as the right-hand side of a correction."""
         e, A = self.e, self.active
         dx, du, dlam, dnu = step
         gx, gu = rhs.gx - dlam, rhs.gu.copy()
@@ -172,14 +175,15 @@ class KKTSystem:
         return RightHandSide(gx, gu, F, c, np.where(self.free[:, :, None], 0.0, rhs.held - du))
 
     def gradient(self, gu: np.ndarray, step: KKTStep) -> np.ndarray:
-        """gu + lux dx + luu du + fu'dlam' + Cu'dnu (N, m, P) of a step, where it is not zero: at clamped controls."""
+        """Change of the gradient gu + lux dx + luu du + fu'dlam' + Cu'dnu (N, m, P) by a step; nonzero at clamped
+        controls."""
         e, total = self.e, gu.copy()
         total += e.lux @ step.dx[:-1] + e.luu @ step.du + e.fu.swapaxes(1, 2) @ step.dlam[1:]
         self.active.add_transposed(step.dnu, np.zeros_like(step.dx), total)
         return np.where(self.free[..., None], 0.0, total)
 
     def of_all_rows(self, dnu: np.ndarray) -> np.ndarray:
-        """Numbers of active rows (A, P) as of all (R, P), zero elsewhere."""
+        """Values of active rows (A, P) placed among all rows (R, P), zero elsewhere."""
         total = np.zeros((len(self.point.nu), dnu.shape[1]))
         total[self.active.index] = dnu
         return total
@@ -191,12 +195,12 @@ class KKTSystem:
 
     @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
-        """N, n, m and the number of active rows."""
+        """N, n, m and the number of active rows A."""
         N, n, m = self.e.fu.shape
         return N, n, m, len(self.active.index)
 
     def zeros(self, columns: int) -> RightHandSide:
-        """A right-hand side of nothing."""
+        """A right-hand side of zeros."""
         N, n, m, A = self.sizes
         shapes = (N + 1, n), (N, m), (N + 1, n), (A,), (N, m)
         return RightHandSide(*(np.zeros((*shape, columns)) for shape in shapes))

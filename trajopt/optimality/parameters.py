@@ -12,7 +12,7 @@ from trajopt.validation import float_array
 
 
 class Parameters(NamedTuple):
-    """The numbers of p that count, as a vector, and how to put others in their places."""
+    """The numbers of p that vary, as a vector, and the functions that replace them."""
 
     given: Any
     names: tuple[str, ...]
@@ -24,8 +24,8 @@ class Parameters(NamedTuple):
         return self._filled(vector)
 
     def like(self, vector: np.ndarray) -> Any:
-        """Numbers, or arrays with leading axes (., P), in the form of p: of mappings and dataclasses a dict of those
-        that count."""
+        """The vector's numbers, or arrays with leading axes (., P), in the form of p: for mappings and dataclasses a
+        dict of the entries that vary."""
         parts, start = {}, 0
         for name, shape in zip(self.names, self.shapes, strict=True):
             size = int(np.prod(shape, dtype=int))
@@ -35,14 +35,14 @@ class Parameters(NamedTuple):
         return parts[""] if self.names == ("",) else parts
 
     def flat(self, value: Any) -> np.ndarray:
-        """The vector of something of the form that `like` returns."""
+        """The vector from a value of the form that `like` returns."""
         parts = {"": value} if self.names == ("",) else value
         return np.concatenate([np.ravel(parts[name]).astype(float) for name in self.names])
 
     def numbers(self, p: Any) -> np.ndarray:
         """The vector of another p of the same form.
 
-        Raises: TypeError, ValueError for one of another form, or with numbers that are not finite."""
+        Raises: TypeError, ValueError if p has another form, or numbers that are not finite."""
         parts = []
         for name, shape in zip(self.names, self.shapes, strict=True):
             try:
@@ -53,7 +53,7 @@ class Parameters(NamedTuple):
         return np.concatenate(parts)
 
     def labels(self) -> tuple[str, ...]:
-        """A name for each number."""
+        """Names (P,) of the numbers."""
         found = []
         for name, shape in zip(self.names, self.shapes, strict=True):
             found += [f"{name or 'p'}{list(index) if index else ''}" for index in np.ndindex(*shape)]
@@ -69,7 +69,7 @@ class Parameters(NamedTuple):
 
 
 def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
-    """Those of p; wrt: the names of the entries that count, of a mapping or dataclass.
+    """The parameters in p; wrt: the names of the entries that vary, of a mapping or dataclass.
 
     Raises: TypeError for p without floats, ValueError for an unknown name or a number that is not finite."""
     if isinstance(p, Mapping):

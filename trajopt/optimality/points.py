@@ -1,4 +1,4 @@
-"""KKT points of trajectories."""
+"""Construction of KKT points from trajectories."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def kkt_point(
     nu: np.ndarray | None = None,
     K: np.ndarray | None = None,
 ) -> KKTPoint:
-    """The point of a trajectory whose constraints have these reports, one for each of the problem's; nu (R,): other
-    multipliers of the rows; K (N, m, n): gains of the loop that costates follow."""
+    """The KKT point of a trajectory with one report for each of the problem's constraints; nu (R,): multipliers of the
+    rows in place of those reported; K (N, m, n): gains of the loop that costates follow."""
     rows, reported = _rows(problem, reports)
     penalty = max((report.penalty for report in reports), default=0.0)
     return point_of(problem, xs, us, rows, reported if nu is None else nu, penalty, problem.control_limits, K)
@@ -46,7 +46,8 @@ def point_of(
     limits: tuple[np.ndarray, np.ndarray] | None,
     K: np.ndarray | None = None,
 ) -> KKTPoint:
-    """The point of a trajectory with these rows, their multipliers (R,), limits (N, m) of its controls, and gains."""
+    """The KKT point of a trajectory with these rows, their multipliers (R,), limits (N, m) of its controls, and
+    gains."""
     n, m = problem.system.ndx, problem.system.nu
     c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
     curvature = zero_blocks(problem.horizon, n, m)
@@ -67,7 +68,7 @@ def point_of(
 
 
 def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows | None, np.ndarray]:
-    """Rows of all constraints but limits of controls, scaled as the solver had them, and their multipliers (R,)."""
+    """Rows of all constraints but limits of controls, scaled as in the solver, and their multipliers (R,)."""
     pairs = zip(problem.constraints, reports, strict=True)
     kept = [(one, report) for one, report in pairs if isinstance(one, ResidualConstraint)]
     if not kept:

@@ -5,7 +5,7 @@
     s_N = gx_N;   w = s' + Vxx'F';   q = gu + fu'w;   k = - Quu^-1 q;   s = gx + fx'w + Qux'k
     dx_0 = F_0;   du = k + K dx;   dx' = fx dx + fu du + F';   dlam = s + Vxx dx
 
-Right-hand sides are matrices, a column each; clamped controls have du = 0.
+Right-hand sides are matrices, with a column for each; clamped controls have du = 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Factor(NamedTuple):
 
     @property
     def log_determinant(self) -> float:
-        """Of the reduced Hessian: the sum of those of Quu, 0 of clamped controls, whose pivots are 1."""
+        """log det of the reduced Hessian: the sum of those of Quu; clamped controls have pivots of 1."""
         return 2.0 * float(np.log(np.diagonal(self.L, axis1=1, axis2=2)).sum())
 
 
@@ -69,8 +69,7 @@ def factorized(e: Expansion) -> Factor | int:
 
 @routine
 def _add_product(A, x, y):
-    """y += A x,  A (a, b), x (b, P), y (a, P); of one column four rows at a time, whose sums do not wait for each
-    other."""
+    """y += A x,  A (a, b), x (b, P), y (a, P); for one column, four rows at a time, with independent sums."""
     four = A.shape[0] - A.shape[0] % 4 if x.shape[1] == 1 else 0
     for i in range(0, four, 4):
         y0, y1, y2, y3 = y[i, 0], y[i + 1, 0], y[i + 2, 0], y[i + 3, 0]
@@ -91,7 +90,7 @@ def _add_product(A, x, y):
 
 @routine
 def _solve_negative(L, q):
-    """q = - (L L')^-1 q."""
+    """Solve in place: q <- - (L L')^-1 q."""
     m = L.shape[0]
     for i in range(m):
         for j in range(i):

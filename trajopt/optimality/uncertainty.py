@@ -1,4 +1,4 @@
-"""How noise spreads along a plan, and the Gaussian of which the plan is the mode.
+"""Propagation of noise along a plan, and the Gaussian distribution whose mode the plan is.
 
 Noise w_t of covariance W_t, tangent at x_{t+1}, under feedback K:
 
@@ -9,7 +9,7 @@ Laplace's approximation of p(us) ~ exp(- J / T) about a minimum: the inverse of 
 
     P' = A P A' + T fu Quu^-1 fu',  A = fx + fu K      cov u = T Quu^-1 + K P K'      du = K dx + sqrt(T) L^-T xi
 
-Controls that a limit holds do not move; rows that hold are taken with the penalty of the factor.
+Controls on active limits do not move; active rows enter with the penalty of the factor.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Covariance:
 
     Attributes
     ----------
-    xs : (N+1, ndx, ndx), of tangent vectors at the states
-    us : (N, nu, nu)
+    xs : (N+1, ndx, ndx), covariances of tangent vectors at the states
+    us : (N, nu, nu), covariances of the controls
     cost_increase : expected cost less that of the plan, to second order; NaN where the plan is no certified minimum
     """
 
@@ -47,17 +47,17 @@ class Covariance:
 
     @property
     def state_deviations(self) -> np.ndarray:
-        """Standard deviations (N+1, ndx)."""
+        """Standard deviations (N+1, ndx) of the states along tangents."""
         return np.sqrt(np.maximum(np.diagonal(self.xs, axis1=1, axis2=2), 0.0))
 
     @property
     def control_deviations(self) -> np.ndarray:
-        """Standard deviations (N, nu)."""
+        """Standard deviations (N, nu) of the controls."""
         return np.sqrt(np.maximum(np.diagonal(self.us, axis1=1, axis2=2), 0.0))
 
 
 def as_covariances(name: str, value: ArrayLike, n: int, knots: int | None) -> np.ndarray:
-    """(n, n), or (knots, n, n), symmetric, without negative eigenvalues; ValueError otherwise."""
+    """A covariance (n, n), or (knots, n, n), symmetric, without negative eigenvalues; ValueError otherwise."""
     given = number_array(name, value)
     wanted = (n, n) if knots is None or given.ndim == 2 else (knots, n, n)
     W = float_array(name, given, wanted)
@@ -81,9 +81,9 @@ def spread(
 
 @dataclass(frozen=True, repr=False)
 class Laplace(Covariance):
-    """The Gaussian about a minimum; `sample` draws controls of it.
+    """The Gaussian distribution about a minimum; `sample` draws controls from it.
 
-    log_determinant : of the reduced Hessian
+    log_determinant : log det of the reduced Hessian
     """
 
     log_determinant: float = 0.0
@@ -91,8 +91,8 @@ class Laplace(Covariance):
     temperature: float = 1.0
 
     def sample(self, rng: np.random.Generator, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draws (count, N+1, ndx) of tangents at the states and (count, N, nu) of changes of the controls, dynamics
-        linear about the plan."""
+        """Draws (count, N+1, ndx) of tangents at the states and (count, N, nu) of changes of the controls, with the
+        dynamics linearized about the plan."""
         f, (N, n, m) = self.system.factor, self.system.e.fu.shape
         xi = np.sqrt(self.temperature) * rng.standard_normal((count, N, m)) * self.system.free
         dx, du = np.zeros((count, N + 1, n)), np.empty((count, N, m))
@@ -103,7 +103,7 @@ class Laplace(Covariance):
 
 
 def laplace_of(system: KKTSystem, temperature: float) -> Laplace:
-    """Of a factored point."""
+    """Laplace's approximation at a factored point."""
     f, free = system.factor, system.free
     root = np.linalg.solve(f.L, np.eye(f.L.shape[1]))
     Quu = temperature * root.swapaxes(1, 2) @ root * (free[:, :, None] & free[:, None])

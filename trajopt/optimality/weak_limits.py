@@ -1,4 +1,4 @@
-"""Limits on which a solution lies without pressing, and derivatives along a direction, which hold some of them."""
+"""Weakly active limits of a solution, and derivatives along a direction, in which some of them hold."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.problem.constraints import BOUNDS
 
 SWITCHES = 50
-"""Of weak limits, in a derivative along a direction."""
+"""Largest number of changes of the set of weakly active limits that hold, in a derivative along a direction."""
 
 
 class WeakLimit(NamedTuple):
-    """A limit that presses without a multiplier: the constraint's name, the knot, the component, -1 the lower or 1 the
-    upper limit."""
+    """A limit that is reached without a multiplier: the constraint's name, the knot, the component, -1 the lower or 1
+    the upper limit."""
 
     name: str
     knot: int
@@ -26,7 +26,7 @@ class WeakLimit(NamedTuple):
 
 
 def weak_limits(point: KKTPoint) -> tuple[WeakLimit, ...]:
-    """Those of a point, by name."""
+    """The weakly active limits of a point, by name."""
     found, sides = [], point.weak.controls
     for t, i in np.argwhere(sides != 0):
         found.append(WeakLimit(BOUNDS, int(t), int(i), int(sides[t, i])))
@@ -39,8 +39,8 @@ def weak_limits(point: KKTPoint) -> tuple[WeakLimit, ...]:
 
 
 def one_sided(point: KKTPoint, change: FirstOrder) -> tuple[KKTSystem, KKTStep]:
-    """The derivative along a direction in which the conditions change so (one column), and the system of what it holds;
-    RuntimeError where no set of weak limits fits."""
+    """The derivative of the solution along a direction, given the change of the conditions along it (one column), and
+    the KKT system with the limits that hold; RuntimeError where no set of weakly active limits is consistent."""
     held = point.held
     for _ in range(SWITCHES):
         system = KKTSystem(point, held)
@@ -53,7 +53,7 @@ def one_sided(point: KKTPoint, change: FirstOrder) -> tuple[KKTSystem, KKTStep]:
 
 
 def _switched(system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, np.ndarray]:
-    """Weak limits held where they are crossed, freed where they pull: the worst of either kind."""
+    """The held weak limits after one change: the worst violated one is held, the one with the worst sign released."""
     (rows, controls), (weak_rows, weak_controls) = system.held, system.point.weak
     moving, pulls = (part[:, 0] for part in (system.along_all_rows(step) + change.c, system.of_all_rows(step.dnu)))
     moving = moving - np.where(weak_rows > 0, change.upper[:, 0], change.lower[:, 0])

@@ -1,4 +1,4 @@
-"""Figures and moving pictures of solutions; the only modules that import matplotlib.
+"""Figures and animations of solutions; the only modules that import matplotlib.
 
 Names are loaded on first use, so that solutions, which these modules know, can ask for pictures and reports of
 themselves.

@@ -1,4 +1,4 @@
-"""What `trajopt.animate` wrote: a path, which shows itself in notebooks."""
+"""Animations of solutions, written frame by frame; the result is a path that notebooks show as the animation."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ FORMATS = {
     ".gif": '<img src="data:image/gif;base64,{data}" alt="{name}">',
     ".mp4": '<video src="data:video/mp4;base64,{data}" title="{name}" controls loop muted autoplay></video>',
 }
-"""Endings of the files, and how a page holds them in itself."""
+"""Extensions of the files, and the HTML that embeds them in a page."""
 
 
 class MovingPicture(PosixPath):
-    """The path of a moving picture, as any other `pathlib.Path`; the last line of a notebook's cell, it is the picture
-    itself, which then is a part of the notebook."""
+    """The path of an animation, with all methods of `pathlib.Path`; as the last value of a notebook's cell it is shown
+    as the animation, embedded in the notebook."""
 
     def _repr_html_(self) -> str | None:
         if self.suffix not in FORMATS or not self.is_file():
-            return None  # what was made of the path, as its parent, or a picture that is gone
+            return None  # a path derived from it, as its parent, or a deleted file
         return FORMATS[self.suffix].format(data=b64encode(self.read_bytes()).decode("ascii"), name=escape(self.name))
 
 
 # --------------------------------------------------------------------------------------------
-# Moving pictures of solutions, frame by frame into a file.
+# Animations of solutions, frame by frame into a file.
 
 WIDTH = 7.2
-"""Inches of a picture of any number of pixels: text and lines grow with it."""
+"""Width of a picture, inches, for any number of pixels, so that text and lines scale with it."""
 SMALLEST_SIZE = 100
 ALMOST_WHITE = 243
-"""Colours of a GIF whose red, green and blue all exceed this become white, so that the background is."""
+"""Colours of a GIF whose red, green and blue all exceed this become white, so that the background stays white."""
 
 
 def animate(
@@ -53,27 +53,27 @@ def animate(
     follow: bool = False,
     title: str | None = None,
 ) -> MovingPicture:
-    """Write a moving picture of a solution: the system in space, with the problem's scenery, against time.
+    """Write an animation of a solution: the system in space, with the problem's scenery, against time.
 
-    Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), rods as thick as they are, with what
-    pulls them inside, systems without shapes by a skeleton.  Targets and obstacles are those of the problem's scenery
-    and of its costs and constraints (`trajopt.interfaces.residual.SeenResidual`).
-    Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
-    states; the ground is drawn where all points in contact stand at one height, or a robot without contacts on its
-    fixed base, and the path of the centre of mass up to the present.  Each of these is there if the system speaks of it
-    (see `trajopt.interfaces.system`).  All scales are equal, and nothing that moves leaves the picture.
+    Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), rods with their thickness and the
+    tendons inside, systems without shapes by a skeleton.  Targets and obstacles are those of the problem's scenery and
+    of its costs and constraints (`trajopt.interfaces.residual.SeenResidual`).  Contact points are discs, filled while
+    they carry force; contact forces are arrows, to the scale in the legend; the ground is drawn where all points in
+    contact stand at one height, or a robot without contacts on its fixed base, and so is the path of the centre of mass
+    up to the present.  Each of these is drawn if the system has it (see `trajopt.interfaces.system`).  All scales are
+    equal, and nothing that moves leaves the picture.
 
     Parameters
     ----------
-    solution : Solution, or another motion with `system`, `times`, `xs` and `us`, as simulations of soft robots are
-    path : file to write, .gif, or .mp4 if ffmpeg is installed
+    solution : Solution, or another motion with `system`, `times`, `xs` and `us`, as in simulations of soft robots
+    path : file to write, .gif, or .mp4 with ffmpeg installed
         Its folder is made as needed, and it appears complete or not at all.
-    fps : frames per second; those of a .gif last whole hundredths of a second, so it takes the nearest such rate
+    fps : frames per second; frames of a .gif last whole hundredths of a second, so it has the nearest such rate
     speed : seconds of motion per second of the picture
     view : (elevation, azimuth) of the camera, degrees; by default from above and aside, or, where the motion stays in a
         plane normal to an axis, along that axis
     size : (width, height), pixels
-    follow : whether the camera moves with the system: horizontally if there is ground, else in all directions
+    follow : True: the camera moves with the system, horizontally if there is ground, else in all directions
     title : name of the problem unless given; the time is added
 
     Returns
@@ -83,7 +83,7 @@ def animate(
 
     Raises
     ------
-    TypeError : what came is neither, or its system has no `skeleton`.
+    TypeError : solution is neither, or its system has no `skeleton`.
     ValueError : an unknown extension, an option out of range, or a solution that is not finite.
     RuntimeError : an .mp4 without ffmpeg.
 
@@ -103,7 +103,7 @@ def animate(
     writer = _writer(path.suffix, fps)
     scene = scene_of(motion, frame_times(motion, _shown(path.suffix, fps) / speed))
     dpi = size[0] / WIDTH
-    inches = ((size[0] + 1e-6) / dpi, (size[1] + 1e-6) / dpi)  # matplotlib cuts off broken pixels
+    inches = ((size[0] + 1e-6) / dpi, (size[1] + 1e-6) / dpi)  # matplotlib truncates fractions of pixels
     stage = SceneFigure(scene, view=view, follow=follow, inches=inches)
     name = motion.name if title is None else title
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,17 +125,18 @@ def _check_options(fps: float, speed: float, view: Any, size: Any) -> None:
 
 
 def _hundredths(fps: float) -> int:
-    """What a frame of a GIF lasts, at least two: players take one for ten."""
+    """Duration of a frame of a GIF, in hundredths of a second, at least two: players take one for ten."""
     return max(2, round(100.0 / fps))
 
 
 def _shown(suffix: str, fps: float) -> float:
-    """Frames per second as a player will show them."""
+    """Frames per second with which a player shows the file."""
     return 100.0 / _hundredths(fps) if suffix == ".gif" else fps
 
 
 class _GifWriter(PillowWriter):
-    """Frames in the colours of the first, which its legend has all: faster, smaller and without flicker."""
+    """Writer of frames in the colours of the first, whose legend contains all of them: faster, smaller and without
+    flicker."""
 
     _frames: list[Any]
 
@@ -155,7 +156,7 @@ class _GifWriter(PillowWriter):
 
 def _writer(suffix: str, fps: float) -> AbstractMovieWriter:
     if suffix == ".gif":
-        rate: Any = 100.0 / (_hundredths(fps) + 0.05)  # the writer truncates what a frame lasts to milliseconds
+        rate: Any = 100.0 / (_hundredths(fps) + 0.05)  # the writer truncates durations to milliseconds
         return _GifWriter(fps=rate)
     if not FFMpegWriter.isAvailable():
         raise RuntimeError("path: got an .mp4, which needs the program ffmpeg, not found here; write a .gif instead")

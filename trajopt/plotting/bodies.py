@@ -1,4 +1,4 @@
-"""Surfaces of a system in pictures, and where they are; what bends has vertices on several bodies."""
+"""Surfaces of a system in pictures, and their places; a surface that bends has vertices on several bodies."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from trajopt.capabilities import Pictures, capability
 
 SOLID = (0.62, 0.66, 0.72, 1.0)
-"""Of surfaces without a colour of their own."""
+"""Colour of surfaces without one of their own."""
 LIGHT = np.array([0.35, -0.45, 0.82])
-"""Where it comes from."""
+"""Direction towards the light."""
 LARGEST_FACE = 0.3
-"""Edges of triangles in pictures that are sorted by depth, as a share of the largest body."""
+"""Longest edge of triangles in pictures that are sorted by depth, as a fraction of the largest body."""
 
 
 class Surface(NamedTuple):
-    """One of what `trajopt.capabilities.Pictures` has."""
+    """One surface from `trajopt.capabilities.Pictures`."""
 
-    body: Any  # a number, or (V,)
+    body: Any  # index, or (V,) indices
     vertices: np.ndarray  # (V, 3)
     faces: np.ndarray  # (F, 3)
     color: tuple[float, float, float, float]
@@ -27,36 +27,36 @@ class Surface(NamedTuple):
 
     @classmethod
     def of(cls, solid: Any) -> Surface:
-        """That of a solid."""
+        """The surface of a solid."""
         color = SOLID if solid.color is None else tuple(solid.color)
         return cls(solid.body, solid.vertices, solid.faces, color, getattr(solid, "label", ""))
 
     @property
     def bends(self) -> bool:
-        """Whether it is on several bodies."""
+        """True if its vertices are on several bodies."""
         return np.ndim(self.body) > 0
 
 
 class Bodies(NamedTuple):
-    """Surfaces on bodies that move; none of a system without shapes."""
+    """Surfaces on bodies that move; none for a system without shapes."""
 
     solids: tuple[Surface, ...]
-    turns: np.ndarray  # (K, B + 1, 3, 3), the identity last, for what never moves
+    turns: np.ndarray  # (K, B + 1, 3, 3), the identity last, for fixed surfaces
     origins: np.ndarray  # (K, B + 1, 3)
 
     @property
     def bend(self) -> bool:
-        """Whether some do."""
+        """True if some surfaces bend."""
         return any(solid.bends for solid in self.solids)
 
     @property
     def bare(self) -> bool:
-        """Whether most bodies have no surface, so that it takes lines from joint to joint to see the system."""
+        """True if most bodies have no surface, so that lines from joint to joint are needed to see the system."""
         covered = {int(body) for solid in self.solids for body in np.unique(solid.body)} - {-1}
         return (not self.bend and 2 * len(covered) < self.turns.shape[1] - 1) or not self.solids
 
     def corners(self) -> np.ndarray:
-        """Points (K, P, 3) of boxes about all that there is on each body."""
+        """Corners (K, P, 3) of boxes about all surfaces of each body."""
         K, parts = len(self.turns), []
         vertices = np.concatenate([np.empty((0, 3)), *(solid.vertices for solid in self.solids)])
         bodies = np.concatenate([np.empty(0, int), *(np.broadcast_to(x.body, len(x.vertices)) for x in self.solids)])
@@ -70,13 +70,13 @@ class Bodies(NamedTuple):
         return np.concatenate([np.empty((K, 0, 3)), *parts], axis=1)
 
     def vertices(self, solid: Surface, frame: int) -> np.ndarray:
-        """Corners (V, 3) of a surface in the world at one time."""
+        """Vertices (V, 3) of a surface in the world at one time."""
         R, p = self.turns[frame, solid.body], self.origins[frame, solid.body]
         return (R @ solid.vertices[:, :, None])[:, :, 0] + p if solid.bends else solid.vertices @ R.T + p
 
     def triangles(self, frame: int, color: Any = None, end: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Corners (F, 3, 3) of all faces in the world at one time, and their colours (F, 4), darker away from light.
-        All in one colour, if it is given, but what has a label, which keeps its own, and is left out unless `end`."""
+        """Corners (F, 3, 3) of all faces in the world at one time, and their colours (F, 4), darker away from the
+        light.  A given colour replaces all but that of labelled surfaces, which are left out unless `end`."""
         corners, colors = [np.empty((0, 3, 3))], [np.empty((0, 4))]
         for solid in self.solids:
             if solid.label and not end:
@@ -91,7 +91,7 @@ class Bodies(NamedTuple):
 
 
 def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
-    """Surfaces of a system, and where its bodies are at states xs (K, nx)."""
+    """Surfaces of a system, and the places of its bodies at states xs (K, nx)."""
     K = len(xs)
     seen = tuple(Surface.of(solid) for solid in capability(system, Pictures).solids(fine))
     if not seen:
@@ -106,7 +106,7 @@ def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
 
 
 def _from_both_sides(solid: Surface) -> Surface:
-    """The surface, with the other side of its faces too if it holds no volume; one that bends as it is."""
+    """The surface, with the back of its faces added if it encloses no volume; one that bends is unchanged."""
     corners = solid.vertices[solid.faces] - solid.vertices.mean(axis=0)
     extent = np.ptp(solid.vertices, axis=0).max()
     if solid.bends or np.linalg.det(corners).sum() > 1e-9 * extent**3:
@@ -115,8 +115,8 @@ def _from_both_sides(solid: Surface) -> Surface:
 
 
 def with_small_faces(solid: Surface, longest: float) -> Surface:
-    """The surface with triangles cut in four until no edge is longer, so that what is in front of what can be told from
-    their middles; one that bends as it is."""
+    """The surface with triangles divided in four until no edge is longer than `longest`, so that sorting by their
+    middles shows which is in front; one that bends is unchanged."""
     while not solid.bends:
         corners = solid.vertices[solid.faces]
         large = np.linalg.norm(corners - np.roll(corners, -1, axis=1), axis=-1).max(axis=1) > longest

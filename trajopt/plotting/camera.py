@@ -1,4 +1,4 @@
-"""Where a camera is to stand: a direction, and the place from which all that is to be seen fills its picture."""
+"""Placement of a camera: a direction, and the position from which given points fill the picture."""
 
 from typing import NamedTuple
 
@@ -9,22 +9,23 @@ VIEW = (18.0, -60.0)
 ALONG = {1: (0.0, -90.0), 2: (90.0, -90.0), 0: (0.0, 0.0)}
 """Views along an axis, onto the plane of the other two."""
 FIELD = 40.0
-"""Degrees from the lower to the upper edge of a picture in perspective."""
+"""Vertical field of view in perspective, degrees."""
 FILL = 0.86
-"""Share of the picture's height and width that is used."""
+"""Fraction of the picture's height and width that is used."""
 NEAREST = 1e-3
-"""Least distance, m, and the largest extent of what is but a point."""
+"""Least distance, m, also used as the extent of a single point."""
 
 
 class Camera(NamedTuple):
     """A camera in perspective, in world axes; `up` is that of the world."""
 
     position: np.ndarray  # (3,) m
-    look_at: np.ndarray  # (3,) m, a point on the line that it looks along
+    look_at: np.ndarray  # (3,) m, a point on the line of sight
     field_of_view: float  # rad, of the height
 
     def project(self, points: np.ndarray, aspect: float) -> np.ndarray:
-        """Where points (..., 3) are in a picture of width / height = aspect: right and up, -1 and 1 at the edges."""
+        """Coordinates of points (..., 3) in a picture of width / height = aspect: right and up, -1 and 1 at the
+        edges."""
         back = self.position - self.look_at
         right, up, back = _frame(back / np.linalg.norm(back))
         from_here = points - self.position
@@ -38,11 +39,11 @@ def direction(flat: int | None) -> tuple[float, float]:
 
 
 def fitted(points: np.ndarray, view: tuple[float, float], aspect: float) -> Camera:
-    """The nearest camera that has all points (P, 3) in its picture, with a margin.
+    """The nearest camera whose picture contains all points (P, 3), with a margin.
 
     In axes right, up and back a point (a, b, e) is inside where |a - x| <= h (z - e) and |b - y| <= v (z - e), with the
-    camera at (x, y, z): four planes, each of which one point holds.  So x + h z >= max(a + h e) and
-    -x + h z >= max(-a + h e), the same upwards, and the least z and the x and y in the middle are known at once.
+    camera at (x, y, z): four planes, each determined by one point.  So x + h z >= max(a + h e) and
+    -x + h z >= max(-a + h e), the same upwards, which gives the least z and the x and y in the middle.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ def fitted(points: np.ndarray, view: tuple[float, float], aspect: float) -> Came
 
 
 def _frame(back: np.ndarray) -> np.ndarray:
-    """Right, up and back (3, 3), rows, of a camera that is `back` of what it looks at; north is up in a map."""
+    """Axes right, up and back (3, 3), as rows, of a camera in the direction `back` from its target; north is up in a
+    map."""
     right = np.array([-back[1], back[0], 0.0])
     length = np.linalg.norm(right)
     right = right / length if length > 1e-9 else np.array([1.0, 0.0, 0.0])

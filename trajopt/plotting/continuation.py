@@ -1,4 +1,4 @@
-"""A family of solutions along its path: cost, eigenvalue, iterations, limits that press."""
+"""A family of solutions along its path: cost, eigenvalue, iterations, active limits."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
 
     Four panels: cost; smallest eigenvalue of the certificates; iterations of the corrector, beside those from a
     problem's own start and from the solution before if there are such (`with_restarts`), hollow where these ended in
-    another minimum or in none; limits that press.  A singular point, estimated, is a dashed line.
+    another minimum or in none; active limits.  The estimated singular point is a dashed line.
 
     Parameters
     ----------
     continuation : Continuation with at least one point
     path : file to write, optional
 
-    Raises: TypeError for something else, ValueError for a continuation without points.
+    Raises: TypeError if continuation is none, ValueError for a continuation without points.
     """
     if not hasattr(continuation, "smallest_eigenvalues"):
         raise TypeError(f"continuation: got {type(continuation).__name__}, wanted a trajopt.Continuation")
@@ -71,8 +71,8 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
 
 
 def _again(panel: Axes, x: np.ndarray, continuation: Continuation) -> None:
-    """Iterations of the same problems but the first, solved from elsewhere; hollow where that did not lead to the same
-    minimum."""
+    """Iterations of the same problems but the first, solved from other starts; hollow where they led to another minimum
+    or to none."""
     again = {"from the solution before": continuation.warm, "from scratch": continuation.cold}
     drawn = {name: solved for name, solved in again.items() if solved is not None}
     for i, (name, solved) in enumerate(drawn.items(), start=1):

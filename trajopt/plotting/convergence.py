@@ -1,4 +1,4 @@
-"""How solvers converged: cost gap, gradient, step length and regularization, against iteration and against time.
+"""Convergence of solvers: cost gap, gradient, step length and regularization, against iteration and against time.
 
 Under constraints of the augmented Lagrangian, and where a solve starts from states with gaps, iterates may cost less
 than J* while they are infeasible: |J - J*| is drawn then, with triangles where J < J*, and a panel each for the largest
@@ -21,7 +21,7 @@ from trajopt.plotting.style import COLORS, as_results, cheapest, literal, new_fi
 from trajopt.results.solution import Solution
 
 REFUSED = 2.0**-8
-"""Where a line search without an acceptable step is drawn."""
+"""Step length at which a line search without an acceptable step is drawn."""
 MU_FLOOR = 1e-9
 FLOOR = 1e-16
 """Cost gaps below this fraction of the cost are rounding, and not drawn."""
@@ -32,7 +32,8 @@ INFEASIBILITY = {"violation": "largest constraint violation", "gap": "largest ga
 
 
 class Curve(NamedTuple):
-    """A quantity in a panel: x and y (K,), where the steps are exact, and where y stands for a negative number."""
+    """A quantity in a panel: x and y (K,), True where steps are exact, and True where y is the size of a negative
+    number."""
 
     panel: Axes
     x: np.ndarray
@@ -117,12 +118,12 @@ def _curves(
 
 
 def _positive(y: np.ndarray) -> np.ndarray:
-    """What a logarithmic axis can show, NaN elsewhere."""
+    """Values that a logarithmic axis can show, NaN elsewhere."""
     return np.where(np.isfinite(y) & (y > 0), y, np.nan)
 
 
 def _all_positive(results: dict[str, Solution], name: str) -> np.ndarray:
-    """What is positive in this column of all logs, NaN elsewhere."""
+    """Positive values in this column of all logs, NaN elsewhere."""
     return np.concatenate([_positive(solution.history(name)) for solution in results.values()])
 
 
@@ -162,7 +163,7 @@ def _scales(panels: np.ndarray, results: dict[str, Solution], infeasibility: lis
 
 
 def _scale_with_zero(panel: Axes, smallest: float, largest: float) -> None:
-    """Logarithmic down to the smallest number there is, with a place for zero."""
+    """Set a scale that is logarithmic down to the smallest positive number, with a place for zero."""
     panel.set_yscale("symlog", linthresh=smallest)
     panel.set_ylim(-0.3 * smallest, 10 * largest)
     low, high = round(np.log10(smallest)), np.log10(largest)

@@ -1,4 +1,4 @@
-"""What pictures show: a solution, or any motion that has a system, times, states and controls."""
+"""Motions that pictures show: a solution, or any motion that has a system, times, states and controls."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MEMBERS = ("system", "times", "xs", "us")
 
 
 class Motion(NamedTuple):
-    """A motion with K points of time."""
+    """A motion at K times."""
 
     name: str
     system: Any
     times: np.ndarray  # (K,) s
     xs: np.ndarray  # (K, nx)
     us: np.ndarray  # (K - 1, nu), each held until the next, or (K, nu)
-    shapes: tuple[Shape, ...]  # that never move
+    shapes: tuple[Shape, ...]  # fixed ones
     limits: tuple[np.ndarray, np.ndarray] | None  # of controls, (K - 1, nu) each
-    state_limits: tuple[np.ndarray, np.ndarray] | None = None  # of the numbers of a state, (K, nx) each
-    between: DenseOutput | None = None  # what is known of it between its points
+    state_limits: tuple[np.ndarray, np.ndarray] | None = None  # of the entries of the state, (K, nx) each
+    between: DenseOutput | None = None  # the motion between its points, if known
 
     @property
     def drawable(self) -> Any:
@@ -46,7 +46,7 @@ class Motion(NamedTuple):
 
     def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States (K, nx) at times, between knots of a plan those of its motion, elsewhere along the geodesic, and the
-        knots (K,) that they follow."""
+        knots (K,) before them."""
         if self.between is not None:
             try:
                 return self.between.states(times)
@@ -61,16 +61,16 @@ class Motion(NamedTuple):
 
 
 def is_motion(value: Any) -> bool:
-    """Whether it is what `as_motion` takes."""
+    """True if `as_motion` accepts it."""
     return isinstance(value, Solution) or all(getattr(value, name, None) is not None for name in MEMBERS)
 
 
 def as_motion(solution: Any) -> Motion:
-    """What is to be seen of a solution, or of another object with `system`, `times`, `xs`, `us` and perhaps a `name`.
+    """The motion of a solution, or of another object with `system`, `times`, `xs`, `us` and perhaps a `name`.
 
     Raises
     ------
-    TypeError : what came is neither.
+    TypeError : the argument is neither.
     ValueError : the solution has no problem.
     """
     if isinstance(solution, Motion):
@@ -92,20 +92,20 @@ def as_motion(solution: Any) -> Motion:
 
 
 def state_limits(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
-    """lower and upper (N+1, nx) of what constraints keep within limits number by number, as `trajopt.StateBounds` do,
-    infinite at knots and for numbers without; None where all are."""
+    """Limits lower and upper (N+1, nx) of entries of the state, from constraints such as `trajopt.StateBounds`,
+    infinite at knots and for entries without; None if all are."""
     shape = problem.horizon + 1, problem.system.nx
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
     for constraint in problem.residual_constraints:
         residual = constraint.residual
-        while isinstance(residual, LiftedResidual):  # whose numbers come first in the longer state
+        while isinstance(residual, LiftedResidual):  # its entries come first in the augmented state
             residual = residual.residual
         if type(residual) is not StateResidual:
             continue
         components = numbers_of_states(residual.system)[0]
         knots = constraint.knots(problem.horizon, True)
         low, high = constraint.limits(knots)
-        low, high = np.where(low == high, [[[-np.inf]], [[np.inf]]], [low, high])  # where it is to be is no limit
+        low, high = np.where(low == high, [[[-np.inf]], [[np.inf]]], [low, high])  # equal limits are a target
         for row, component in enumerate(residual.components):
             for k in np.flatnonzero(components == component):
                 lower[knots, k] = np.maximum(lower[knots, k], residual.reference[k] + low[:, row])

@@ -1,7 +1,7 @@
-"""What a solution looks like in space at any time, from what its system and its problem say of their picture.
+"""Scene of a solution in space at any time, from the picture that its system and its problem describe.
 
-Between knots states move along the geodesic from one to the next, and contact forces stay what they are at the knot
-before.  An impact that takes no time has no picture of its own.
+Between knots states move along the geodesic, and contact forces are those of the knot before.  An impact that takes no
+time is not drawn.
 """
 
 from typing import Any, NamedTuple
@@ -15,11 +15,12 @@ from trajopt.plotting.surroundings import as_segments, shaped
 from trajopt.problem.scenery import Shape
 
 LEVEL = 0.02
-"""Heights that differ by no more than this share of the robot's size are those of one plane."""
+"""Difference of heights, as a fraction of the robot's size, up to which they are those of one plane."""
 AXES = (1, 2, 0)
-"""In the order in which a motion is asked whether it stays in the plane normal to one."""
+"""Axes in the order in which a motion is tested to stay in the plane normal to one."""
 ARROW = 0.3
-"""Length that the largest contact force is not drawn shorter than by much, as a share of the robot's size."""
+"""Least length of the arrow of the largest contact force, as a fraction of the robot's size, up to rounding of the
+scale."""
 
 
 class Scene(NamedTuple):
@@ -27,15 +28,15 @@ class Scene(NamedTuple):
 
     times: np.ndarray  # (K,) s
     segments: np.ndarray  # (K, S, 2, 3) of the skeleton
-    shapes: tuple[Shape, ...]  # that never move
-    points: np.ndarray  # (K, F, 3) that are ever in contact
+    shapes: tuple[Shape, ...]  # fixed ones
+    points: np.ndarray  # (K, F, 3) those that are ever in contact
     forces: np.ndarray  # (K, F, 3) N
-    center: np.ndarray  # (K, 3), or (K, 0) if the system does not say where its centre of mass is
+    center: np.ndarray  # (K, 3), or (K, 0) if the system has no centre of mass
     solids: Bodies
 
     @property
     def held(self) -> np.ndarray:
-        """Which points (K, F) carry force."""
+        """True for points (K, F) that carry force."""
         return np.linalg.norm(self.forces, axis=-1) > 0.0
 
     @property
@@ -47,14 +48,14 @@ class Scene(NamedTuple):
 
     @property
     def scenery(self) -> np.ndarray:
-        """Lines (L, 2, 3) of all that never moves."""
+        """Lines (L, 2, 3) of all fixed shapes."""
         return np.concatenate([np.empty((0, 2, 3)), *(shape.lines() for shape in self.shapes)])
 
     def tips(self) -> np.ndarray:
-        """Loose ends (K, T, 3) of the skeleton that move: tools, hands, feet."""
+        """Free ends (K, T, 3) of the skeleton that move: tools, hands, feet."""
         ends = self.segments.reshape(len(self.times), -1, 3)
         near = np.linalg.norm(ends[0, :, None] - ends[0], axis=-1) < 1e-6 * self.size
-        joints = near.argmax(axis=1).reshape(-1, 2) if near.size else np.empty((0, 2), int)  # the first at its place
+        joints = near.argmax(axis=1).reshape(-1, 2) if near.size else np.empty((0, 2), int)  # the first at each place
         links = np.unique(np.sort(joints[joints[:, 0] != joints[:, 1]], axis=1), axis=0)
         loose = np.flatnonzero(np.bincount(links.ravel()) == 1)
         return ends[:, loose[(np.ptp(ends[:, loose], axis=0) > 1e-9 * self.size).any(axis=1)]]
@@ -72,13 +73,13 @@ class Scene(NamedTuple):
         return moving if moving.shape[1] else np.zeros((K, 1, 3))
 
     def drawn(self) -> np.ndarray:
-        """All points (P, 3) of what moves and of what does not; those that are not finite are not drawn."""
+        """All points (P, 3), moving and fixed; those that are not finite are not drawn."""
         points = np.concatenate([self.moving().reshape(-1, 3), self.scenery.reshape(-1, 3)])
         return points[np.isfinite(points).all(axis=1)]
 
     @property
     def flat(self) -> int | None:
-        """The axis along which nothing extends, if there is one and nothing is ever held."""
+        """The axis along which nothing extends, if there is one and no contact is ever held."""
         points = np.concatenate([part.reshape(-1, 3) for part in (self.segments, self.points, self.scenery)])
         if not len(points) or self.held.any():
             return None
@@ -89,8 +90,8 @@ class Scene(NamedTuple):
     def ground(self) -> float | None:
         """Height of the horizontal plane that the system stands on, None if there is none.
 
-        That of the points in contact while they are held, if they have one height; of a system without contacts, that
-        of the lowest point that stays in its place, if nothing else goes lower, or at which all of it moves.
+        It is the height of the points in contact while they are held, if they have one height; for a system without
+        contacts the height of its lowest fixed point, if nothing else is lower, or the height at which all of it moves.
         """
         heights, near = self.points[self.held][:, 2], LEVEL * self.size
         if len(heights):
@@ -111,26 +112,26 @@ class Scene(NamedTuple):
         return rounded_up(max(largest, 1e-12) / (ARROW * self.size))
 
     def arrows(self) -> np.ndarray:
-        """Vectors (K, F, 3), m, that stand for the forces."""
+        """Vectors (K, F, 3), m, of the force arrows."""
         return self.forces / self.newtons_per_metre
 
 
 def rounded_up(least: float) -> float:
-    """The first of 1, 2 or 5 times a power of ten that is not smaller."""
+    """The smallest of 1, 2 or 5 times a power of ten that is not smaller than `least`."""
     power = 10.0 ** np.floor(np.log10(least))
     return float(power * next(digit for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= (1.0 - 1e-9) * least))
 
 
 def frame_times(solution: Any, frames_per_second: float) -> np.ndarray:
-    """Times of pictures at this rate from the first knot to the last, which has its own whatever the rate."""
+    """Times of pictures at this rate from the first knot to the last, which always has one."""
     end = float(solution.times[-1])
     times = np.arange(int(np.floor(end * frames_per_second * (1.0 + 1e-12))) + 1) / frames_per_second
     return times if end - times[-1] < 1e-9 * end else np.append(times, end)
 
 
 def scene_of(solution: Any, times: np.ndarray, fine: bool = False) -> Scene:
-    """The scene of a solution or another motion at times (K,) from 0 to the last knot, bodies with all their triangles
-    if `fine`.
+    """The scene of a solution or another motion at times (K,) from 0 to the last knot, with all triangles of bodies if
+    `fine`.
 
     Errors as `as_motion`, and ValueError for a wrong shape.
     """

@@ -1,4 +1,4 @@
-"""Snapshots of a system in space, from the line segments that it says it consists of."""
+"""Snapshots of a system in space, from its line segments and surfaces."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,28 +23,28 @@ from trajopt.problem.scenery import Shape
 
 SNAPSHOTS = 9
 CLEAR, LAST = 0.4, 0.5
-"""Opacity of what bends, and of that at the end, where what pulls it is seen inside."""
+"""Opacity of surfaces that bend, and of them at the end, where their tendons are visible inside."""
 SHADES = 1.0, 0.8
-"""Of lines and of surfaces at the end, in the colour map from light to dark."""
+"""Shades of lines and of surfaces at the end, in the colour map from light to dark."""
 TICKS = 4
-"""Along the longest side of the box in space."""
+"""Number of ticks along the longest side of the box in space."""
 FLATTEST = 0.3
-"""The box in space is at no side thinner than this share of its longest."""
+"""Least side of the box in space, as a fraction of its longest."""
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
-"""The axes to draw where the motion stays in the plane normal to an axis."""
+"""Axes to draw where the motion stays in the plane normal to an axis."""
 
 
 def drawable(system: Any) -> bool:
-    """True if the system says which segments it consists of."""
+    """True if the system describes its segments."""
     return capability(system, Pictures).skeleton is not None
 
 
 def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str) -> None:
     """Draw the system at a few times, light at the start and dark at the end, its scenery and its path in grey; bodies
-    that have shapes at the first, faintly, and at the last, what bends always.
+    with shapes at the first time, faintly, and at the last, surfaces that bend at all times.
 
-    The path is that of its middle, where nothing holds a point of it in place.  In the plane where all that is drawn
-    lies in one that is normal to an axis, else in three dimensions.
+    The path is that of the system's middle, unless a point of it is fixed.  The picture is plane where all of it lies
+    in one plane normal to an axis, else in three dimensions.
     """
     system: Any = motion.system
     lines = as_segments("skeleton", system.skeleton(motion.xs), (len(motion.xs),))
@@ -82,14 +82,14 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str
 def plot_poses(
     poses: Mapping[str, np.ndarray], around: Sequence[Shape], title: str, path: str | Path | None = None
 ) -> Figure:
-    """Draw poses of a system among shapes that stand still: the first dashed and grey, the last dark.
+    """Draw poses of a system among fixed shapes: the first dashed and grey, the last dark.
 
-    In the plane where all that is drawn lies in one that is normal to an axis, else in three dimensions.
+    The picture is plane where all of it lies in one plane normal to an axis, else in three dimensions.
 
     Parameters
     ----------
-    poses : mapping of what the legend says to line segments (S, 2, 3), m, world axes
-    around : shapes, as those of a problem's scenery
+    poses : mapping of labels in the legend to line segments (S, 2, 3), m, world axes
+    around : shapes, such as those of a problem's scenery
     title : text above
     path : file to write, optional
     """
@@ -114,7 +114,7 @@ def plot_poses(
 
 
 def _snapshots(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-    """Times (K,) and states (K, nx): at knots of a plan, else at equal times."""
+    """Times (K,) and states (K, nx) of the snapshots: at knots of a plan, else at equal times."""
     if len(motion.us) < len(motion.xs):
         knots = np.unique(np.linspace(0, len(motion.us), SNAPSHOTS).round().astype(int))
         return motion.times[knots], motion.xs[knots]
@@ -123,7 +123,8 @@ def _snapshots(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _path(motion: np.ndarray) -> np.ndarray:
-    """Segments (N, 2, 3) from knot to knot of the middle of all that moves; none where a point stays in place."""
+    """Segments (N, 2, 3) of the path of the middle of all that moves, from knot to knot; none where a point is
+    fixed."""
     points = motion.reshape(len(motion), -1, 3)
     if not points.size or not np.ptp(points, axis=0).any(axis=1).all():
         return np.empty((0, 2, 3))
@@ -132,7 +133,8 @@ def _path(motion: np.ndarray) -> np.ndarray:
 
 
 def _extent(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, int] | None]:
-    """Corners (3,) of a cube around the points (P, 3), and the plane of PLANES that holds them all."""
+    """Corners (3,) of a cube around the points (P, 3), and the plane of PLANES that contains them all, None without
+    one."""
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         points = np.zeros((1, 3))
@@ -146,7 +148,7 @@ def _extent(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, int]
 def _add_lines(
     axes: Any, lines: np.ndarray, color: Any, width: float, plane: tuple[int, int] | None, zorder: float
 ) -> Any:
-    """The collection of segments (S, 2, 3) that was added."""
+    """Add segments (S, 2, 3); returns their collection."""
     style = {"colors": [color], "linewidths": width, "capstyle": "round", "zorder": zorder}
     if plane is not None:
         return axes.add_collection(LineCollection(list(lines[:, :, plane]), **style))
@@ -159,7 +161,7 @@ def _add_lines(
 def _add_faces(
     axes: Any, faces: np.ndarray, colors: np.ndarray, plane: tuple[int, int] | None, zorder: float
 ) -> None:
-    """Triangles (F, 3, 3) that face the reader; in a plane, those in front last."""
+    """Add triangles (F, 3, 3) that face the viewer; in a plane, those in front last."""
     if plane is None:
         collection = Poly3DCollection([], linewidths=SEAM, zorder=zorder)
         axes.add_collection3d(collection)
@@ -177,7 +179,8 @@ def _add_faces(
 def _frame(
     axes: Any, low: np.ndarray, high: np.ndarray, points: np.ndarray, plane: tuple[int, int] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Equal scales and labels, in a cube, or in space in as much of it as the points (P, 3) take up."""
+    """Set equal scales and labels, in a cube, or in three dimensions in the part of it that the points (P, 3) take
+    up."""
     labels = [f"{axis} [m]" for axis in "xyz"]
     if plane is None:
         points = points[np.isfinite(points).all(axis=1)]

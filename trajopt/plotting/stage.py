@@ -1,4 +1,4 @@
-"""The stage of an animation: what stands still, what moves, and where the camera looks."""
+"""The stage of an animation: fixed and moving artists, and the camera."""
 
 from typing import Any, NamedTuple
 
@@ -17,28 +17,29 @@ from trajopt.plotting.style import COLORS, GREY, TARGET, literal
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
 GROUND, SHADOW = "#e8e4da", "#d3cec1"
 SEAM = 0.5
-"""Width of the edges that cover it, points."""
+"""Width of the edges that cover seams between triangles, points."""
 MARGIN = 1.06
 FLATTEST = 0.12
-"""The box is at no side thinner than this share of its longest."""
+"""Least side of the box, as a fraction of its longest."""
 
 
 AROUND = np.array([[0.04, 0.12], [0.04, 0.11]])
-"""Shares of the figure left to title and legend: left and below, right and above."""
+"""Fractions of the figure left to title and legend: left and below, right and above."""
 NUMBERS, LABELS, NEARER = (11.5, 8.0), (31.0, 21.0), 2.5
-"""Distances of numbers and labels from the axes of a cube, points; matplotlib's part of that; most that they grow."""
+"""Distances of numbers and labels from the axes of a cube, points; matplotlib's part of these; largest factor by which
+they grow."""
 TICKS = 6
-"""Along the longest side of the box."""
+"""Largest number of ticks along the longest side of the box."""
 
 
 class ViewBox(NamedTuple):
-    """Corners of what the camera shows."""
+    """Corners of the box that the camera shows."""
 
     low: np.ndarray  # (3,)
     high: np.ndarray  # (3,)
 
     def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points (..., 3) lie inside."""
+        """True for points (..., 3) inside."""
         return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=-1))
 
 
@@ -48,7 +49,7 @@ class SceneFigure:
     Attributes
     ----------
     figure : Figure, with a canvas of its own
-    boxes : list of Box, what is shown at each frame
+    boxes : list of Box, the box shown at each frame
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class SceneFigure:
     ) -> None:
         self.scene = scene
         self._arrows = scene.arrows()
-        self.ground = scene.ground if scene.flat is None else None  # seen along an axis, it is a line or all there is
+        self.ground = scene.ground if scene.flat is None else None  # along an axis it is a line or fills the picture
         self.boxes = _boxes(scene, self.ground, follow)
         self.figure = Figure(figsize=inches)
         FigureCanvasAgg(self.figure)
@@ -65,7 +66,7 @@ class SceneFigure:
         low, high = self.boxes[0]
         self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         _fit(self._axes, self.boxes[0])
-        for shape in scene.shapes:  # obstacles behind the robot, targets never hidden by it
+        for shape in scene.shapes:  # obstacles behind the robot, targets in front of it
             self._add_lines(shape.lines(), TARGET if shape.target else GREY, 1.2, 3.2 if shape.target else 1)
         self._add_artists()
         self._last_quiver: Any = None
@@ -117,13 +118,13 @@ class SceneFigure:
         return handles
 
     def show(self, frame: int, caption: str) -> None:
-        """Draw one frame of the scene, with this line above it."""
+        """Draw one frame of the scene, with this caption."""
         scene, box = self.scene, self.boxes[frame]
         self._frame_box(box)
         if scene.solids.solids:
             faces, colors = scene.solids.triangles(frame)
             put_bodies(self._bodies, self._axes, faces, colors)
-            if self.ground is not None:  # what is above hides the light that comes straight from above
+            if self.ground is not None:  # shadows, for light straight from above
                 fallen = faces.copy()
                 fallen[:, :, 2] = self.ground
                 self._shadow.set_verts(fallen)
@@ -159,10 +160,10 @@ class SceneFigure:
 def put_bodies(
     collection: Poly3DCollection, axes: Any, faces: np.ndarray, colors: np.ndarray, through: bool = True
 ) -> None:
-    """Let a collection be triangles (F, 3, 3) in colours (F, 4), without those of opaque surfaces, or unless `through`
-    of all, that face away.
+    """Set the triangles (F, 3, 3) of a collection in colours (F, 4), without back faces of opaque surfaces, or unless
+    `through` of all.
 
-    Seams between opaque triangles are covered by their edges; through those of others there is nothing to be seen.
+    Seams between opaque triangles are covered by their edges; seams between others are invisible.
     """
     x, y, _ = proj3d.proj_transform(*faces.reshape(-1, 3).T, axes.get_proj())
     (a, b), (c, d) = np.moveaxis(np.diff(np.stack([x, y]).reshape(2, -1, 3), axis=2), 2, 0)
@@ -173,7 +174,7 @@ def put_bodies(
 
 
 def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[ViewBox]:
-    """A box for all frames, or one of constant size about the middle of the skeleton at each."""
+    """One box for all frames, or boxes of constant size about the middle of the skeleton at each."""
     moving = scene.moving()
     K = len(moving)
     low, high = moving.min(axis=(0, 1)), moving.max(axis=(0, 1))
@@ -190,7 +191,7 @@ def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[ViewBox]:
 
 
 def _widened(points: np.ndarray, ground: float | None) -> ViewBox:
-    """The points' box with a margin, nowhere too thin, standing on the ground if there is one."""
+    """The points' box with a margin, of a least thickness, standing on the ground if there is one."""
     low, high = points.min(axis=0), points.max(axis=0)
     longest = max(float((high - low).max()), 1e-6)
     half = np.maximum(0.5 * (high - low), 0.5 * FLATTEST * longest) + 0.5 * (MARGIN - 1.0) * longest
@@ -202,7 +203,7 @@ def _widened(points: np.ndarray, ground: float | None) -> ViewBox:
 
 
 def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None) -> None:
-    """From the view that is asked for, along the flat axis, or from aside; axes in metres, their planes white."""
+    """Set the view that is asked for, or along the flat axis, or from aside; axes in metres, their planes white."""
     names = "xyz"
     for i, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
@@ -218,16 +219,16 @@ def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None)
 
 
 def _square(inches: tuple[float, float]) -> tuple[float, float, float, float]:
-    """A square about the figure, in its coordinates: axes in space are square, and cut off what leaves them."""
+    """A square about the figure, in its coordinates: axes in space are square, and clip all beyond them."""
     width, height = max(inches) / inches[0], max(inches) / inches[1]
     return (0.5 * (1.0 - width), 0.5 * (1.0 - height), width, height)
 
 
 def _fit(axes: Any, box: ViewBox) -> None:
-    """Equal scales, as large as lets the box and the labels on it fill their room in the figure."""
+    """Set equal scales, as large as the room for the box and its labels in the figure allows."""
     spans, zoom, room = box.high - box.low, 0.5, 1.0 - AROUND.sum(axis=0)
     share_ticks(axes, spans)
-    for _ in range(4):  # labels keep their size, and in perspective that of the box is not quite proportional to zoom
+    for _ in range(4):  # labels keep their size, and in perspective the box is not proportional to zoom
         low, high = _seen(axes, spans, zoom)
         zoom *= float((room / (high - low)).min())
     low, high = _seen(axes, spans, zoom)
@@ -237,8 +238,8 @@ def _fit(axes: Any, box: ViewBox) -> None:
 
 
 def share_ticks(axes: Any, spans: np.ndarray, most: int = TICKS) -> None:
-    """Ticks on each axis that has some, `most` at most, fewer where the box (3,) is shorter; numbers and labels as far
-    off as of cubes, for matplotlib moves them along the other two axes in proportion to these."""
+    """Set ticks on each axis that has some, at most `most`, fewer where the box (3,) is shorter; numbers and labels at
+    the same distance as for cubes, since matplotlib moves them along the other two axes in proportion to these."""
     for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)
         axis.set_tick_params(pad=NUMBERS[0] * nearer - NUMBERS[1])
@@ -249,7 +250,7 @@ def share_ticks(axes: Any, spans: np.ndarray, most: int = TICKS) -> None:
 
 
 def _seen(axes: Any, spans: np.ndarray, zoom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (2,) of what the box and its labels take up, as shares of the figure."""
+    """Corners (2,) of the region that the box and its labels take up, as fractions of the figure."""
     figure = axes.figure
     axes.set_box_aspect(spans, zoom=zoom)
     figure.draw_without_rendering()

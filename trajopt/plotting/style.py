@@ -1,4 +1,4 @@
-"""What the figures share: one look, and figures that touch no global state of matplotlib."""
+"""Common style of the figures, which use no global state of matplotlib."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 """Okabe and Ito's palette, distinguishable without red-green vision."""
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
 GREY, TARGET = "0.55", COLORS[2]
-"""Of what is not part of a solution: limits, scenery; places to arrive at."""
+"""Colours of all that is no part of a solution, such as limits and scenery; and of targets."""
 DPI = 130
 LONE = "solution"
-"""What a solution without a name is called."""
+"""Name of a solution without one."""
 FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
 
 class _ShownFigure(Figure):
-    """A figure that notebooks show where it is the value of a cell: once, with pyplot and without, which never knows of
-    it, so that nothing is kept."""
+    """A figure that notebooks show as the value of a cell, once, with pyplot and without; pyplot does not know it, so
+    that it is not kept in memory."""
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()
@@ -42,13 +42,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def literal(name: str) -> str:
-    """A user's name as matplotlib shows it letter by letter: dollars are no mathematics, and what no font can be asked
-    for, halves of surrogate pairs, are question marks."""
+    """A user's name as matplotlib shows it letter by letter: dollars do not start mathematics, and halves of surrogate
+    pairs, which no font has, become question marks."""
     return name.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
 
 
 def tidy(axes: Axes, xlabel: str, ylabel: str) -> None:
-    """Labels, a light grid, and no box."""
+    """Set labels and a light grid, and remove the box."""
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     axes.grid(True, color="0.9", linewidth=0.6)
@@ -59,7 +59,7 @@ def tidy(axes: Axes, xlabel: str, ylabel: str) -> None:
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
-    """Write the figure if there is a path, making its folder."""
+    """Write the figure if there is a path, making its folder, and return it."""
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         fast = {"compress_level": 1} if Path(path).suffix == ".png" else None
@@ -68,7 +68,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution]:
-    """Solutions by name; a lone solution gets one."""
+    """Solutions by name; a single solution is given a name."""
     if isinstance(results, Solution):
         return {LONE: results}
     by_name = isinstance(results, Mapping) and results and all(isinstance(s, Solution) for s in results.values())
@@ -79,6 +79,6 @@ def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution
 
 
 def cheapest(results: dict[str, Solution]) -> str:
-    """Name of the solution of lowest cost, of those that meet constraints and dynamics if there is one."""
+    """Name of the cheapest solution, among those that meet constraints and dynamics if there is one."""
     feasible = [name for name, s in results.items() if s.converged or max(s.violation, s.largest_gap) <= FEASIBLE]
     return min(feasible or results, key=lambda name: results[name].cost)

@@ -1,4 +1,4 @@
-"""What never moves in pictures: what a system brings along, scenery of a problem, and what its terms are about."""
+"""Fixed shapes in pictures: those of the system, of the problem's scenery, and of its costs and constraints."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trajopt.problem.scenery import Lines, Shape
 
 
 def shapes_of(problem: Problem, xs: np.ndarray | None = None) -> tuple[Shape, ...]:
-    """What never moves: what the system brings along, the scenery of the problem, and what its costs and constraints
-    are about, where that does not list it, of a motion through states xs (K, nx), by default the problem's start."""
+    """All fixed shapes: those of the system, the scenery of the problem, and those of its costs and constraints that
+    the scenery does not list, for a motion through states xs (K, nx), by default the problem's initial state."""
     shapes = [*brought(problem.system), *problem.scenery]
     for term in (*problem.objective.terms, *problem.residual_constraints):
         for shape in _shapes_of_term(term, problem.x0[None] if xs is None or not len(xs) else xs):
@@ -28,13 +28,13 @@ def shapes_of(problem: Problem, xs: np.ndarray | None = None) -> tuple[Shape, ..
 
 
 def brought(system: Any) -> tuple[Shape, ...]:
-    """What a system brings along."""
+    """Fixed shapes of a system."""
     own = capability(system, Pictures).scenery
     return own if isinstance(own, tuple) else (Lines(as_segments("scenery", own, ())),)
 
 
 def _shapes_of_term(term: Any, xs: np.ndarray, aims: bool = True) -> Iterator[Shape]:
-    """Obstacles of what a cost or constraint is about, and its targets unless it is to be somewhere else."""
+    """Obstacles of a cost or constraint, and its targets if `aims`."""
     scenery = capability(term, SeenResidual).scenery
     if scenery is not None:
         yield from (shape for shape in scenery(xs) if aims or not shape.target)
@@ -48,18 +48,18 @@ def _shapes_of_term(term: Any, xs: np.ndarray, aims: bool = True) -> Iterator[Sh
 
 
 def _same_place(one: Shape, other: Shape) -> bool:
-    """Whether shapes are of one kind and have the same middle."""
+    """True if shapes are of one kind and have the same middle."""
     middles = [0.5 * (lines.min(axis=(0, 1)) + lines.max(axis=(0, 1))) for lines in (one.lines(), other.lines())]
     return one.target == other.target and np.allclose(*middles, rtol=0.0, atol=1e-9 + 1e-6 * np.ptp(one.lines()))
 
 
 def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
-    """Segments (*leading, S, 2, 3) that a system gave."""
+    """Segments (*leading, S, 2, 3) from a system, checked."""
     return shaped(what, value, (*leading, None, 2, 3), unknown="segments")
 
 
 def shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
-    """The value as an array of this shape, one of whose numbers is unknown."""
+    """The value as an array of this shape, in which one size, None, is unknown."""
     array = np.asarray(value, dtype=float)
     if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
         wanted = ", ".join(unknown if n is None else str(n) for n in shape)

@@ -1,8 +1,8 @@
-"""Bands about the curves of a motion: how covariances along tangents show in what is drawn.
+"""Motion against time; first, bands about its curves for covariances along tangents.
 
-To first order: of a drawn quantity s, cov s = S P S' with S the derivative of s(integrate(x, dx)) by dx, here by
-central differences.  So numbers that are no tangents have bands too: quaternions, places in the world of a base that
-moves in its own frame, tips of soft robots.
+To first order: for a drawn quantity s, cov s = S P S' with S the derivative of s(integrate(x, dx)) with respect to dx,
+here by central differences.  So quantities that are no tangents have bands too: quaternions, world positions of a base
+that moves in its own frame, tips of soft robots.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.results.solution import Solution
 
 DEVIATIONS = 2.0
-"""Half the width of a band."""
+"""Half the width of a band, in standard deviations."""
 STEP = 1e-5
-"""Of differences along tangents."""
+"""Step of differences along tangents."""
 
 
 def covariances_of(covariance: Any, motions: Mapping[str, Motion]) -> dict[str, Covariance]:
-    """By the names of motions: of one, or a mapping; TypeError or ValueError for anything else."""
+    """Covariances by the names of motions, from one or a mapping; TypeError or ValueError for anything else."""
     if covariance is None:
         return {}
     lone = isinstance(covariance, Covariance) and len(motions) == 1
@@ -57,7 +57,7 @@ def covariances_of(covariance: Any, motions: Mapping[str, Motion]) -> dict[str, 
 def deviations(
     motion: Motion, covariance: Covariance, drawn: Callable[[np.ndarray], Sequence[np.ndarray]]
 ) -> list[np.ndarray]:
-    """Standard deviations (K, n) of all that is drawn, arrays (K, n) of states (K, nx)."""
+    """Standard deviations (K, n) of all drawn quantities, arrays (K, n) as functions of states (K, nx)."""
     columns, system, xs = [], motion.system, motion.xs
     for e in STEP * np.eye(system.ndx):
         ahead, behind = (drawn(system.integrate(xs, np.tile(step, (len(xs), 1)))) for step in (e, -e))
@@ -67,39 +67,39 @@ def deviations(
 
 
 def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, sd: np.ndarray, color: Any, held: bool) -> None:
-    """About one curve (K,)."""
+    """Draw a band about one curve (K,)."""
     step = "post" if held else None
     low, high = values - DEVIATIONS * sd, values + DEVIATIONS * sd
     axes.fill_between(times, low, high, step=step, color=color, alpha=0.2, linewidth=0.0)
 
 
 def band_in_legend() -> Patch:
-    """What bands are."""
+    """Entry of the legend for bands."""
     return Patch(color="0.5", alpha=0.3, linewidth=0.0, label=f"$\\pm$ {DEVIATIONS:g} standard deviations")
 
 
 # --------------------------------------------------------------------------------------------
-# The motion that was found: states, controls and contact forces against time, and snapshots of the system in space.
+# The motion of a solution: states, controls and contact forces against time, and snapshots of the system in space.
 
 NAMED = 12
-"""Components are listed in a legend up to this many; of more, as many of them, from the first to the last."""
+"""Largest number of components in a legend; of more, this many are listed, from the first to the last."""
 REACH = 0.5
-"""Limits that lie farther beyond the curves than this share of their height are left outside a panel."""
+"""Limits farther beyond the curves than this fraction of their height are not shown in a panel."""
 WIDTH, ALONE, HEIGHT = 12.0, 8.0, 2.2
-"""Of figures with snapshots and without, and of a panel, inches."""
+"""Widths of figures with snapshots and without, and height of a panel, inches."""
 TALL = 5
-"""Panels of states and controls that are one column; more are two, with the snapshots in the second."""
+"""Largest number of panels of states and controls in one column; more are in two, with the snapshots in the second."""
 SPAN = 3
-"""Panels that the snapshots are as high as, where they share a column."""
+"""Height of the snapshots in panels, where they share a column."""
 LIMIT = 1.0
 """Width of lines at limits, points."""
 SHADE = "0.93"
-"""Of every other phase."""
+"""Grey level of every other phase."""
 
 
 class Series(NamedTuple):
-    """A panel: label of its values (K, n), names of the components as matplotlib takes them, or None; of states or
-    controls, which."""
+    """A panel: label of its values (K, n), names of the components as matplotlib shows them, or None; `of`: kind of the
+    quantity."""
 
     label: str
     values: np.ndarray
@@ -115,26 +115,26 @@ def plot_trajectory(
 ) -> Figure:
     """Draw configuration, velocity, controls and contact forces of each solver against time.
 
-    One colour a component; dashes tell components of one solution apart, of several the solvers.  Of a system that
-    knows what of its motion is worth seeing (`trajopt.capabilities.Pictures`), as of soft robots where their tips
-    are, this takes the place of coordinates; controls of different units get a panel each, and so do coordinates of
-    robots that have many.  Limits of states and controls that are near the curves are thin grey lines; every other
-    phase has a grey ground.  Of contact forces, N, the lengths are drawn.  A system with ``skeleton(xs)`` gets a panel
-    of snapshots of the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``,
-    what its costs and constraints are about, and the path of what is not held in place in grey, targets in green: in
-    three dimensions, or in the plane if the motion stays in one that is normal to an axis.  Components are called as
-    the system says in ``state_names`` and ``control_names``, else numbered.  Bodies that have shapes are shown by these
-    at the start and at the end; what bends, always.  Figures are 12 inches wide at most.
+    Each component has a colour; dashes distinguish components of one solution, or the solvers of several.  For a system
+    that names the interesting quantities of its motion (`trajopt.capabilities.Pictures`), such as the tips of soft
+    robots, these replace coordinates; controls of different units have a panel each, and so do coordinates of robots
+    that have many.  Limits of states and controls near the curves are thin grey lines; every other phase has a grey
+    background.  For contact forces, N, their magnitudes are drawn.  A system with ``skeleton(xs)`` has a panel of
+    snapshots of the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``,
+    the shapes of its costs and constraints, and the path of a system without a fixed point in grey, targets in green:
+    in three dimensions, or plane if the motion stays in a plane normal to an axis.  Components have the names in the
+    system's ``state_names`` and ``control_names``, else numbers.  Bodies with shapes are shown by these at the start
+    and at the end; surfaces that bend at all times.  Figures are 12 inches wide at most.
 
     Parameters
     ----------
-    results : dict of name to Solution, a Comparison, one Solution, or another motion, as of `trajopt.animate`
+    results : dict of name to Solution, a Comparison, one Solution, or another motion, as for `trajopt.animate`
     path : file to write, optional
-    covariance : of `Solution.covariance` or `Solution.laplace`, or of names to these: bands of two standard deviations
-        to either side, to first order.  They are those of the numbers that are drawn: of velocities and joints with one
-        degree of freedom their own; of a base places in the world, and components of its quaternion.
+    covariance : from `Solution.covariance` or `Solution.laplace`, or a mapping of names to these: bands of two standard
+        deviations to either side, to first order, of the quantities that are drawn: for velocities and joints with one
+        degree of freedom their own; for a base world positions, and components of its quaternion.
 
-    Raises: TypeError, ValueError for what is not a result, and for a covariance that is not one of these motions.
+    Raises: TypeError, ValueError for other results, and for a covariance of none of these motions.
     """
     lone = not isinstance(results, (Solution, Mapping)) and is_motion(results)
     solutions = {} if lone else as_results(results)
@@ -143,7 +143,7 @@ def plot_trajectory(
     first = next(iter(motions.values()))
     curves = [_series(motion) for motion in motions.values()]
     if not any(np.nan_to_num(one.values).any() for series in curves for one in series if one.of == "forces"):
-        curves = [[one for one in series if one.of != "forces"] for series in curves]  # nothing is ever held
+        curves = [[one for one in series if one.of != "forces"] for series in curves]  # no contact is ever held
     noise = covariances_of(covariance, motions)
     bands = {name: _deviations(motions[name], one) for name, one in noise.items()}
     panels, in_space = curves[0], drawable(first.system)
@@ -183,7 +183,7 @@ def plot_trajectory(
 
 
 def _layout(panels: int, of_states: int, in_space: bool) -> tuple[Figure, list[SubplotSpec], SubplotSpec | None]:
-    """A figure, the places of its panels, those of states first, and that of the snapshots: beside a column of all
+    """A figure, the places of its panels, those of states first, and the place of the snapshots: beside a column of all
     panels, or above those that are not of states."""
     if not in_space:
         figure = new_figure(ALONE, HEIGHT * panels + 0.8)
@@ -201,22 +201,22 @@ def _layout(panels: int, of_states: int, in_space: bool) -> tuple[Figure, list[S
 
 
 def _phases(motion: Motion) -> np.ndarray:
-    """Times at which phases begin, the first at the start; none of a system without."""
+    """Times at which phases begin, including the first; empty for a system without phases."""
     starts = np.asarray(capability(motion.system, Knots).phase_starts)
     return motion.times[starts[starts < len(motion.times)]]
 
 
 def _shade_phases(axes: Axes, motion: Motion) -> None:
-    """A grey ground for every other phase."""
+    """Draw a grey background for every other phase."""
     edges = np.append(_phases(motion), motion.times[-1])
     for begin, end in zip(edges[1:-1:2], edges[2::2], strict=True):
         axes.axvspan(begin, end, color=SHADE, linewidth=0.0, zorder=0.5)
 
 
-# ------------------------------------------------------------------------------------------------ what is drawn
+# ------------------------------------------------------------------------------------------------ panels
 def _series(motion: Motion) -> list[Series]:
-    """The panels: what the system says, else its states, split into q and v where it says nq; its controls by units;
-    forces of its contacts."""
+    """The panels: quantities that the system names, else its states, split into q and v if it has nq; its controls by
+    units; forces of its contacts."""
     return _of_states(motion) + _of_controls(motion) + _of_contacts(motion)
 
 
@@ -244,7 +244,7 @@ def _of_states(motion: Motion) -> list[Series]:
         for own in [tuple(known)] if whole else [(unit,) for unit in known]:
             part = columns[[units[k] in own for k in columns]]
             unit = ", ".join(own) or (unknown if whole else "")
-            unit = "" if nq is None and whole else unit  # which names of single states have themselves
+            unit = "" if nq is None and whole else unit  # names of single states contain it
             shown = label + f" [{literal(unit)}]" * bool(unit)
             panels.append(Series(shown, xs[:, part], [names[k] for k in part], part))
     return panels
@@ -268,7 +268,8 @@ def _of_controls(motion: Motion) -> list[Series]:
 
 
 def _of_contacts(motion: Motion) -> list[Series]:
-    """Lengths (N, F) of the forces at contacts, NaN along a motion that is not finite; none of a system without."""
+    """Magnitudes (N, F) of the forces at contacts, NaN along a motion that is not finite; none for a system without
+    contacts."""
     known = capability(motion.system, Contacts)
     if known.contact_forces is None or not known.contact_frames:
         return []
@@ -281,7 +282,7 @@ def _of_contacts(motion: Motion) -> list[Series]:
 
 
 def _names(attribute: str, names: Sequence[str], count: int) -> tuple[str, ...]:
-    """The system's own names of its states or controls, or their units, as matplotlib takes them."""
+    """The system's own names of its states or controls, or their units, as matplotlib shows them."""
     if len(names) != count:
         raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
     return tuple(literal(str(name)) for name in names)
@@ -297,7 +298,7 @@ def _held(values: np.ndarray) -> np.ndarray:
 
 
 def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any] | None) -> None:
-    """The curves of one solution, in its stroke, or each in one of its own."""
+    """Draw the curves of one solution, in a common line style, or each in one of its own."""
     held, count = len(series.values) < len(times), series.values.shape[1]
     values = _held(series.values) if held else series.values
     for j in range(count):
@@ -326,7 +327,7 @@ def _draw_bands(axes: Axes, series: Series, times: np.ndarray, sd: np.ndarray) -
 
 
 def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) -> bool:
-    """Grey lines at limits (K, n), or (K - 1, n) of what is held, that are in reach of the curves; True if there are
+    """Draw grey lines at limits (K, n), or (K - 1, n) for held values, that are near the curves; True if there are
     some."""
     rows = np.unique(np.concatenate([limit.T for limit in limits]), axis=0)
     rows = rows[np.isfinite(rows).sum(axis=1) > 1]
@@ -345,7 +346,8 @@ def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) ->
 
 
 def _stroke(i: int) -> dict[str, Any]:
-    """Line style of solver i of several: the first a wide pale band below the others, so that equal motions all show.
+    """Line style of solver i of several: the first a wide pale band below the others, so that equal motions are all
+    visible.
     """
     return {"linestyle": "-", "linewidth": 4.5, "alpha": 0.35} if i == 0 else _own_stroke(i - 1)
 
@@ -359,7 +361,7 @@ def _color(j: int, count: int):
 
 
 def _name_components(axes: Axes, series: Series, dashed: bool) -> None:
-    """A legend beside the panel, of names that the system gives, or of more than one component."""
+    """Add a legend beside the panel, for names that the system has, or for more than one component."""
     count, names = series.values.shape[1], series.names
     if names is None or (count == 1 and names[0].startswith("$")):
         return

@@ -1,4 +1,4 @@
-"""A page in the browser that plays a solution, by way of viser."""
+"""A page in the browser that plays a solution, served by viser."""
 
 import socket
 import time
@@ -27,27 +27,27 @@ BODY, HELD, FREE, FORCE, CENTER, OBSTACLE, TARGET = (
 )  # fmt: skip
 CELLS, SECTIONS = (222, 222, 222), (190, 190, 190)
 TUBE, LEAST_TUBE = 0.012, 0.003
-"""Radius of what stands for the robot's lines: a share of the robot's size, and at least one of all that is shown."""
+"""Radius of the tubes along the robot's lines: a fraction of the robot's size, and at least one of the whole scene."""
 ASPECT = 4.0 / 3.0
-"""Width / height for which the first picture is made; each page then gets its own."""
+"""Width / height of the first picture; each page then has its own."""
 MAP = (60.0, -90.0)
-"""View of what moves in a horizontal plane: not from right above, where a page cannot be turned by hand."""
+"""View of a motion in a horizontal plane: not from right above, where a page cannot be turned by hand."""
 LARGEST_PORT = 65535
 
 
 def view(solution: Any, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> "Viewer":
     """Show a solution in the browser, at http://127.0.0.1:port, with a slider of time and a button that plays it.
 
-    What is drawn is that of `trajopt.animate`, shapes of bodies with all triangles of their meshes: shapes, or the
-    skeleton, scenery of the problem, contact points coloured while they carry force, contact forces, the path of the
-    centre of mass, the ground.  The camera starts where all of the motion fills the page.  Nobody but this machine can
-    see the page unless another `host` is given, and no page from elsewhere in the same browser.
+    The scene is that of `trajopt.animate`, with all triangles of the bodies' meshes: shapes, or the skeleton, scenery
+    of the problem, contact points coloured while they carry force, contact forces, the path of the centre of mass, the
+    ground.  The camera starts where all of the motion fills the page.  Only this machine can see the page unless
+    another `host` is given, and no page from elsewhere in the same browser can.
 
     Parameters
     ----------
-    solution : as of `trajopt.animate`
+    solution : as for `trajopt.animate`
     port : number of the port; the next free one if it is taken; 0 for any free one
-    block : whether to wait until the keyboard interrupts, and then to close the page; otherwise the caller closes it,
+    block : True to wait for a keyboard interrupt, and then to close the page; otherwise the caller closes it,
         by `Viewer.close` or a `with` statement, and it closes with the process
     host : address of this machine on which the page is served; "0.0.0.0" shows it to everybody on the network
 
@@ -75,7 +75,7 @@ def view(solution: Any, port: int = 8080, block: bool = True, host: str = "127.0
 
 
 def check_page(port: int, host: str) -> Any:
-    """The module that serves pages, if one can be served at this address; errors as `view`."""
+    """The module that serves pages, if it can serve one at this address; errors as `view`."""
     try:
         viser = import_module("viser")
     except ImportError as error:
@@ -87,7 +87,7 @@ def check_page(port: int, host: str) -> Any:
 
 
 def _check_host(host: Any) -> None:
-    """Raise ValueError unless some port of this address can be bound: viser would wait for ever."""
+    """Raise ValueError unless a port of this address can be bound: viser would wait for ever."""
     if not isinstance(host, str) or not host:
         raise ValueError(f"host: got {host!r}, wanted an address of this machine, as '127.0.0.1' or '0.0.0.0'")
     try:
@@ -100,9 +100,9 @@ def _check_host(host: Any) -> None:
 
 @contextmanager
 def _visitors_checked(host: str) -> Iterator[None]:
-    """Servers that begin meanwhile, by way of websockets as viser's do, refuse who is not `from_here`.
+    """Context in which servers that start, by websockets as viser's do, reject visitors that are not `from_here`.
 
-    Raises RuntimeError if none began so: the page would be open to pages from elsewhere."""
+    Raises RuntimeError if none started like this: the page would be open to pages from elsewhere."""
     module: Any = import_module("websockets.asyncio.server")
     serve, checked = module.serve, []
 
@@ -125,9 +125,9 @@ def _visitors_checked(host: str) -> Iterator[None]:
 
 
 def from_here(hosts: Sequence[str], origins: Sequence[str], served: str) -> bool:
-    """Whether headers Host and Origin are those of the page itself, served at this address.
+    """True if the headers Host and Origin are those of the page itself, served at this address.
 
-    A page from elsewhere has another origin, whatever it asks for; one whose name was made to lead to this machine
+    A page from elsewhere has another origin, whatever it requests; one whose name was made to resolve to this machine
     (DNS rebinding) has a host of that name, where the page has an address, "localhost", or the name of this machine.
     """
     if len(hosts) != 1 or len(origins) > 1:
@@ -138,7 +138,7 @@ def from_here(hosts: Sequence[str], origins: Sequence[str], served: str) -> bool
         if not ours:
             ip_address(name)
         return all(urlsplit(origin).netloc.lower() == hosts[0].lower() for origin in origins)
-    except ValueError:  # no address
+    except ValueError:  # not an address
         return False
 
 
@@ -148,12 +148,12 @@ class Viewer:
     Attributes
     ----------
     server : viser.ViserServer
-    slider, playing : its handles of the time [s] and of whether time runs
-    skeleton, scenery, ground : its handles of what is drawn of the robot (tubes and balls), of the problem's shapes
-        and of the ground (none or one), each in a tuple
-    bodies : mapping of numbers of bodies that have shapes to handles of what carries them
+    slider, playing : viser's handles of the time [s] and of the switch that plays
+    skeleton, scenery, ground : viser's handles of the robot's lines (tubes and balls), of the problem's shapes and of
+        the ground (none or one), each in a tuple
+    bodies : mapping of indices of bodies that have shapes to the handles of their frames
     bent : list of surfaces that bend, with their handles
-    lines : handle of whether the skeleton is shown, from the start only where there are no shapes
+    lines : handle of the switch that shows the skeleton, initially on only where there are no shapes
     """
 
     def __init__(self, scene: Scene, name: str, viser: Any, port: int, host: str = "127.0.0.1") -> None:
@@ -162,7 +162,7 @@ class Viewer:
         self._tube = max(TUBE * scene.size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
         with _visitors_checked(host):
             self.server = viser.ViserServer(host=host, port=port, label=name, verbose=False)
-        self.server.gui.configure_theme(show_logo=False, show_share_button=False)  # which would publish the page
+        self.server.gui.configure_theme(show_logo=False, show_share_button=False)  # sharing would publish the page
         self.server.gui.main_panel.dock_right()
         end = float(scene.times[-1])
         self.slider = self.server.gui.add_slider("time [s]", 0.0, end, step=1e-3, initial_value=0.0)
@@ -192,12 +192,12 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """Where the page is, as seen from this machine."""
+        """Address of the page, as seen from this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server.get_port()}"
 
     def _fit(self, client: Any) -> None:
-        """Place the camera of a page that opens, and again whenever its width / height changes."""
+        """Set the camera of a page that opens, and again whenever its width / height changes."""
         fitted_to = 0.0
 
         def fit(camera: Any) -> None:
@@ -263,7 +263,7 @@ class Viewer:
         ]  # fmt: skip
 
     def _add_bodies(self) -> None:
-        """Surfaces on a frame for each body, which moves them; what bends gets new vertices instead."""
+        """Add surfaces on a frame for each body, which moves them; surfaces that bend get new vertices instead."""
         world, bodies = self.server.scene, self.scene.solids
         numbers = {solid.body for solid in bodies.solids if not solid.bends}
         self.bodies = {body: world.add_frame(f"/body {body}", show_axes=False) for body in sorted(numbers)}
@@ -302,7 +302,7 @@ class Viewer:
                 force.points, force.visible = self._arrows[frame, i : i + 1].astype(np.float32), bool(held[i])
 
     def _show_skeleton(self, segments: np.ndarray) -> None:
-        """Lay tubes along segments (S, 2, 3), and balls at their ends."""
+        """Put tubes along segments (S, 2, 3), and balls at their ends."""
         tubes, joints = self.skeleton
         along = segments[:, 1] - segments[:, 0]
         lengths = np.linalg.norm(along, axis=1)
@@ -312,7 +312,7 @@ class Viewer:
         joints.batched_positions = segments.reshape(-1, 3).astype(np.float32)
 
     def _play(self) -> None:
-        """Move the slider with the clock, over and over."""
+        """Move the slider with the clock, repeatedly."""
         before = time.monotonic()
         while not self._closing.wait(1.0 / FPS):
             now = time.monotonic()
@@ -322,7 +322,7 @@ class Viewer:
             before = now
 
     def close(self) -> None:
-        """Stop serving the page; nothing if that is done."""
+        """Stop serving the page; no effect if that is done."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -336,14 +336,14 @@ def page_camera(scene: Scene, aspect: float) -> Camera:
 
 
 def _place(handle: Any, camera: Camera) -> None:
-    """Tell one of viser's cameras where to be; what is too near or too far to be seen goes with its distance."""
+    """Set one of viser's cameras; its near and far planes scale with its distance."""
     distance = float(np.linalg.norm(camera.position - camera.look_at))
     handle.near, handle.far = 1e-2 * distance, 1e2 * distance
     handle.fov, handle.position, handle.look_at = camera.field_of_view, camera.position, camera.look_at
 
 
 def turns_as_quaternions(R: np.ndarray) -> np.ndarray:
-    """w x y z (K, B, 4) of rotations (K, B, 3, 3), also of none."""
+    """Quaternions w x y z (K, B, 4) of rotations (K, B, 3, 3), also for B = 0."""
     found = Rotation.from_matrix(R.reshape(-1, 3, 3)).as_quat(scalar_first=True) if R.size else np.empty((0, 4))
     return found.reshape(*R.shape[:2], 4)
 
@@ -351,7 +351,7 @@ def turns_as_quaternions(R: np.ndarray) -> np.ndarray:
 def _turns_from_z(along: np.ndarray) -> np.ndarray:
     """Quaternions w x y z (S, 4) of rotations that take the z axis to the directions of vectors (S, 3).
 
-    Of a unit vector d, (1 + d_z, -d_y, d_x, 0) made a unit quaternion; a half turn about x where d is -z.
+    For a unit vector d, (1 + d_z, -d_y, d_x, 0) normalized; a half turn about x where d is -z.
     """
     d = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-300)
     turns = np.stack([1.0 + d[:, 2], -d[:, 1], d[:, 0], np.zeros(len(d))], axis=1)

@@ -26,7 +26,7 @@ import numpy as np
 from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
-from trajopt.problem.extended_system import ExpandedTogether, expansion_of, joined
+from trajopt.problem.extended_system import ExtendedSystem, joined
 from trajopt.problem.system_wrapper import Lifted, Refused
 
 ALIKE = 1e-12
@@ -51,7 +51,7 @@ class Declared(NamedTuple):
     parameters: np.ndarray
 
 
-class AugmentedSystem(ExpandedTogether):
+class AugmentedSystem(ExtendedSystem):
     """A system with declared numbers y in its state, and knots in front of its horizon at which they are chosen.
 
     Parameters
@@ -78,9 +78,10 @@ class AugmentedSystem(ExpandedTogether):
 
     def __init__(self, system: System, horizon: int, declared: Declared) -> None:
         super().__init__(system, len(declared.parameters) + len(declared.carried))
-        self.declared, self.parameters = declared, declared.parameters
+        self.declared = declared
         self.controls = np.setdiff1d(np.arange(system.nu), declared.parameters)
         self.nu = max(1, len(self.controls))
+        self.map = self.map._replace(controls=self.controls, parameters=declared.parameters)
         chosen, P = len(declared.parameters) + len(declared.free), len(declared.parameters)
         F = -(-chosen // self.nu)
         self._state_choice = np.zeros((F, system.ndx, self.nu))
@@ -141,10 +142,6 @@ class AugmentedSystem(ExpandedTogether):
         """z = (x, y)."""
         return joined(np.asarray(x, dtype=np.float64), np.asarray(numbers, dtype=np.float64))
 
-    def inside_controls(self, us: np.ndarray) -> np.ndarray:
-        """Controls of the system inside that has no parameters, in an array of their own."""
-        return np.array(us[:, : len(self.controls)])
-
     def _with_names_before(self, names):
         declared = self.declared
         of_controls, of_states = control_names(self.system), tangent_names(self.system)
@@ -170,7 +167,7 @@ class AugmentedSystem(ExpandedTogether):
             out[rows] = self._chosen_at(knot, zs[rows], us[rows])
         rest = slice(sum(len(rows) for rows, _ in front), None)
         if len(zs[rest]):
-            out[rest, : self.system.nx] = self.system.step(*self.inside(zs[rest], us[rest]))
+            out[rest, : self.system.nx] = self.system.step(*self.map.inside(zs[rest], us[rest]))
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _rows_in_front(self, K: int) -> list[tuple[np.ndarray, int]]:
@@ -202,7 +199,7 @@ class AugmentedSystem(ExpandedTogether):
             zs[t + 1] = self._chosen_at(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
         if len(us) > F:
             zs[F + 1 :, self.system.nx :] = zs[F, self.system.nx :]
-            x, inside = self.inside(np.tile(zs[F], (len(us) - F, 1)), us[F:])
+            x, inside = self.map.inside(np.tile(zs[F], (len(us) - F, 1)), us[F:])
             zs[F:, : self.system.nx] = self.system.rollout(x[0], inside)
         return zs
 
@@ -249,10 +246,11 @@ class AugmentedSystem(ExpandedTogether):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Closed loops of the system inside, with declared numbers that are off by shift + alpha slope."""
         F, m, n, P = self.front, len(self.controls), self.system.ndx, len(self.declared.parameters)
-        xs, us = self.split(loop.xs[F:])[0], self.inside(loop.xs[F:-1], loop.us[F:])[1]
+        xs, us = self.split(loop.xs[F:])[0], self.map.inside(loop.xs[F:-1], loop.us[F:])[1]
         assert us is not None
         k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
         feedback = loop.K[F:, :m, n:]
+        us = np.array(us)
         us[:, self.controls] += feedback @ shift
         us[:, self.declared.parameters] += shift[:P]
         k[:, self.controls] = loop.k[F:, :m] + feedback @ slope
@@ -275,21 +273,13 @@ class AugmentedSystem(ExpandedTogether):
 
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:
-        xs, n, K = np.asarray(xs)[: len(us)], self.system.ndx, len(us)
+        xs, K = np.asarray(xs)[: len(us)], len(us)
         front = self._rows_in_front(K)
-        rest = slice(sum(len(rows) for rows, _ in front), K)
-        if first is not None:
-            first[0][:, range(n, self.ndx), range(n, self.ndx)] = 1.0
         for rows, knot in front:
             self._expand_in_front(knot, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
+        rest = slice(sum(len(rows) for rows, _ in front), K)
         if rest.start < K:
-            x, u = self.inside(xs[rest], us[rest])
-            given = None if lam is None else np.ascontiguousarray(lam[rest, :n])
-            f, H = expansion_of(self.system, x, u, given, first is not None)
-            if first is not None:
-                self.place_first(f[0], f[1], first[0][rest, :n], first[1][rest, :n])
-            if second is not None:
-                self.place_hessian(*H, *(block[rest] for block in second))
+            self._expand_moving(self.system, self.map, rest, xs, us, lam, first, second)
 
     def _expand_in_front(self, knot, rows, zs, us, lam, first, second) -> None:
         n, A, B = self.system.ndx, self._state_choice[knot], self._number_choice[knot]
@@ -309,6 +299,7 @@ class AugmentedSystem(ExpandedTogether):
                 second[2][rows] = Fw.swapaxes(1, 2) @ bent @ Fw
         if first is not None:
             first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
+            first[0][rows, n:, n:] = np.eye(self.memory)
 
     @Lifted
     def step_noise(self, inside, zs):
@@ -320,5 +311,5 @@ class AugmentedSystem(ExpandedTogether):
     def parameter_gradient(self, inside, zs, us, lam):
         """That of the system inside, over its horizon."""
         F = self.front
-        xs, whole = self.inside(zs[F:], us[F:])
+        xs, whole = self.map.inside(zs[F:], us[F:])
         return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))

@@ -1,6 +1,6 @@
 """Constraints lower <= r(x, u) <= upper: limits of controls, limits of states, and any residual.
 
-Equal limits make an equality, an infinite one is none.  Limits of controls are kept by the backward pass and the
+Equal limits make an equality, infinite ones have no effect.  Limits of controls are kept by the backward pass and the
 rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.multipliers`).
 """
 
@@ -22,9 +22,9 @@ from trajopt.interfaces.system import System, check_system, control_names, tange
 from trajopt.validation import did_you_mean, number_array, text, whole_number
 
 BOUNDS = "control bounds"
-"""What limits of controls are called."""
+"""Default name of limits of controls."""
 Limits = ArrayLike | Mapping[str, float]
-"""Numbers in the order of the components, or by their names."""
+"""Limits as numbers in the order of the components, or as a mapping of their names."""
 
 
 def limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
@@ -38,7 +38,8 @@ def limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
 
 
 def limits_by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) -> ArrayLike:
-    """Limits (n,) of a mapping from names to numbers, `rest` where a name is left out; anything else as it is."""
+    """Limits (n,) from a mapping of names to numbers, `rest` where a name is left out; other values are returned
+    unchanged."""
     if not isinstance(value, Mapping):
         return value
     if not names:
@@ -50,8 +51,8 @@ def limits_by_name(argument: str, value: Limits, names: tuple[str, ...], rest: f
 
 
 def component(argument: str, name: str, names: tuple[str, ...]) -> int:
-    """The place of a name, of which the unit may be left out, "speed" for "speed [m/s]"; ValueError for one that is not
-    known or, without units, that of several."""
+    """Index of a component by its name, with or without the unit, "speed" for "speed [m/s]"; ValueError for an unknown
+    name, or one without its unit that several have."""
     if name in names:
         return names.index(name)
     found = [i for i, known in enumerate(names) if known.partition(" [")[0] == name]
@@ -67,9 +68,11 @@ def component(argument: str, name: str, names: tuple[str, ...]) -> int:
 def limited_components(
     what: str, lower: Limits, upper: Limits, names: tuple[str, ...], width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Limits (k,) of the components that have a finite one, given for all (width,) or by name, and which these are.
+    """Limits (k,) of the components that have a finite one, and the indices of these components; given for all (width,)
+    or by name.
 
-    Raises ValueError if there are none, and TypeError or ValueError for others than numbers of the right shape.
+    Raises ValueError if there are none, and TypeError or ValueError for values that are no numbers, or of another
+    shape.
     """
     low, high = (
         np.broadcast_to(limit_rows(which, limits_by_name(which, value, names, rest), width), (width,))
@@ -109,7 +112,7 @@ def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:
 
 
 def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
-    """Limits (knots, width)."""
+    """Limits (knots, width), repeated for all knots where they are constant."""
     if limits.ndim == 2 and len(limits) not in (1, knots):
         raise ValueError(f"{what}: got {len(limits)} rows, wanted one per knot it holds at, {knots}")
     if limits.ndim and limits.shape[-1] != width:
@@ -123,11 +126,11 @@ class ControlBounds:
     Parameters
     ----------
     lower, upper : number, (nu,) or (N, nu) array, or mapping of controls' names to numbers
-        Limits, which may be infinite; those that are not given are.
+        Limits, which may be infinite, as they are by default.
     system : System, optional
-        Its names are those of the mappings, with their units, as "speed [m/s]", or without.
+        System whose names the mappings use, with their units, as "speed [m/s]", or without.
     name : str
-        How reports call it.
+        Name in reports.
 
     Raises
     ------
@@ -157,12 +160,12 @@ class ControlBounds:
 
     @classmethod
     def from_model(cls, system: System) -> ControlBounds:
-        """The limits that the system knows: the efforts of a robot's motors.
+        """The limits of the system: the efforts of a robot's motors.
 
         Raises
         ------
         TypeError, ValueError
-            For a system that knows none, or none that is finite.
+            For a system without limits, or without finite ones.
         """
         limits = capability(system, KnownLimits).control_limits
         if limits is None:
@@ -173,11 +176,11 @@ class ControlBounds:
         return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
 
     def adjusted(self, **values: Any) -> Self:
-        """With other limits, of the shapes that these have."""
+        """The constraint with other limits, of the same shapes."""
         return _with_limits(self, "ControlBounds", values)
 
     def limits(self, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (N, nu)."""
+        """Limits lower and upper (N, nu)."""
         return (
             _rows_over("ControlBounds lower", self.lower, horizon, nu),
             _rows_over("ControlBounds upper", self.upper, horizon, nu),
@@ -187,7 +190,7 @@ class ControlBounds:
 def with_own_names(
     constraints: Sequence[ControlBounds | ResidualConstraint],
 ) -> tuple[ControlBounds | ResidualConstraint, ...]:
-    """The constraints, no two of one name: the second "state bounds" is called "state bounds 2", and so on."""
+    """The constraints with unique names: the second "state bounds" becomes "state bounds 2", and so on."""
     given, taken, named = {one.name for one in constraints}, set(), []
     for one in constraints:
         name, k = one.name, 1
@@ -203,7 +206,7 @@ def with_own_names(
 
 
 def common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
+    """Limits lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
     bounds = [c.limits(horizon, nu) for c in constraints if isinstance(c, ControlBounds)]
     if not bounds:
         return None
@@ -214,31 +217,32 @@ def common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, 
 
 
 class ResidualConstraint:
-    """lower <= r(x, u) <= upper of any residual.
+    """The constraint lower <= r(x, u) <= upper for any residual r.
 
     Parameters
     ----------
     residual : Residual, or a function r(x) or r(x, u)
-        Of a function the problem makes a residual for its system, as `trajopt.residual` does, which has more options.
+        The problem converts a function to a residual for its system, as `trajopt.residual` does, which has more
+        options.
     lower, upper : number, (nr,) or (K, nr) array
-        Limits, K the number of knots; equal ones make an equality.  One that is left out is infinite; without both,
-        those that the residual has by these names, or else r = 0.
+        Limits, K the number of knots; equal ones make an equality.  By default infinite; if both are left out, the
+        residual's own `lower` and `upper` if it has them, or else r = 0.
     at : "path" (default), "terminal", "all", knots, times or a slice
         Knots 0 ... N-1, the last knot N, or both; or others, see `trajopt.interfaces.knots`.  Where r does not depend
         on the controls, knot 0 is left out unless its state is free; where it does, a slice ends before knot N, which
-        has none.
+        has no controls.
     name : str, optional
-        How reports call it.
+        Name in reports.
 
     Attributes
     ----------
-    at : str, a slice, or the knots or times as a tuple; of a problem's constraints, str or knots
-    component_names : how reports call the numbers of r, empty if the residual has no names for them
+    at : str, a slice, or the knots or times as a tuple; in a problem's constraints, str or knots
+    component_names : names of the entries of r in reports, empty if the residual has none
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, the value it got and the one expected.
 
     Examples
     --------
@@ -291,7 +295,7 @@ class ResidualConstraint:
         _check_order(self.name, self.lower, self.upper)
 
     def for_system(self, system: System, x0: np.ndarray | None = None) -> Self:
-        """For this system, whose states are like x0 (nx,): with a residual in place of a function."""
+        """The constraint for this system, whose states are like x0 (nx,): a function is converted to a residual."""
         if not is_function(self.residual):
             return self
         new = copy.copy(self)
@@ -305,23 +309,23 @@ class ResidualConstraint:
         return f"{type(self).__name__}({self.name!r}, nr={self.nr or 'unknown'}, at={at!r})"
 
     def adjusted(self, **values: Any) -> Self:
-        """With other limits, of the shapes that these have."""
+        """The constraint with other limits, of the same shapes."""
         return _with_limits(self, self.name, values)
 
     def placed(self, times: np.ndarray) -> Self:
-        """Along knots at times (N+1,), s: with knots for ``at`` where it is no word.  Raises ValueError for some beyond
-        the horizon."""
+        """The constraint along knots at times (N+1,), s: ``at`` becomes knots unless it is a word.  Raises ValueError
+        for knots beyond the horizon."""
         if isinstance(self.at, str):
             return self
         at = tuple(knots_at(self.at, times, self.name).tolist())
-        if isinstance(self.at, tuple) and repr(at) == repr(self.at):  # knots, and not as many seconds
+        if isinstance(self.at, tuple) and repr(at) == repr(self.at):  # knots, not times in seconds
             return self
         new = copy.copy(self)
         new.at = at
         return new
 
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
-        """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""
+        """The knots at which it holds, N for the last one.  Raises ValueError for one beyond the horizon."""
         if isinstance(self.at, tuple) and isinstance(self.at[0], float):
             raise ValueError(f"at: {self.name} got times, wanted the constraint of a problem, which has knots")
         found = knots_at(self.at, np.arange(horizon + 1.0), self.name)
@@ -329,7 +333,7 @@ class ResidualConstraint:
         return found[found != left_out]
 
     def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (len(knots), nr) at the knots that `knots` gives."""
+        """Limits lower and upper (len(knots), nr) at the given knots."""
         asked = np.array(self.at) if isinstance(self.at, tuple) else knots
         held = np.isin(asked, knots)
         return (
@@ -345,13 +349,13 @@ class StateBounds(ResidualConstraint):
     ----------
     system : System
     lower, upper : number, (ndx,) array, or mapping of components' names to numbers
-        Limits of x (-) x_ref, infinite by default; components with two infinite limits are free.  Names are those that
-        the system has, with their units or without: of a robot those of its joints, as "elbow", and "elbow velocity".
+        Limits of x (-) x_ref, infinite by default; components with two infinite limits are free.  Names are those of
+        the system, with their units or without: for a robot those of its joints, as "elbow", and "elbow velocity".
     reference : (nx,) array, optional
         x_ref, by default the system's neutral state, or zeros, so that the limits are those of the state itself where
-        it is a plain vector, as angles of joints are.
+        it is a plain vector, such as angles of joints.
     at : "all" (default), "path", "terminal", knots, times or a slice
-        As for `ResidualConstraint`.  Knot 0 is left out unless its state is free.
+        See `ResidualConstraint`.  Knot 0 is left out unless its state is free.
     name : str, optional
 
     Examples
@@ -384,14 +388,14 @@ class StateBounds(ResidualConstraint):
         at: At = "all",
         name: str = "state bounds",
     ) -> StateBounds:
-        """The limits that the system knows: ranges and speeds of a robot's joints.
+        """The limits of the system: ranges and speeds of a robot's joints.
 
-        Parameters: position, velocity, whether to take those; at, name, as above.
+        Parameters: position, velocity, True to include these; at, name: see `StateBounds`.
 
         Raises
         ------
         TypeError, ValueError
-            For a system that knows none, none that is finite, or some that are none of its tangent vectors.
+            For a system without limits, without finite ones, or with some that do not fit its tangent vectors.
         """
         limits = capability(system, KnownLimits).state_limits
         if limits is None:

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs import Quadratic
 from trajopt.costs.activations import add_rates, weighted_squares
+from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
 from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.knots import At, checked_at
@@ -61,8 +61,8 @@ class ControlRateSystem(RememberingSystem):
     def _to_knot_before(self, gains):
         return gains
 
-    def _write_memory(self, px, pu):
-        pu[:] = np.eye(self.nu)
+    def _write_numbers(self, pz, pw):
+        pw[:] = np.eye(self.nu)
 
     def _names_before(self):
         return control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
@@ -80,7 +80,7 @@ def check_control_rate_system(system: object) -> None:
         raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
 
 
-class ControlRateCost(PlacedCost):
+class ControlRateCost(PlacedCost, ExpandedCost):
     """1/2 sum_i w_i ((u_t - u_{t-1})_i/dt)^2, a running cost; u_{-1} is part of the initial state.
 
     Parameters
@@ -134,10 +134,12 @@ class ControlRateCost(PlacedCost):
         check_knots("ControlRateCost", self.knots, us)
         return weighted_squares(*self._controls(xs, us), self._weights)
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Hessian, which is exact."""
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`; the rates are linear in state and control."""
         assert us is not None
         check_knots("ControlRateCost", self.knots, us)
+        if target is None:
+            return
         n, m = self.system.ndx, self.system.nu
         for block, row in zip(target, ((n,), (m,), (n, n), (m, n), (m, m)), strict=True):
             assert block is not None
@@ -150,6 +152,3 @@ class ControlRateCost(PlacedCost):
         check_rows("us", us, 0, (self.system.nu,))
         check_rows("xs", before, len(us), (self.system.nu,))
         return us, before
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Nothing: the rates are linear in state and control."""

@@ -1,7 +1,7 @@
-"""Are the derivatives of a system, a residual or a cost right?  A comparison with differences, block by block.
+"""Check of the derivatives of a system, a residual or a cost against differences, block by block.
 
-Everything is compared with values of the function alone, so a wrong Jacobian does not hide behind a wrong Hessian.
-With y(z) the function in exponential coordinates of the state, z = [dx; du],
+All derivatives are compared with values of the function alone, so a wrong Jacobian does not hide behind a wrong
+Hessian.  With y(z) the function in exponential coordinates of the state, z = [dx; du],
 
     y(z) = difference(f(x, u), f(integrate(x, dx), u + du))     for a system; the value itself for residuals and costs,
 
@@ -12,7 +12,7 @@ order,
     y''(d,d) = [270 (y_1 + y_-1) - 27 (y_2 + y_-2) + 2 (y_3 + y_-3) - 490 y_0] / 180 h^2,   error ~ eps/h^2 + h^6/560
 
 and mixed second derivatives follow by polarization.  On a manifold these are the symmetric Hessians that
-`System.hessian_products` promises.
+`System.hessian_products` returns.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
 SECOND = {0: -490 / 180, 1: 270 / 180, 2: -27 / 180, 3: 2 / 180}
 ROUNDING = 100 * np.finfo(float).eps
-"""Of a value of size one; errors of differences below ROUNDING / h^order are not held against the derivatives."""
+"""Relative rounding of a value; errors of differences below ROUNDING times the value's size over h^order do not
+count."""
 NOISY = 30.0
-"""Errors of so many times the noise of a value, over the step, are put down to it."""
+"""Largest ratio of an error to the noise of differences for which the noise is held to be the cause."""
 POINTS = 4
-"""Random points, where none are given."""
+"""Number of random points, where none are given."""
 
 Value = Callable[[np.ndarray], np.ndarray]
 """y (K, n) of displacements z (K, nz)."""
@@ -53,8 +54,8 @@ class BlockCheck:
     """One block of derivatives, e.g. fx or Hux, over all points.
 
     error : largest deviation, relative to the largest entry of the block
-    noisy : the deviation is larger than the tolerance, but not than what the noise of the function makes of differences
-    point, index : where that is, which point and which entry of the block
+    noisy : True if the deviation is above the tolerance, but within the noise of differences of the function
+    point, index : the point, and the entry of the block, with the largest deviation
     got, expected : the derivative given and its difference quotient there
     ok : error <= tolerance, or noisy
     """
@@ -71,23 +72,23 @@ class BlockCheck:
 
 @dataclass(frozen=True)
 class DerivativeReport(PrintedAsTable):
-    """What `check_derivatives` found; `print` shows it as a table.
+    """Result of `check_derivatives`; `print` shows it as a table.
 
     Attributes
     ----------
     ok
-        No block is wrong, and nothing was left out.
+        True if no block is wrong, and nothing was left out.
     blocks
         One `BlockCheck` per block.
     notes
-        What was taken for granted, e.g. that ru is None.
+        Assumptions, e.g. that ru is None.
     not_compared
-        Of `check_sensitivity`, the parameters, or "multipliers", that there was nothing to compare with for; the notes
-        say why.
+        For `check_sensitivity`, the parameters, or "multipliers", that could not be compared; the notes give the
+        reasons.
     x, u
-        The points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P).
+        The points, (K, nx) and (K, nu) or None; for `check_sensitivity` the parameters (1, P).
     axis
-        What `BlockCheck.point` counts.
+        Name of what `BlockCheck.point` counts.
     """
 
     subject: str
@@ -104,7 +105,7 @@ class DerivativeReport(PrintedAsTable):
 
     @property
     def ok(self) -> bool:
-        """True if every block agrees with differences, and there was something to compare each with."""
+        """True if every block agrees with differences, and none could not be compared."""
         return not self.not_compared and not self.wrong
 
     @property
@@ -120,7 +121,7 @@ class DerivativeReport(PrintedAsTable):
         raise KeyError(f"{name!r}; blocks are {', '.join(block.name for block in self.blocks)}")
 
     def table(self) -> Table:
-        """One row for each block: its error, and its worst entry as it is and as differences have it."""
+        """Table with a row for each block: its error, and its worst entry as given and by differences."""
         from rich.markup import escape
 
         noisy = any(block.noisy for block in self.blocks)
@@ -162,14 +163,14 @@ def check_derivatives(
         (gradient and exact Hessian, Gauss-Newton part plus curvature)
     x : (nx,) or (K, nx), points to check at; random ones by default (on a manifold x is needed)
     u : (nu,) or (K, nu), controls; random by default
-    system : the system a residual or a cost is used with; needed for costs, on manifolds, and where x is not given
-    seed : of the random points and multipliers
+    system : the system of a residual or a cost; needed for costs, on manifolds, and where x is not given
+    seed : seed of the random points and multipliers
     tolerance : largest error allowed, relative to the largest entry of each block
     step : h of the differences of second order, half of it for the first; well below the lengths over which f varies
 
     Raises
     ------
-    TypeError, ValueError : names the argument.  A wrong derivative raises nothing: look at `DerivativeReport.ok`.
+    TypeError, ValueError : naming the argument.  A wrong derivative raises nothing: see `DerivativeReport.ok`.
 
     Examples
     --------
@@ -201,7 +202,7 @@ def check_derivatives(
 
 
 def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points (K, nx), (K, nu); random where not given; no controls for a residual without system and u."""
+    """Points (K, nx) and controls (K, nu); random where not given; no controls for a residual without system and u."""
     if system is None and x is None:
         raise ValueError("x: got None, wanted points, or the system of the residual in system=")
     nx = np.shape(x)[-1] if system is None else system.nx
@@ -236,8 +237,8 @@ def _batch(name: str, value: Any, size: int) -> np.ndarray:
 def compared(
     name: str, got: np.ndarray, expected: np.ndarray, rounding: float, tolerance: float, noise: float = 0.0
 ) -> BlockCheck:
-    """One block (points, ...) with its differences, in which errors below `rounding` do not count, and those below
-    `noise` are called so."""
+    """Compare a block (points, ...) with its differences; errors below `rounding` do not count, and those below `noise`
+    are called noisy."""
     scale = max(float(np.abs(expected).max()), rounding / tolerance, np.finfo(float).tiny)
     error = np.abs(got - expected) / scale
     place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
@@ -248,7 +249,7 @@ def compared(
 
 
 class _Comparison:
-    """Points, differences at them, and the blocks compared so far."""
+    """The points, differences there, and the blocks compared so far."""
 
     def __init__(self, system, X, U, rng, tolerance, step):
         self.system, self.X, self.U, self.rng = system, X, U, rng
@@ -263,7 +264,7 @@ class _Comparison:
         return X, None if self.U is None else self.U + du
 
     def multipliers(self, n):
-        """Random (K, n)."""
+        """Random multipliers (K, n)."""
         return self.rng.standard_normal((len(self.X), n))
 
     def _along(self, y, d, order):
@@ -276,8 +277,8 @@ class _Comparison:
         return total / h**order
 
     def measure_noise(self, y: Value, size: float):
-        """What the noise of y, whose values are of this size, makes of derivatives of order 0, 1 and 2 by differences:
-        those here, and the ones that are checked, if they are differences."""
+        """Set the noise of derivatives of order 0, 1 and 2 by differences of y, whose values are of this size: of the
+        differences here, and of the checked derivatives, if they are differences."""
         axis = np.full(self.nz, NOISE_STEP / np.sqrt(max(self.nz, 1)))
         Y = np.stack([y(np.tile(j * axis, (len(self.X), 1))) for j in range(NOISE_POINTS)])
         sigma = float(np.median(noise_between(Y).max(axis=1, initial=0.0)))
@@ -288,11 +289,11 @@ class _Comparison:
             self.noise = tuple(NOISY * sigma * sum(h**-k for h in steps) for k, steps in enumerate(orders))
 
     def first(self, y: Value) -> np.ndarray:
-        """Jacobian (K, n, nz) of y (K, n)."""
+        """Jacobian (K, n, nz) of y (K, n) by differences."""
         return np.stack([self._along(y, d, 1) for d in np.eye(self.nz)], axis=-1)
 
     def second(self, y: Value) -> np.ndarray:
-        """Hessian (K, nz, nz) of y (K,)."""
+        """Hessian (K, nz, nz) of y (K,) by differences."""
         axes, H = np.eye(self.nz), np.empty((len(self.X), self.nz, self.nz))
         for i in range(self.nz):
             H[:, i, i] = self._along(y, axes[i], 2)
@@ -308,7 +309,7 @@ class _Comparison:
         return H[:, :n, :n], H[:, n:, :n], H[:, n:, n:]
 
     def add(self, name, got, expected, size, order):
-        """Compare one block; `size` is that of the values whose rounding the differences see."""
+        """Compare one block; `size` is that of the function's values, for the rounding of the differences."""
         got = np.asarray(got, dtype=np.float64)
         if got.shape != expected.shape:
             raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
@@ -372,7 +373,7 @@ def _residual_blocks(residual, c):
 
 
 def _cost_blocks(cost, c):
-    """Into targets that are not empty and with a scale that is not one: both are part of what a cost promises."""
+    """Check a cost that accumulates into nonzero arrays, with a scale other than one: its interface includes both."""
     K, n, m, scale = len(c.X), c.ndx, c.nu, 0.7
     cost.check(c.system, False)
     lx, lu, lxx, lux, luu = (

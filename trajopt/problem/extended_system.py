@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from trajopt.capabilities import Expansions, capability
-from trajopt.interfaces.adjustable import Tangents
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.control_map import ControlMap
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
 from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused, of_states, same
 
@@ -31,8 +31,7 @@ class ExtendedSystem(ClosedLoopRollouts):
     Attributes
     ----------
     nx, ndx : those of the system inside, plus `memory`.
-    controls : controls inside that are the first ones here
-    parameters : controls inside that are the first numbers of p
+    map : ControlMap, where terms of the system inside find its controls
     """
 
     remembers = "controls"
@@ -49,7 +48,7 @@ class ExtendedSystem(ClosedLoopRollouts):
         self.system: Any = system
         self.memory = memory
         self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
-        self.controls, self.parameters = np.arange(system.nu), np.zeros(0, dtype=np.intp)
+        self.map = ControlMap(system.nx, system.ndx, system.nu, np.arange(system.nu))
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
@@ -185,122 +184,6 @@ class ExtendedSystem(ClosedLoopRollouts):
     durations_along = Refused("rates are counted by the system's own time step")
 
     # -------------------------------------------------------------------------------------------- expansions
-    @Lifted
-    def parameter_gradient(self, inside, zs, us, lam):
-        """The gradient of the system inside: the numbers appended depend on no parameters."""
-        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
-
-    semi_implicit = Refused("the rows of the control before do not have that structure")
-    semi_implicit_from = Refused("the rows of the control before do not have that structure")
-    acceleration_control = Refused("rates are those of the controls, which would have to be accelerations")
-
-    # -------------------------------------------------------------------------------------------- joints and limits
-    @LiftedValue
-    def joint_feedback(self, offered):
-        """Joints of the system inside, of whose tangents and controls those here are longer ones."""
-        positions, velocities, efforts = offered
-        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
-
-    @Lifted
-    def joint_efforts(self, inside, us):
-        """Efforts of the controls inside."""
-        return inside(self.inside_controls(us))
-
-    @Lifted
-    def state_limits(self, inside, position=True, velocity=True):
-        """Limits of the system inside, and none of the numbers appended."""
-        lower, upper = inside(position=position, velocity=velocity)
-        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
-
-    @LiftedValue
-    def control_speeds(self, offered):
-        """Speeds of the system inside, which read the velocities in front of the numbers appended."""
-        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
-
-    joint_inertias, single_joints, control_limits = of_states(), same(), same()
-    nq = Refused("the numbers of a state behind its positions are velocities and the control before")
-
-    # -------------------------------------------------------------------------------------------- contacts, pictures
-    contact_frames, contact_points, contact_forces = same(), of_states(), of_states()
-    skeleton, body_placements, center_of_mass, quantities = of_states(), of_states(), of_states(), of_states()
-    solids, scenery = same(), same()
-
-    # -------------------------------------------------------------------------------------------- what was made for x
-    def inside_controls(self, us: np.ndarray) -> np.ndarray:
-        """Controls of the system inside, none of which are numbers of the state."""
-        return np.ascontiguousarray(us[:, : len(self.controls)])
-
-    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """States (K, nx) and controls (K, nu) of the system inside at points (z, w)."""
-        xs, numbers = self.split(zs)
-        if us is None or not len(self.parameters):
-            return xs, None if us is None else self.inside_controls(us)
-        whole = np.empty((len(us), self.system.nu))
-        whole[:, self.controls] = us[:, : len(self.controls)]
-        whole[:, self.parameters] = numbers[..., : len(self.parameters)]
-        return xs, whole
-
-    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Changes dx (K, ndx, ...) and du (K, nu, ...) inside along dz (K, ndx, ...) and dw (K, nu, ...)."""
-        n, P = self.system.ndx, len(self.parameters)
-        du = np.empty((len(dw), self.system.nu, *dw.shape[2:]))
-        du[:, self.controls] = dw[:, : len(self.controls)]
-        du[:, self.parameters] = dz[:, n : n + P]
-        return np.ascontiguousarray(dz[:, :n]), du
-
-    def direction_inside(self, at: Tangents) -> Tangents:
-        """Points and a direction of the system inside."""
-        xs, us = self.inside(at.xs, at.us)
-        if at.du is None:
-            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.system.ndx]), None)
-        return Tangents(xs, us, *self.along(at.dx, at.du))
-
-    def place_first(self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any) -> None:
-        """Add derivatives (K, ..., ndx) and (K, ..., nu) of the system inside to those by z and w."""
-        n, P, m = self.system.ndx, len(self.parameters), len(self.controls)
-        of_states[..., :n] += rx
-        if ru is not None:
-            of_controls[..., :m] += ru[..., self._own()]
-            if P:
-                of_states[..., n : n + P] += ru[..., self.parameters]
-
-    def place_hessian(self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Huz: Any, Hww: Any) -> None:
-        """Add Hessians of the system inside, None for those that are zero, to those by z and w."""
-        n, m, p, u = self.system.ndx, len(self.controls), self.parameters, self._own()
-        at = slice(n, n + len(p))
-        if Hxx is not None:
-            Hzz[:, :n, :n] += Hxx
-        if Hux is not None:
-            Huz[:, :m, :n] += Hux[:, u]
-            if len(p):
-                Hzz[:, at, :n] += Hux[:, p]
-                Hzz[:, :n, at] += Hux[:, p].swapaxes(1, 2)
-        if Huu is not None:
-            Hww[:, :m, :m] += Huu[:, u][:, :, u]
-            if len(p):
-                Hzz[:, at, at] += Huu[:, p][:, :, p]
-                Huz[:, :m, at] += Huu[:, u][:, :, p]
-
-    def _own(self) -> Any:
-        """The controls inside that are no numbers of the state, as an index."""
-        return self.controls if len(self.parameters) else slice(None)
-
-    def lift(self, inner: Any) -> Any:
-        """A cost or a residual made for the system inside, as one for this system.
-
-        Raises TypeError if it is neither.
-        """
-        inner = inner.for_system(self.system) if hasattr(inner, "for_system") else inner
-        if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
-            return LiftedCost(self, inner)
-        if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
-            return LiftedResidual(self, inner)
-        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
-
-
-class ExpandedTogether(ExtendedSystem):
-    """Base of extended systems that write all blocks of an expansion in one pass, by `_expand`."""
-
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
         first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
@@ -333,7 +216,83 @@ class ExpandedTogether(ExtendedSystem):
     def _expand(self, xs: Any, us: Any, lam: Any, first: Any, second: Any) -> None:
         """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, all of them zeros before, unless these are
         None."""
-        raise NotImplementedError
+        self._expand_moving(self.system, self.map, slice(len(us)), xs, us, lam, first, second)
+
+    def _expand_moving(
+        self, moves: Any, by: ControlMap, rows: slice | np.ndarray, xs: Any, us: Any, lam: Any, first: Any, second: Any
+    ) -> None:
+        """`_expand` at the rows at which `moves` moves x, with controls that the map `by` gives."""
+        x, u = by.inside(xs[: len(us)][rows], us[rows])
+        given = None if lam is None else np.ascontiguousarray(lam[rows, : by.ndx])
+        f, H = expansion_of(moves, x, u, given, first is not None)
+        blocks = *(first or ()), *(second or ())
+        parts = [block[rows] for block in blocks]  # views, but for rows that are apart
+        if first is not None:
+            by.place_first(f[0], f[1], parts[0][:, : by.ndx], parts[1][:, : by.ndx])
+            self._write_numbers(parts[0][:, by.ndx :], parts[1][:, by.ndx :])
+        if second is not None:
+            by.place_hessian(H[0], H[1], H[2], *parts[-3:])
+        if not isinstance(rows, slice):
+            for block, part in zip(blocks, parts, strict=True):
+                block[rows] = part
+
+    def _write_numbers(self, pz: np.ndarray, pw: np.ndarray) -> None:
+        """Write the derivatives that are not zero of the numbers after a step, pz (N, memory, ndx) and pw (N, memory,
+        nu): here they stay what they are."""
+        pz[:, :, self.system.ndx :] = np.eye(self.memory)
+
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient of the system inside: the numbers appended depend on no parameters."""
+        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+
+    semi_implicit = Refused("the rows of the control before do not have that structure")
+    semi_implicit_from = Refused("the rows of the control before do not have that structure")
+    acceleration_control = Refused("rates are those of the controls, which would have to be accelerations")
+
+    # -------------------------------------------------------------------------------------------- joints and limits
+    @LiftedValue
+    def joint_feedback(self, offered):
+        """Joints of the system inside, of whose tangents and controls those here are longer ones."""
+        positions, velocities, efforts = offered
+        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
+
+    @Lifted
+    def joint_efforts(self, inside, us):
+        """Efforts of the controls inside."""
+        return inside(np.ascontiguousarray(us[:, : self.system.nu]))
+
+    @Lifted
+    def state_limits(self, inside, position=True, velocity=True):
+        """Limits of the system inside, and none of the numbers appended."""
+        lower, upper = inside(position=position, velocity=velocity)
+        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
+
+    @LiftedValue
+    def control_speeds(self, offered):
+        """Speeds of the system inside, which read the velocities in front of the numbers appended."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
+
+    joint_inertias, single_joints, control_limits = of_states(), same(), same()
+    nq = Refused("the numbers of a state behind its positions are velocities and the control before")
+
+    # -------------------------------------------------------------------------------------------- contacts, pictures
+    contact_frames, contact_points, contact_forces = same(), of_states(), of_states()
+    skeleton, body_placements, center_of_mass, quantities = of_states(), of_states(), of_states(), of_states()
+    solids, scenery = same(), same()
+
+    # -------------------------------------------------------------------------------------------- what was made for x
+    def lift(self, inner: Any) -> Any:
+        """A cost or a residual made for the system inside, as one for this system.
+
+        Raises TypeError if it is neither.
+        """
+        inner = inner.for_system(self.system) if hasattr(inner, "for_system") else inner
+        if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
+            return LiftedCost(self, inner)
+        if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
+            return LiftedResidual(self, inner)
+        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
 
 
 def expansion_of(system: Any, x: np.ndarray, u: Any, lam: np.ndarray | None, first: bool) -> tuple[Any, Any]:

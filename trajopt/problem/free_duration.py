@@ -14,7 +14,8 @@ from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.extended_system import ExpandedTogether, expansion_of
+from trajopt.problem.control_map import ControlMap
+from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.problem.lifted import LiftedCost
 from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused
 from trajopt.validation import float_array, number_array, whole_number
@@ -107,7 +108,7 @@ SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""
 
 
-class FreeDurationSystem(ExpandedTogether):
+class FreeDurationSystem(ExtendedSystem):
     """A system with free durations, one for each phase: states z = (x, s), controls w = (u, e).
 
     Parameters
@@ -300,10 +301,11 @@ class FreeDurationSystem(ExpandedTogether):
         return np.ascontiguousarray(x[self._phase_knots]), np.ascontiguousarray(us[self._phase_knots, :-1])
 
     # -------------------------------------------------------------------------------------------- motion
-    def _timed_points(self, zs: np.ndarray, us: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """States (K, nx) of the system inside at some rows, and its controls with durations in seconds behind."""
-        x, s = self.split(zs[rows])
-        return x, np.concatenate([us[rows, :-1], self.dt * s], axis=1)
+    @property
+    def _timed_map(self) -> ControlMap:
+        """Where the system inside that steps for any time finds its controls: its last one is s dt."""
+        own, m = self.map, self.system.nu
+        return own._replace(nu=m + 1, parameters=np.array([m]), scale=self.dt)
 
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Next state: of one point or a batch for the system of one knot, of its knots in order for others."""
@@ -314,7 +316,7 @@ class FreeDurationSystem(ExpandedTogether):
         out[setting, -1] = 1.0 + us[setting, -1]
         if not setting.all():
             rows = np.flatnonzero(~setting)
-            out[rows, :-1] = self._timed.step(*self._timed_points(zs, us, rows))
+            out[rows, :-1] = self._timed.step(*self._timed_map.inside(zs[rows], us[rows]))
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _setting_of(self, us: np.ndarray) -> np.ndarray:
@@ -345,33 +347,20 @@ class FreeDurationSystem(ExpandedTogether):
 
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:
-        setting, n, m = self._setting_of(us), self.system.ndx, self.system.nu
+        setting, n = self._setting_of(us), self.system.ndx
+        if first is not None:
+            first[0][setting, :n, :n] = np.eye(n)
+            first[1][setting, n, -1] = 1.0
         rows = np.flatnonzero(~setting)
-        if first is not None:
-            first[0][:, range(n), range(n)] = 1.0
-            first[0][rows, n, n] = 1.0
-            first[1][setting, n, m] = 1.0
-        if not len(rows):
-            return
-        x, w = self._timed_points(xs, us, rows)
-        given = None if second is None else np.ascontiguousarray(lam[rows, :n])
-        f, H = expansion_of(self._timed, x, w, given, first is not None)
-        if first is not None:
-            first[0][rows, :n, :n], first[0][rows, :n, n] = f[0], self.dt * f[1][:, :, m]
-            first[1][rows, :n, :m] = f[1][:, :, :m]
-        if second is not None:
-            (Hxx, Hux, Huu), (Zxx, Zux, Zuu), dt = H, second, self.dt
-            Zxx[rows, :n, :n] = Hxx
-            Zxx[rows, :n, n] = Zxx[rows, n, :n] = dt * Hux[:, m]
-            Zxx[rows, n, n] = dt * dt * Huu[:, m, m]
-            Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
-            Zuu[rows, :m, :m] = Huu[:, :m, :m]
+        if len(rows):
+            whole = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+            self._expand_moving(self._timed, self._timed_map, whole, xs, us, lam, first, second)
 
     @Lifted
     def parameter_gradient(self, inside, zs, us, lam):
         """The gradient (`trajopt.capabilities.Expansions`) of the knots that flow."""
         rows = np.flatnonzero(~self._setting_of(us))
-        x, w = self._timed_points(zs, us, rows)
+        x, w = self._timed_map.inside(zs[rows], us[rows])
         return self._timed.parameter_gradient(x, w, np.ascontiguousarray(lam[rows, :-1]))
 
     # -------------------------------------------------------------------------------------------- what was made for x

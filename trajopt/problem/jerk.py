@@ -76,8 +76,8 @@ class JerkSystem(RememberingSystem):
     def _to_knot_before(self, gains):
         return np.concatenate([gains, np.zeros((*gains.shape[:2], self.nu))], axis=2)
 
-    def _write_memory(self, px, pu):
-        px[:, :, -self.memory :] = np.eye(self.memory)
+    def _write_numbers(self, pz, pw):
+        pz[:, :, self.system.ndx - self.memory : self.system.ndx] = np.eye(self.memory)
 
     def _names_before(self):
         names = tangent_names(self.system)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
+from trajopt.costs.cost import ExpandedCost, Into, add_expansion
 from trajopt.interfaces.adjustable import Tangents, gradient_by
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.owners import Subject, subject_of
@@ -55,7 +56,7 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
-class LiftedCost:
+class LiftedCost(ExpandedCost):
     """A cost of (x, u) inside as one of (z, w).
 
     Parameters
@@ -91,37 +92,33 @@ class LiftedCost:
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at states xs (K, nx) and controls us (K, nu)."""
-        value, s = self.cost.value(*self.system.inside(xs, us)), self._durations(xs, us)
+        value, s = self.cost.value(*self.system.map.inside(xs, us)), self._durations(xs, us)
         return value if s is None else s * value
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        x, u = self.system.inside(xs, us)
-        found, s = self._none(u, len(x)), self._durations(xs, us)
-        self.cost.accumulate(x, u, scale, found)
-        if s is not None:
+    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
+        """See `trajopt.costs.cost.ExpandedCost`."""
+        (x, u), s = self.system.map.inside(xs, us), self._durations(xs, us)
+        first = None if target is None and s is None else self._none(u, len(x))
+        second = None if curvature is None else first if curvature is target else self._none(u, len(x))
+        add_expansion(self.cost, x, u, scale, first, second)
+        if s is not None and first is not None:
             value = scale * self.cost.value(x, u)
-            target.lx[:, -1] += value
-            self._add_half(found, value / s, 0.5, target)
-        self._add(found, s, target)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature, and what else the Gauss-Newton Hessian leaves out."""
-        x, u = self.system.inside(xs, us)
-        found, s = self._none(u, len(x)), self._durations(xs, us)
-        self.cost.accumulate_curvature(x, u, scale, found)
-        if s is not None:
-            first = self._none(u, len(x))
-            self.cost.accumulate(x, u, scale, first)
-            self._add_half(first, scale * self.cost.value(x, u) / s, -0.5, target)
-        self._add(found, s, target)
+            if target is not None:
+                target.lx[:, -1] += value
+                self._add_half(first, value / s, 0.5, target)
+            if curvature is not None:
+                self._add_half(first, value / s, -0.5, curvature)
+        if target is not None and first is not None:
+            self._add(first, s, target)
+        if curvature is not None and second is not None and second is not first:
+            self._add(second, s, curvature)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
         s = self._durations(at.xs, at.us)
         if s is not None:
             value, slope = s * value + at.dx[:, -1] * slope, s * slope
-        return gradient_by(self.cost, name, self.system.direction_inside(at), value, slope)
+        return gradient_by(self.cost, name, self.system.map.tangents(at), value, slope)
 
     def _none(self, us: np.ndarray | None, K: int) -> Quadratic:
         n, m = self.system.system.ndx, self.system.system.nu
@@ -136,8 +133,8 @@ class LiftedCost:
             for block in found:
                 assert block is not None
                 block *= s.reshape(-1, *[1] * (block.ndim - 1))
-        self.system.place_first(found.lx, found.lu, target.lx, target.lu)
-        self.system.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu)
+        self.system.map.place_first(found.lx, found.lu, target.lx, target.lu, True)
+        self.system.map.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu, True)
 
     def _add_half(self, found: Quadratic, rate: np.ndarray, sign: float, target: Quadratic) -> None:
         """Add the entries of s in one half of the Hessian, `found` being of l alone and rate l/s."""
@@ -170,30 +167,30 @@ class LiftedResidual:
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        return self.residual.evaluate(*self.system.inside(xs, us))
+        return self.residual.evaluate(*self.system.map.inside(xs, us))
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """rz (K, nr, ndx) and rw (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(*self.system.inside(xs, us))
+        rx, ru = self.residual.jacobians(*self.system.map.inside(xs, us))
         rz = np.zeros((*rx.shape[:2], self.system.ndx))
         rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
-        self.system.place_first(rx, ru, rz, rw)
+        self.system.map.place_first(rx, ru, rz, rw)
         return rz, rw
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.residual, name, self.system.direction_inside(at), value, slope)
+        return gradient_by(self.residual, name, self.system.map.tangents(at), value, slope)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r."""
         system, K = self.system, len(xs)
-        found = self.residual.hessian_products(*system.inside(xs, us), mu)
+        found = self.residual.hessian_products(*system.map.inside(xs, us), mu)
         if all(block is None for block in found):
             return None, None, None
         Hzz, Huz, Hww = np.zeros((K, system.ndx, system.ndx)), None, None
         if found[1] is not None or found[2] is not None:
             Huz, Hww = np.zeros((K, system.nu, system.ndx)), np.zeros((K, system.nu, system.nu))
-        system.place_hessian(*found, Hzz, Huz, Hww)
+        system.map.place_hessian(*found, Hzz, Huz, Hww)
         return Hzz, Huz, Hww

@@ -1,4 +1,5 @@
-"""A linear function of the controls and of a state's last numbers, velocities or controls before, as a residual."""
+"""Linear functions of the controls and of the last entries of a state (velocities, or the previous controls) as
+residuals, and limits built from them."""
 
 from __future__ import annotations
 
@@ -20,15 +21,16 @@ from trajopt.validation import flag, float_array
 
 
 class LinearResidual:
-    """r = A y + B u, y the last n numbers of the state, which are plain ones also where others lie on a manifold.
+    """r = A y + B u, y being the last n entries of the state, which are plain numbers even where others lie on a
+    manifold.
 
     Parameters
     ----------
     system : System
     A : (nr, n) array
     B : (nr, nu) array
-    component_names : of the nr numbers, or none
-    name : how messages call it
+    component_names : names of the nr entries, or empty
+    name : name in messages
     """
 
     def __init__(
@@ -45,30 +47,31 @@ class LinearResidual:
         self._rx[:, system.ndx - self.A.shape[1] :] = self.A
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
+        """Residuals r (K, nr)."""
         if us is None:
             raise ValueError(f"us: got None, wanted controls: {self.name} depends on them")
         return us @ self.B.T + xs[: len(us), xs.shape[1] - self.A.shape[1] :] @ self.A.T
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """rx (K, nr, ndx), ru (K, nr, nu), the same at all knots."""
+        """Jacobians rx (K, nr, ndx), ru (K, nr, nu), the same at all knots."""
         return np.tile(self._rx, (len(xs), 1, 1)), np.tile(self.B, (len(xs), 1, 1))
 
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
-        """No curvature."""
+        """None: no curvature."""
         return None, None, None
 
 
 # --------------------------------------------------------------------------------------------
-# Limits in one line: of accelerations, of control rates, and of torques at a speed.
+# Limits of accelerations, of control rates, and of torques at a speed.
 
 
 def limited_joints(
     what: str, system: System, residual: Callable[..., Any], lower: Limits, upper: Limits, kind: type | None = None
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """A residual of the joints that have a finite limit, residual(inside, which), as one for the system; the limits.
+    """A residual for the joints that have a finite limit, residual(inside, which), mapped to the system; and these
+    limits.
 
-    inside is the system inside all that remember, or the first of them that is of a kind."""
+    inside is the innermost system of those with a memory, or the first of them that is of this kind."""
     inside = innermost(system, kind)
     whole = residual(inside)
     low, high, used = limited_components(what, lower, upper, whole.joints, whole.nr)
@@ -76,25 +79,25 @@ def limited_joints(
 
 
 class AccelerationBounds(ResidualConstraint):
-    """lower <= (v+ - v)/dt <= upper: the accelerations that the controls cause, as `trajopt.AccelerationResidual` has
-    them, with exact derivatives.
+    """lower <= (v+ - v)/dt <= upper: limits of the accelerations that the controls cause, as in
+    `trajopt.AccelerationResidual`, with exact derivatives.
 
-    Where the robot can have accelerations for controls (``formulation="inverse"``), these limits are linear in what the
-    solver changes, and fewer iterations may do.
+    Where the sweep's controls can be accelerations (``formulation="inverse"``), these limits are linear in them, and
+    fewer iterations may suffice.
 
     Parameters
     ----------
     system : System, whose states end with velocities, or a `ControlRateSystem` or `JerkSystem` around one
-        Of a robot with phases the system of a segment, with the segment's knots for ``at``.
+        For a robot with phases the system of a segment, with the segment's knots for ``at``.
     lower, upper : number, (n,) array of the n velocities, or mapping of joints' names to numbers
-        Limits, rad/s^2 or m/s^2, infinite by default; joints with two infinite ones are free.
+        Limits, rad/s^2 or m/s^2, infinite by default; joints with two infinite limits are free.
     at : "path" (default), knots, times or a slice
     name : str, optional
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, the value it got and the one expected.
     """
 
     def __init__(
@@ -115,14 +118,14 @@ class ControlRateBounds(ResidualConstraint):
     ----------
     system : ControlRateSystem
     lower, upper : number, (nu,) array, or mapping of controls' names to numbers
-        Limits of rates, per second, infinite by default; controls with two infinite ones are free.
+        Limits of rates, per second, infinite by default; controls with two infinite limits are free.
     at : "path" (default), knots, times or a slice
     name : str, optional
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, the value it got and the one expected.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class ControlRateBounds(ResidualConstraint):
 
 
 class TorqueSpeedBounds(ResidualConstraint):
-    """|u| <= u_0 (1 - |w|/w_0): the torque u that a motor can give falls with its speed w.
+    """|u| <= u_0 (1 - |w|/w_0): the torque u of a motor decreases with its speed w.
 
     As linear rows, -1 <= u/u_0 + w/w_0 <= 1 and -1 <= u/u_0 - w/w_0 <= 1.
 
@@ -150,21 +153,21 @@ class TorqueSpeedBounds(ResidualConstraint):
     ----------
     system : System
     stall_torque : number, (nu,) array, or mapping of controls' names to numbers, positive
-        u_0, N m; motors that a mapping leaves out are free, and so are those with an infinite one.
-    no_load_speed : the same of w_0, rad/s
+        u_0, N m; motors that a mapping leaves out are free, and so are those with an infinite u_0.
+    no_load_speed : w_0, rad/s, in the same form
     speeds : (nu, n) array, optional
-        S of w = S v, with v the last n numbers of a state; by default what the system knows: of a robot the speeds that
-        its motors turn at, gears and couplings of the actuation included.
+        S of w = S v, with v the last n entries of a state; by default the system's: for a robot the speeds of its
+        motors, with gears and couplings of the actuation.
     braking : bool
-        Whether torques against the motion are limited in the same way; False leaves out the second of the rows, as of
-        motors that a voltage limits, whose current `ControlBounds` can limit.
+        True: torques against the motion are limited in the same way; False leaves out the second of the rows, as for
+        motors with limited voltage, whose current `ControlBounds` can limit.
     at : "path" (default), knots, times or a slice
     name : str, optional
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, the value it got and the one expected.
     """
 
     def __init__(
@@ -198,14 +201,14 @@ class TorqueSpeedBounds(ResidualConstraint):
     def from_model(
         cls, system: System, braking: bool = True, at: At = "path", name: str = "torque-speed bounds"
     ) -> TorqueSpeedBounds:
-        """With the limits that the system knows: effort of a robot's motors at rest, speed of their joints without.
+        """The limits of the system: u_0 the effort of a robot's motors, w_0 the speed of their joints.
 
-        Parameters: braking, at, name, as above.
+        Parameters: braking, at, name: see `TorqueSpeedBounds`.
 
         Raises
         ------
         TypeError, ValueError
-            For a system that knows none, or no motor with both.
+            For a system without these limits, or without a motor that has both.
         """
         check_system(system, "nx", "ndx", "nu")
         limits = capability(system, KnownLimits).control_limits
@@ -217,7 +220,7 @@ class TorqueSpeedBounds(ResidualConstraint):
 
 
 def _speeds(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """S and w_0 of the system."""
+    """S (nu, n) and w_0 of the system."""
     speeds = capability(system, KnownLimits).control_speeds
     if speeds is None:
         raise TypeError(f"system: {type(system).__name__} knows no speeds of its motors, expected speeds=")

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES, routine
+from dynamics.simd.squares import CLIPPED, ResidualWeights
 from trajopt.costs import Cost, Quadratic
+from trajopt.costs.cost import add_expansion
+from trajopt.costs.cost_of_residual import sums
+from trajopt.interfaces.residual import Blocks
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -19,6 +23,12 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
     """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
     pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
     return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
+
+
+def place_of(knots: np.ndarray) -> slice | np.ndarray:
+    """Growing knots as a slice where none is missing between them, so that rows of arrays there are views."""
+    count = len(knots)
+    return slice(int(knots[0]), int(knots[-1]) + 1) if count and knots[-1] - knots[0] == count - 1 else knots
 
 
 class Term(NamedTuple):
@@ -32,9 +42,14 @@ class Term(NamedTuple):
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """States and controls where it is evaluated."""
-        if self.terminal:
-            return xs[-1:], None
-        return (xs[:-1], us) if self.knots is None else (xs[self.knots], us[self.knots])
+        place = self.place(len(us))
+        return xs[place], None if self.terminal else us[place]
+
+    def place(self, N: int) -> slice | np.ndarray:
+        """Its knots, of N running ones and the last: a slice of them where they are a run with one factor."""
+        if self.terminal or self.knots is None:
+            return slice(N, N + 1) if self.terminal else slice(0, N)
+        return self.knots if isinstance(self.scale, np.ndarray) else place_of(self.knots)
 
     def knot(self, row: int) -> int:
         """The knot of a row of `points`, -1 for the last one."""
@@ -50,69 +65,72 @@ class Term(NamedTuple):
 # --------------------------------------------------------------------------------------------
 # Terms that are weighted squares of a residual, for residuals that sum and expand these by themselves.
 #
-# Such a residual has ``sums_squares`` true and a method ``weighted_squares`` (see `trajopt.Residual`).  Its terms at
-# running knots and at the last one become one sum for every run of knots; where none of them counts the weight is zero.
+# Such a residual is a `trajopt.interfaces.residual.SummedResidual`.  Its terms at running knots and at the last one
+# become one sum for every run of knots; where none of them counts the weight is zero.
 
 UNUSED = LANES
 """A run of knots does not go on over more knots than this where no term counts."""
 
 
 class SquaresOfResidual(NamedTuple):
-    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop; weights as `weighted_squares` has them."""
+    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop of the span."""
 
     residual: Any
-    weights: np.ndarray
-    start: int
-    stop: int
+    weights: ResidualWeights
+    span: tuple[int, int]
 
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
-        return self.residual.weighted_squares(xs, us, self.weights, self.start, self.stop, blocks, curvature)
+        return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
 
 
 class _CostRows(NamedTuple):
-    """Figures (K, n) of a term, or one row for all, at its knots (K,)."""
+    """Weights of a term at its knots (K,)."""
 
     term: Term
     residual: Any
-    weights: np.ndarray
+    weights: ResidualWeights
     knots: np.ndarray
 
 
-def _squares(term: Term, nu: int) -> tuple[Any, np.ndarray] | None:
-    """The residual and the figures of a term that is left to it, else None."""
+def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
+    """The residual and the weights of a term that is left to it, else None."""
     squares = getattr(term.cost, "squares", None)
     found = None if squares is None else squares(nu)
-    return found if found is not None and getattr(found[0], "sums_squares", False) else None
+    return found if found is not None and sums(found[0]) else None
 
 
 def _rows(term: Term, horizon: int, nu: int) -> _CostRows | None:
     found = _squares(term, nu)
     if found is None:
         return None
-    residual, weights = found
+    residual, (given, layout) = found
     scale = np.reshape(term.scale, (-1, 1))
-    weights = np.array(np.broadcast_to(weights, (max(len(weights), len(scale)), weights.shape[1])))
-    weights[:, : residual.nr] *= scale
+    rows = np.array(np.broadcast_to(given, (max(len(given), len(scale)), given.shape[1])))
+    rows[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
-    return _CostRows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
+    at = np.array([horizon]) if term.terminal else np.asarray(knots)
+    return _CostRows(term, residual, ResidualWeights(rows, layout), at)
 
 
 def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
-    residual, nr, first = rows[0].residual, rows[0].residual.nr, int(knots.min())
+    residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
+    nr = residual.nr
     present = np.unique(knots)
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
     spans = runs(present, UNUSED - 1)
-    if len(rows) == 1 and len(rows[0].weights) == 1 and len(present) == sum(stop - start for start, stop in spans):
-        return [SquaresOfResidual(residual, rows[0].weights, *span) for span in spans]
-    weights = np.zeros((int(knots.max()) + 1 - first, rows[0].weights.shape[1]))
-    weights[:, 2 * nr : 3 * nr], weights[:, 3 * nr :] = -np.inf, np.inf
+    if len(rows) == 1 and len(given) == 1 and len(present) == sum(stop - start for start, stop in spans):
+        return [SquaresOfResidual(residual, rows[0].weights, span) for span in spans]
+    together = np.zeros((int(knots.max()) + 1 - first, given.shape[1]))
+    if layout == CLIPPED:
+        together[:, 2 * nr : 3 * nr], together[:, 3 * nr :] = -np.inf, np.inf
     for row in rows:
-        weights[row.knots - first] = row.weights
-    return [SquaresOfResidual(residual, weights[start - first : stop - first], start, stop) for start, stop in spans]
+        together[row.knots - first] = row.weights.rows
+    return [SquaresOfResidual(residual, ResidualWeights(together[start - first : stop - first], layout), (start, stop))
+            for start, stop in spans]  # fmt: skip
 
 
 def gather_squares(
@@ -126,7 +144,7 @@ def gather_squares(
         if rows is None:
             plain.append(term)
         else:
-            groups.setdefault((rows.residual, rows.weights.shape[1]), []).append(rows)
+            groups.setdefault((rows.residual, rows.weights.layout), []).append(rows)
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
 
 
@@ -144,7 +162,7 @@ def carried_over(
             if was is not is_now:
                 return None
             continue
-        if was[1] is not is_now[1] or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
+        if was[1].rows is not is_now[1].rows or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
             return None
         kept.add(is_now[0])
     if len(kept) < len(swaps):  # two groups would be one
@@ -166,34 +184,37 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-Blocks = Sequence[np.ndarray]
-"""lx, lu, lxx, lux, luu over all knots, as `zero_blocks` makes them."""
+def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadratic:
+    """Rows of blocks over all knots for a term at some of them, without those of controls if it is one of states alone:
+    views for a slice, else zeros, for `add_rows_at` to add."""
+    lx, lu, lxx, lux, luu = (
+        block[knots] if isinstance(knots, slice) else np.zeros((len(knots), *block.shape[1:])) for block in blocks
+    )
+    return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
 
 
-def _target(term: Term, blocks: Blocks) -> Quadratic:
-    """The rows of the blocks that a term adds to; new zeros if it has knots of its own."""
-    lx, lu, lxx, lux, luu = blocks
-    if term.terminal:
-        return Quadratic(lx[-1:], None, lxx[-1:], None, None)
-    if term.knots is None:
-        return Quadratic(lx[:-1], lu, lxx[:-1], lux, luu)
-    return Quadratic(*(np.zeros((len(term.knots), *block.shape[1:])) for block in blocks))
+def add_rows_at(
+    blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0
+) -> None:
+    """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
+    views."""
+    if isinstance(knots, slice):
+        return
+    for block, part in zip(blocks, rows, strict=True):
+        if part is not None:
+            factors = np.reshape(scale, (-1,) + (1,) * (part.ndim - 1)) if isinstance(scale, np.ndarray) else None
+            block[knots] += part if factors is None else part * factors
 
 
-def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
-    points, cost, scale = term.points(xs, us), term.cost, term.scale
-    together = getattr(cost, "accumulate_exact", None) if blocks is curvature else None
-    for add, into in (cost.accumulate, blocks), (cost.accumulate_curvature, None if together else curvature):
-        if into is None:
-            continue
-        target = _target(term, into)
-        (together or add)(*points, 1.0 if isinstance(scale, np.ndarray) else scale, target)
-        if term.knots is not None and not term.terminal:
-            for block, part in zip(into, target, strict=True):
-                assert part is not None
-                if isinstance(scale, np.ndarray):
-                    part *= np.reshape(scale, (-1,) + (1,) * (part.ndim - 1))
-                block[term.knots] += part
+def _add_expansion(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
+    knots, scale = term.place(len(us)), term.scale
+    first = None if blocks is None else rows_at(blocks, knots, term.terminal)
+    second = None if curvature is None else first if curvature is blocks else rows_at(curvature, knots, term.terminal)
+    add_expansion(term.cost, *term.points(xs, us), 1.0 if isinstance(scale, np.ndarray) else scale, first, second)
+    if first is not None and blocks is not None:
+        add_rows_at(blocks, knots, first, scale)
+    if second is not None and second is not first and curvature is not None:
+        add_rows_at(curvature, knots, second, scale)
 
 
 @routine
@@ -268,7 +289,7 @@ class Objective:
         with np.errstate(all="ignore"):
             terms, squares = self._for(us)
             for term in terms:
-                _accumulate(term, xs, us, blocks, curvature)
+                _add_expansion(term, xs, us, blocks, curvature)
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
@@ -282,7 +303,7 @@ class Objective:
                     at = term.knot(row) % (len(us) + 1)
                     return f"cost term '{term.name}' is {number_name(values[row])} at knot {at}"
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _accumulate(term, xs, us, blocks, None)
+                _add_expansion(term, xs, us, blocks, None)
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of cost term '{term.name}' is not finite at knot {found[1]}"
         return None
@@ -292,7 +313,7 @@ class Objective:
         with np.errstate(all="ignore"):
             for term in self.terms:
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _accumulate(term, xs, us, None, blocks)
+                _add_expansion(term, xs, us, None, blocks)
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of the curvature of cost term '{term.name}' is not finite at knot {found[1]}"
         return None

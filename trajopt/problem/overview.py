@@ -1,4 +1,4 @@
-"""A problem at a glance: what moves, and what it costs and has to keep where."""
+"""Overview of a problem: its system, costs and constraints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FIRST_RUNS = 3
-"""Number of runs of knots that are named; the others are counted."""
+"""Number of runs of knots that are listed."""
 
 
 def heading(name: str, horizon: int, dt: float) -> str:
-    """Name of a problem, number and length of its steps."""
+    """Name of the problem, number and length of its steps."""
     return f"{name}: {horizon} steps of {dt:g} s"
 
 
@@ -28,7 +28,7 @@ def overview(
     name: str, system: System, horizon: int, objective: Objective, constraints: Sequence[Any],
     free: tuple[int, ...] | None, parameters: tuple[int, ...],
 ) -> Table:  # fmt: skip
-    """The system, the costs and the constraints, with the knots at which they count.
+    """Table of the system, the costs and the constraints, with the knots at which they count.
 
     free: components of the initial state that are free, None for a given one; parameters: controls that are one number
     over the whole horizon.

@@ -1,7 +1,7 @@
-"""A problem as a function of values in it: its initial state, targets, references, weights, limits.
+"""A problem as a function of some of its values: initial state, targets, references, weights, limits.
 
-Values are put in as `trajopt.PreparedSolver.update` does, in microseconds; and since it is said which they are,
-gradients of functions of a solution by all of them come from one solution of the KKT system (`trajopt.Solution.vjp`),
+Values are set as by `trajopt.PreparedSolver.update`, in microseconds; and since their names are declared, gradients of
+functions of a solution with respect to all of them follow from one solution of the KKT system (`trajopt.Solution.vjp`),
 while a function that makes a problem of its parameters is called four times for each number of them.
 """
 
@@ -23,7 +23,7 @@ INITIAL = "x0"
 
 
 class DeclaredParameters:
-    """What a function that makes problems may offer: which values in them its parameters are."""
+    """Optional interface of a function that makes problems: names of the problem's values that its parameters are."""
 
     together: ClassVar = (("wanted", "chained"),)
 
@@ -34,43 +34,43 @@ class DeclaredParameters:
 
     @property
     def chained(self) -> Callable[[Any, Any], Any]:
-        """A function (p, gradients) that returns, in the form of p, the gradient by p of what has these gradients by
-        the values, as `trajopt.Solution.vjp` returns them."""
+        """A function (p, gradients) that returns the gradient with respect to p, in its form, from gradients with
+        respect to the values, as `trajopt.Solution.vjp` returns them."""
         raise NotImplementedError
 
 
 class ParametricProblem:
     """A problem as a function of some of its values: called with p it returns the problem with those of p.
 
-    It takes the place of a function that makes problems: in `trajopt.sensitivity`, `solve_many`, the layers of JAX and
-    of Torch.  Gradients (`Sensitivity.vjp`, `Sensitivity.cost`, layers) then make no problem, and take about the time
-    of an iteration or two however many numbers p has.  It can be pickled if the problem can.
+    It replaces a function that makes problems: in `trajopt.sensitivity`, `solve_many`, the layers of JAX and of Torch.
+    Gradients (`Sensitivity.vjp`, `Sensitivity.cost`, layers) then make no problem, and take the time of an iteration or
+    two however many numbers p has.  It can be pickled if the problem can.
 
     Parameters
     ----------
     problem : Problem
-        Its values are those that stay.
+        Problem with the values that do not vary.
     *names : str
         "x0"; the name of a term, for its target, else its reference; "NAME.ATTRIBUTE", as "StateCost.weights" or
-        "control bounds.upper"; an attribute, as "target", for all terms that have it.  Terms have the names that
-        `PreparedSolver.update` gives them.
+        "control bounds.upper"; an attribute, such as "target", for all terms that have it.  Terms have the names in
+        `PreparedSolver.update`.
 
     Attributes
     ----------
     values : dict of the problem's own values, by these names
-    p : (P,) array of them, one behind the other
+    p : (P,) array of all values, one after another
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument: for no problem, no or unknown names, attributes that are no arrays, as poses.  When called,
-        for p of another form, and values that `update` refuses.
+        Naming the argument: for no problem, no or unknown names, attributes that are no arrays, such as poses.  When
+        called, for p of another form, and values that `update` rejects.
 
     Notes
     -----
     p is a mapping of the names to arrays of the shapes of `values`, or (P,) with all of them in the order of the names,
-    or, of one name, its array.  States on a manifold have their own numbers, as quaternions, and derivatives by these
-    along the manifold; `Solution.vjp` has those along tangents.
+    or, for one name, its array.  States on a manifold are given by their own numbers, such as quaternions, and
+    derivatives with respect to these are along the manifold; `Solution.vjp` returns those along tangents.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class ParametricProblem:
             raise ValueError(f"names: got {self.names}, two of which mean the same, expected others")
 
     def _value(self, name: str) -> np.ndarray:
-        """The one of the problem."""
+        """The problem's own value for a name."""
         if name == INITIAL:
             return np.array(self.problem.x0)
         found = [self._places[key].values[attribute] for key, attribute in self._of[name]]
@@ -140,7 +140,7 @@ class ParametricProblem:
         return with_x0(problem, given[INITIAL]) if INITIAL in given else problem
 
     def _parts(self, p: Any) -> dict[str, Any]:
-        """Values by names."""
+        """The values in p, by names."""
         if isinstance(p, Mapping):
             if set(p) != set(self.names):
                 raise ValueError(f"p: got {', '.join(map(str, p))}, expected {', '.join(self.names)}")
@@ -166,7 +166,7 @@ class ParametricProblem:
         return flat.reshape(np.shape(p))
 
     def _gradient(self, name: str, value: np.ndarray, gradients: Mapping[str, Any]) -> np.ndarray:
-        """By one of the values, by the numbers that it has."""
+        """The gradient with respect to the entries of one of the values."""
         if name == INITIAL:
             return across_tangents(self.problem.system, value[None], np.asarray(gradients[INITIAL])[None])[0]
         total = np.zeros(value.shape)
@@ -185,7 +185,7 @@ class ParametricProblem:
 
 
 def _numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
-    """As floats, perhaps infinite, as limits may be."""
+    """The value as floats, which may be infinite, as limits are."""
     array = np.array(number_array(name, value), dtype=np.float64)
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")

@@ -1,8 +1,8 @@
-"""Motions that end as they begin: a constraint between the two ends of the horizon.
+"""Periodic motions: a constraint between the two ends of the horizon.
 
     r = x_N (-) r_0 - M (x_0 (-) r_0) = shift
 
-With M the identity and r_0 = x_0 that is x_N (-) x_0; another M, as a mirror that swaps legs, ends half a gait.
+With M the identity and r_0 = x_0 this is x_N (-) x_0; another M, such as a mirror that swaps legs, ends half a gait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trajopt.validation import float_array, scalar_or_vector
 
 
 class PeriodicResidual:
-    """r = x (-) r_0 - M (x_0 (-) r_0), components of it, of the last state x.
+    """r = x (-) r_0 - M (x_0 (-) r_0) for the last state x, restricted to some components.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class PeriodicResidual:
     components : integers
     matrix : (ndx, ndx) array M, None for the identity
     reference : (nx,) array r_0, None for the initial state
-    start : (nx,) array, the initial state x_0, None as long as there is no problem that says which
+    start : (nx,) array, the initial state x_0, None until a problem sets it
     """
 
     name = "periodic"
@@ -57,25 +57,25 @@ class PeriodicResidual:
             self._offset = self.rows_of(system.difference(self.reference, start))
 
     def starting_at(self, x0: np.ndarray) -> PeriodicResidual:
-        """The same of another initial state."""
+        """The residual with another initial state."""
         return PeriodicResidual(self.system, self.components, self.matrix, self.given, x0)
 
     def rows_of(self, start: np.ndarray) -> np.ndarray:
-        """Components of M start, start (..., ndx), or of M J for its transpose."""
+        """The residual's components of M start, start (..., ndx), or of M J for its transpose."""
         return (start if self.matrix is None else start @ self.matrix.T)[..., self.components]
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
+        """Residuals r (K, nr)."""
         return self._end.evaluate(xs, None) - self._offset
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """rx (K, nr, ndx), None."""
+        """Jacobians rx (K, nr, ndx), None."""
         return self._end.jacobians(xs, None)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, None, None]:
-        """Hessians of mu'r."""
+        """Hessians of mu'r with respect to the state."""
         return self._end.hessian_products(xs, None, mu)
 
     @property
@@ -86,7 +86,7 @@ class PeriodicResidual:
 
 
 class StartAndEnd(LiftedResidual):
-    """The residual where the initial state is free: x_0 = c (+) d with the coordinates d that the state carries along.
+    """The residual for a free initial state: x_0 = c (+) d with coordinates d that are part of the augmented state.
 
     With g(d) = (c (+) d) (-) r_0, J_r, H_r the derivatives of x_0 (-) r_0 and J_c, H_c those of x_0 (-) c,
 
@@ -115,12 +115,12 @@ class StartAndEnd(LiftedResidual):
         )
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
+        """Residuals r (K, nr)."""
         x = self.system.split(xs)[0]
         return self.residual.end.evaluate(x, None) - self.residual.rows_of(self._start(xs)[1])
 
     def _by_start(self, x0: np.ndarray) -> np.ndarray:
-        """dg (K, ndx, ndx)."""
+        """Jacobians dg (K, ndx, ndx)."""
         K, n = len(x0), self.system.system.ndx
         if self._curved is None:
             return np.tile(np.eye(n), (K, 1, 1))
@@ -130,7 +130,7 @@ class StartAndEnd(LiftedResidual):
         return np.linalg.solve(of_center.swapaxes(1, 2), of_reference.swapaxes(1, 2)).swapaxes(1, 2)
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """rz (K, nr, ndx), None."""
+        """Jacobians rz (K, nr, ndx), None."""
         inside = self.system.system
         rz = np.zeros((len(xs), self.nr, self.system.ndx))
         rz[:, :, : inside.ndx] = self.residual.end.jacobians(self.system.split(xs)[0], None)[0]
@@ -141,7 +141,7 @@ class StartAndEnd(LiftedResidual):
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, None, None]:
-        """Hessians of mu'r."""
+        """Hessians of mu'r with respect to the augmented state."""
         n, K = self.system.system.ndx, len(xs)
         Hxx = self.residual.end.hessian_products(self.system.split(xs)[0], None, mu)[0]
         if Hxx is None and self._curved is None:
@@ -173,12 +173,12 @@ class Periodic(ResidualConstraint):
     ----------
     system : System
     components : names, integers, or a mask (ndx,), optional
-        The components that repeat; by default all, but durations that are free.  A robot that walks does not come back
-        to where it was: leave that out, or say how far it is to come by `shift`.
+        The components that repeat; by default all, except free durations.  A walking robot does not return to its
+        initial position: leave that out, or give its displacement by `shift`.
     shift : number, (nr,) or (ndx,) array, or mapping of components' names to numbers
-        What the components have gained at the end; zero by default.
+        Increase of the components at the end; zero by default.
     map : (ndx, ndx) array, or (ndx,) signs, optional
-        M of x_N (-) r = M (x_0 (-) r), as the mirror at which half a gait goes on with the other legs.
+        M in x_N (-) r = M (x_0 (-) r), such as the mirror by which half a gait continues with the other legs.
     reference : (nx,) array, optional
         r, by default the initial state, or the neutral state of the system where there is a map.
     name : str, optional
@@ -186,7 +186,7 @@ class Periodic(ResidualConstraint):
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was expected.
+        Naming the argument, the value it got and the one expected.
 
     Examples
     --------
@@ -222,19 +222,19 @@ class Periodic(ResidualConstraint):
         super().__init__(PeriodicResidual(system, chosen, matrix, centre), gained, gained, "terminal", name)
 
     def starting_at(self, x0: np.ndarray) -> Self:
-        """The constraint of a problem with this initial state, or with one near it that is free."""
+        """The constraint of a problem with this initial state, or with a free one near it."""
         new = copy.copy(self)
         new.residual = self.residual.starting_at(x0)
         return new
 
 
 def starting_at(constraints: Sequence[Any], x0: np.ndarray) -> tuple[Any, ...]:
-    """Constraints of a problem with this initial state."""
+    """The constraints of a problem with this initial state."""
     return tuple(one.starting_at(x0) if isinstance(one, Periodic) else one for one in constraints)
 
 
 def depends_on_x0(problem: Any) -> bool:
-    """Whether a constraint of a problem depends on its initial state itself."""
+    """True if a constraint of a problem depends on its initial state itself."""
     return any(isinstance(one, Periodic) for one in problem.constraints)
 
 
@@ -246,7 +246,7 @@ def _matrix(given: ArrayLike, n: int) -> np.ndarray:
 
 
 def _shift(given: Any, chosen: np.ndarray, system: System) -> np.ndarray:
-    """What each of the chosen components gains."""
+    """Increase of each of the chosen components."""
     if isinstance(given, Mapping):
         whole = float_array("shift", limits_by_name("shift", given, tangent_names(system), 0.0), (system.ndx,))
         outside = np.setdiff1d(np.flatnonzero(whole), chosen)

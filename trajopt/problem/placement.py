@@ -1,4 +1,4 @@
-"""The residuals that costs and constraints are made of, wherever they are inside, and the terms made of others."""
+"""Residuals inside costs and constraints, and terms of the objective from lists of costs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trajopt.interfaces.system import System
 from trajopt.problem.objective import Term
 
 SLOTS = "cost", "residual"
-"""Attributes in which terms have what they are made of."""
+"""Attributes in which costs and constraints hold what they are built from."""
 
 
 class WithResiduals:
-    """A function of costs, constraints and residuals: the same ones with their residuals changed.
+    """Function that returns costs, constraints and residuals with their residuals replaced.
 
-    What several of them share stays one thing; one of which nothing changes is returned itself.
+    Objects that several of them share stay shared; one in which nothing changes is returned itself.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class WithResiduals:
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, term: Any) -> Any:
-        """The term with its residuals changed."""
+        """The term with its residuals replaced."""
         if id(term) not in self._known:
             self._known[id(term)] = term, self._changed(term)
         return self._known[id(term)][1]
@@ -51,16 +51,16 @@ class WithResiduals:
 
 
 # --------------------------------------------------------------------------------------------
-# From lists of costs to terms: at which knots each counts, by which factor, and with which references.
+# From lists of costs to terms: the knots at which each counts, its factor, and its references.
 #
-# A running cost in a plain list is integrated: a knot counts by its duration, and not at all without one.  One with
-# instants for ``at`` (`trajopt.interfaces.knots`) counts at each of them as it is, so that it means the same at any
-# time step; so does one that is listed for a knot without duration in N lists, one per knot.  What falls on the last
-# knot becomes a terminal cost.  References that are functions of time are evaluated here.
+# A running cost in a plain list is integrated: a knot counts by its duration, and not at all without one.  A cost with
+# instants for ``at`` (`trajopt.interfaces.knots`) counts at each of them unscaled, so that it means the same at any
+# time step; so does one that is listed for a knot without duration in N lists, one per knot.  Costs at the last knot
+# become terminal costs.  References that are functions of time are evaluated here.
 
 
 class Placement(NamedTuple):
-    """Costs without functions of time, as `Problem` lists them, each where it counts; and their terms."""
+    """Costs without functions of time, listed as in `Problem`, each with its knots; and their terms."""
 
     running: tuple[Any, ...]
     terminal: tuple[Cost, ...]
@@ -68,12 +68,12 @@ class Placement(NamedTuple):
 
 
 def where_of(cost: Cost) -> Where | None:
-    """Where a cost says that it counts; None if it does not say."""
+    """The `at` of a cost; None if it has none."""
     return getattr(cost, "at", None)
 
 
 class Placer:
-    """Places costs of a system along knots at times (N+1,) that take durations (N,), both in seconds."""
+    """Assigns costs of a system to knots at times (N+1,) with durations (N,), both in seconds."""
 
     def __init__(self, system: System, times: np.ndarray, durations: np.ndarray) -> None:
         self.system, self.times, self.durations = system, times, durations
@@ -92,7 +92,7 @@ class Placer:
         return Placement(tuple(lists), tuple(ends), (*terms, *(Term(cost, None, 1.0, True) for cost in ends)))
 
     def _plain(self, costs: Sequence[Cost]) -> tuple[list[Cost], list[Term], list[Cost]]:
-        """The costs of a plain list, their terms, and those that it has for the last knot."""
+        """The costs of a plain list, their terms, and their parts at the last knot."""
         placed, terms, late = [], [], []
         for cost in costs:
             at = where_of(cost)
@@ -136,7 +136,7 @@ class Placer:
         return self._part(cost, np.array([self.last]), np.array([True]), at)
 
     def _part(self, cost: Cost, knots: np.ndarray, chosen: np.ndarray, at: Where | None) -> Cost:
-        """A cost at the chosen ones of its knots."""
+        """The part of a cost at the chosen ones of its knots."""
         rows, part = np.flatnonzero(chosen), cost
         placed = getattr(cost, "placed", None)
         if placed is not None and len(rows):
@@ -147,7 +147,7 @@ class Placer:
         return part
 
     def _term(self, cost: Cost, knots: np.ndarray, weighed: bool) -> list[Term]:
-        """At most one term; a knot counts by its duration if it is to be weighed and has one."""
+        """The cost as at most one term; a knot counts by its duration if `weighed` and it has one."""
         scales = np.ones(len(knots))
         if weighed:
             scales = np.where(self.durations[knots] > 0.0, self.durations[knots], 1.0)

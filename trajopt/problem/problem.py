@@ -57,48 +57,48 @@ class Problem(PrintedAsTable):
     x0 : (nx,) array
         Initial state.
     horizon : int
-        Number N of controls, at least 1; that of the system where the system has one.
+        Number N of controls, at least 1; equal to the system's horizon where it has one.
     running_costs : costs l of (x_t, u_t), t = 0 ... N-1
         Summed and multiplied by dt, or by the duration of the knot where the system gives durations.  A list of costs,
         or N lists of costs, one per knot.  At knots without duration those of a plain list do not count; a cost that
-        is listed for such a knot counts once, unscaled.  Of a plain list, costs with ``at`` count there alone, at knots
-        and times unscaled; what they cost at the last knot is moved to the terminal costs, and functions of time are
+        is listed for such a knot counts once, unscaled.  In a plain list, costs with ``at`` count there alone, at knots
+        and times unscaled; their values at the last knot are moved to the terminal costs, and functions of time are
         replaced by their values (`trajopt.problem.placement`).
     terminal_costs : costs l_N of x_N
     constraints : ControlBounds, StateBounds, ResidualConstraint
-        Of several with one name the second gets a 2 behind it, the third a 3.
+        If several have one name, "2" is appended to the second, "3" to the third.
     us_init : (N, nu) array or "quasi_static", optional
-        Controls to start from; zeros if not given.  "quasi_static": those that hold the system still at x0, from a
-        system that knows them.
+        Controls to start from; by default zeros.  "quasi_static": controls that hold the system still at x0, from a
+        system that provides them.
     name : str
         Heading of tables and figures.
     xs_init : (N+1, nx) array, optional
-        States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
+        States to start from, which need not satisfy the dynamics; by default a rollout of us_init.
     scenery : list of Sphere, Cylinder, Lines, Target, or shapes of `dynamics` in their places, optional
-        Targets and whatever else pictures are to show beside the system, as (dynamics.Box(half_extents), position); see
-        `trajopt.problem.scenery`.  What costs and constraints keep away from is shown without being listed.
+        Targets and other shapes that pictures show beside the system, such as (dynamics.Box(half_extents), position);
+        see `trajopt.problem.scenery`.  Obstacles of costs and constraints are shown without being listed.
     free_initial_state : optional
-        What of the initial state is found together with the motion, x0 being where the search begins: True for all of
-        it; names, integers or a mask (ndx,) of components of the tangent; limits (lower, upper), numbers or (ndx,)
-        arrays or mappings of names to numbers, counted from the neutral state as those of `StateBounds`, where
-        components with two equal limits stay what they are; or a mapping of names to such pairs or None.  Other
-        components stay those of x0.  Constraints on the state then hold at knot 0 too.
+        Components of the initial state that are found together with the motion, x0 being the initial guess: True for
+        all; names, integers or a mask (ndx,) of components of the tangent; limits (lower, upper), numbers or (ndx,)
+        arrays or mappings of names to numbers, relative to the neutral state as those of `StateBounds`, where
+        components with two equal limits are fixed; or a mapping of names to such pairs or None.  Other components are
+        those of x0.  Constraints on the state then hold at knot 0 too.
     parameters : names or integers, optional
-        Controls that have one value over the whole horizon, which is found together with the motion: what dynamics,
-        costs and constraints read of them is a parameter, such as the stiffness of a spring.  The search begins at
-        ``us_init[0]``, their `ControlBounds` limit them, and `Solution.parameters` has what was found.
+        Controls that have one value over the whole horizon, which is found together with the motion: dynamics, costs
+        and constraints read a parameter there, such as the stiffness of a spring.  The initial guess is
+        ``us_init[0]``, their `ControlBounds` limit them, and `Solution.parameters` contains the values found.
 
     Attributes
     ----------
     objective : Objective
-        The costs as terms, each with the knots it is evaluated at.
+        The costs as terms, each with the knots at which it is evaluated.
     control_limits : (lower, upper), (N, nu) each, or None
-        Those of all `ControlBounds` together.
+        Limits of all `ControlBounds` together.
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted; also for what was made for another robot or system.
+        Naming the argument, the value it got and the one expected; also for terms made for another robot or system.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class Problem(PrintedAsTable):
         return self.controls("us_init", us)
 
     def table(self) -> Table:
-        """The system, costs and constraints, and the knots at which they count."""
+        """Table of the system, costs and constraints, and of the knots at which they count."""
         free = None if self.free_initial_state is None else self.free_initial_state.components
         parts = self.objective, self.constraints, free, self.parameters
         return overview(self.name, self.system, self.horizon, *parts)
@@ -205,7 +205,7 @@ class Problem(PrintedAsTable):
 
 
 def check_problem(problem: object) -> None:
-    """TypeError unless it is one."""
+    """Raise TypeError unless the argument is a Problem."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
 
@@ -225,7 +225,7 @@ def _check_horizon(system, horizon):
 
 
 def _parameters(value: Any, system: System) -> tuple[int, ...]:
-    """Numbers of the controls that have one value over the horizon."""
+    """Indices of the controls that have one value over the horizon."""
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return ()
     return tuple(components_of("parameters", value, control_names(system), system.nu).tolist())
@@ -240,14 +240,15 @@ def _check_transcribed(system: System, free: bool) -> None:
 
 
 class Binding:
-    """Costs and constraints for the system of a problem, where they have functions; one that is listed twice is one."""
+    """Binds functions in costs and constraints to the system of a problem; a term that is listed twice stays one
+    object."""
 
     def __init__(self, system: System, x0: np.ndarray) -> None:
         self.system, self.x0 = system, x0
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, term: Any) -> Any:
-        """The term, or what it is for the system; TypeError or ValueError for a function that is no residual of it."""
+        """The term, bound to the system; TypeError or ValueError for a function that is no residual of it."""
         if id(term) not in self._known:
             of_system = getattr(term, "for_system", None)
             self._known[id(term)] = term, term if of_system is None else of_system(self.system, self.x0)
@@ -270,7 +271,7 @@ def _running_costs(costs: Any, system: System, horizon: int, bind: Binding) -> t
 
 
 def _check_knots(term: Term, horizon: int) -> None:
-    """A time-varying cost has as many rows as knots."""
+    """Raise ValueError unless a time-varying cost has as many rows as knots."""
     made_for = getattr(term.cost, "knots", None)
     used = 1 if term.terminal else (horizon if term.knots is None else len(term.knots))
     if made_for is not None and made_for != used:
@@ -280,7 +281,7 @@ def _check_knots(term: Term, horizon: int) -> None:
 def _check_subjects(
     terms: Iterable[Term], constraints: Iterable[ResidualConstraint], system: System, horizon: int
 ) -> None:
-    """Raise ValueError for a term or a constraint that was made for what the system does not serve at its knots."""
+    """Raise ValueError for a term or a constraint made for a system that does not fit this one at its knots."""
     everywhere = np.arange(horizon)
     for term in terms:
         knots = everywhere[:0] if term.terminal else everywhere if term.knots is None else term.knots
@@ -292,7 +293,7 @@ def _check_subjects(
 
 
 def _check_subject(where: str, thing: object, system: System, knots: np.ndarray) -> None:
-    """What does not fit a system as a whole may fit the knots where it counts."""
+    """Raise ValueError unless the system fits; it may fit at the knots where the term counts, though not as a whole."""
     if is_served(thing, system):
         return
     parts = [(run, window(system, *run)) for run in runs(knots)]

@@ -4,9 +4,7 @@ With z = (x, p), p what is remembered, a linear function of state and control, t
 
     F(z, u) = (f(x, u), p+)
 
-has only blocks of f's derivatives, and constants:
-
-    F_z = [[f_x, 0], [p+_x, 0]]    F_u = [[f_u], [p+_u]]        lam'F'' = (lam_x'f'') in the blocks of x and u
+has only blocks of f's derivatives, and constants: F_z = [[f_x, 0], [p+_x, 0]] and F_u = [[f_u], [p+_u]].
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import numpy as np
 
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.problem.extended_system import ExtendedSystem, joined
-from trajopt.problem.system_wrapper import Lifted
 
 
 class RememberingSystem(ExtendedSystem):
@@ -39,10 +36,6 @@ class RememberingSystem(ExtendedSystem):
         """What is remembered (..., memory) after the part s of a step, between what is so at its knot and at the next:
         here what it is in finer steps, those of the moment before."""
         return moment
-
-    def _write_memory(self, px: np.ndarray, pu: np.ndarray) -> None:
-        """Write the derivatives of p+ that are not zero, px (N, memory, ndx inside), pu (N, memory, nu)."""
-        raise NotImplementedError
 
     def _names_before(self) -> Sequence[str]:
         """Names (memory,) of what is remembered, without "before"."""
@@ -107,44 +100,6 @@ class RememberingSystem(ExtendedSystem):
         for t in range(1, len(us)):
             offsets[t] += gains[t] @ offsets[t - 1]
         return us + offsets
-
-    # -------------------------------------------------------------------------------------------- expansions
-    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F_z (N, ndx + memory, ndx + memory) and F_u (N, ndx + memory, nu)."""
-        N, n = len(us), self.system.ndx
-        Fz, Fu = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.ndx, self.nu))
-        Fz[:, :n, :n], Fu[:, :n] = self.system.linearize(self.split(xs)[0], us)
-        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
-        return Fz, Fu
-
-    @Lifted
-    def write_expansion(self, inside, zs, us, lam, *outputs):
-        """F_z, F_u, Hzz, Huz, Huu of the blocks that the system inside writes."""
-        Fz, Fu, Hzz, Huz, Huu = outputs
-        N, n, m = len(us), self.system.ndx, self.nu
-        fx, fu, Hxx, Hux = (np.empty(shape) for shape in ((N, n, n), (N, n, m), (N, n, n), (N, m, n)))
-        inside(self.split(zs)[0], us, self._split_tangent(lam)[0], fx, fu, Hxx, Hux, Huu)
-        for whole in (Fz, Fu, Hzz, Huz):
-            whole[...] = 0.0
-        Fz[:, :n, :n], Fu[:, :n], Hzz[:, :n, :n], Huz[:, :, :n] = fx, fu, Hxx, Hux
-        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of lam_t'F per knot, lam (N, ndx + memory)."""
-        N, n = len(us), self.system.ndx
-        Hxx, Hux, Huu = self.system.hessian_products(self.split(xs)[0], us, self._split_tangent(lam)[0])
-        Hzz, Huz = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.nu, self.ndx))
-        Hzz[:, :n, :n], Huz[:, :, :n] = Hxx, Hux
-        return Hzz, Huz, Huu
-
-    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Full tensors of F, output index first."""
-        N, n, m = len(us), self.system.ndx, self.ndx
-        Fzz, Fuz, Fuu = np.zeros((N, m, m, m)), np.zeros((N, m, self.nu, m)), np.zeros((N, m, self.nu, self.nu))
-        Fzz[:, :n, :n, :n], Fuz[:, :n, :, :n], Fuu[:, :n] = self.system.hessians(self.split(xs)[0], us)
-        return Fzz, Fuz, Fuu
 
 
 def remembered_numbers(system: object) -> int:

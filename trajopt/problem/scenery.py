@@ -1,9 +1,9 @@
-"""What stands around a system in pictures: obstacles, targets, anything that never moves.
+"""Fixed shapes around a system in pictures: obstacles, targets, and others.
 
-A problem lists it, `Problem(..., scenery=[Sphere((0.4, 0.0, 0.3), 0.1), Target((0.5, 0.2, 0.1))])`.  It is for pictures
-alone: costs and constraints know nothing of it.  Figures and moving pictures draw the lines of a shape, the page in the
-browser its surface where it has one.  A shape is any object with the members of `Shape`; those of `dynamics`, as boxes,
-capsules and meshes, are listed with their places as the obstacles of `dynamics.Collisions` are, (shape, position),
+A problem lists them, `Problem(..., scenery=[Sphere((0.4, 0.0, 0.3), 0.1), Target((0.5, 0.2, 0.1))])`.  They serve
+pictures only: costs and constraints ignore them.  Figures and animations draw the lines of a shape, the page in the
+browser its surface where it has one.  A shape is any object with the members of `Shape`; those of `dynamics`, such as
+boxes, capsules and meshes, are listed with their places like the obstacles of `dynamics.Collisions`, (shape, position),
 (shape, (R, p)) or a `dynamics.Geometry` of the world.
 """
 
@@ -26,35 +26,37 @@ MEMBERS = ("target", "lines", "surface")
 
 
 class Shape(Protocol):
-    """Something to draw, in world axes, metres."""
+    """A shape to draw, in world axes, metres."""
 
     @property
     def target(self) -> bool:
-        """Whether it is where something is to arrive, not an obstacle: it has another colour."""
+        """True if it is a target, not an obstacle: it has another colour."""
         ...
 
     def lines(self) -> np.ndarray:
-        """Segments (S, 2, 3)."""
+        """Line segments (S, 2, 3) of the shape."""
         ...
 
     def surface(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Corners (V, 3) and the triangles (F, 3) of them, indices in the order that faces outwards; None for none."""
+        """Vertices (V, 3) and triangles (F, 3) of indices into them, counterclockwise seen from outside; None without a
+        surface."""
         ...
 
 
 class _Solid:
-    """A shape of `dynamics` in its place."""
+    """A shape of `dynamics` at its place."""
 
     @property
     def _placed(self) -> WorldShape:
         raise NotImplementedError
 
     def lines(self) -> np.ndarray:
-        """Segments (S, 2, 3) on its surface: circles, and lines across these."""
+        """Line segments (S, 2, 3) on its surface: circles, and lines across these."""
         return self._placed.segments
 
     def surface(self) -> tuple[np.ndarray, np.ndarray]:
-        """Triangles, as `Shape.surface`; edges are there twice, so that they stay sharp where light is smoothed."""
+        """Triangles as in `Shape.surface`; vertices at edges are doubled, so that edges stay sharp under smooth
+        shading."""
         triangles = self._placed.triangles
         assert triangles is not None
         return triangles
@@ -62,7 +64,7 @@ class _Solid:
 
 @dataclass(frozen=True, eq=False)
 class Sphere(_Solid):
-    """A ball with its centre (3,) and radius, m."""
+    """A ball with a centre (3,) and a radius, m."""
 
     center: ArrayLike
     radius: float
@@ -78,7 +80,7 @@ class Sphere(_Solid):
 
 @dataclass(frozen=True, eq=False)
 class Cylinder(_Solid):
-    """A pillar about its centre (3,), with a radius and a height, m, along an axis (3,); a disc if it has no height."""
+    """A cylinder with a centre (3,), a radius and a height, m, along an axis (3,); a disc if the height is zero."""
 
     center: ArrayLike
     radius: float
@@ -102,7 +104,7 @@ class Cylinder(_Solid):
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Any line segments (S, 2, 3), m: a wall, the outline of a parking place, a path to follow."""
+    """Line segments (S, 2, 3), m: a wall, the outline of a parking place, a path to follow."""
 
     segments: ArrayLike
     target: bool = False
@@ -115,12 +117,12 @@ class Lines:
         return np.asarray(self.segments)
 
     def surface(self) -> None:
-        """None."""
+        """None: lines have no surface."""
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A point (3,) to reach: a cross of arms of this length, m, along the world's axes or the columns of R (3, 3)."""
+    """A point (3,) to reach: a cross with arms of this length, m, along the world's axes or the columns of R (3, 3)."""
 
     position: ArrayLike
     size: float = 0.05
@@ -132,16 +134,16 @@ class Target:
         _put(self, position=float_array("position", self.position, (3,)), size=_positive("size", self.size), R=R)
 
     def lines(self) -> np.ndarray:
-        """Three segments."""
+        """Line segments (3, 2, 3) of the cross."""
         arms = self.size * np.transpose(np.asarray(self.R))
         return self.position + np.stack([-arms, arms], axis=1)
 
     def surface(self) -> None:
-        """None."""
+        """None: a target has no surface."""
 
 
 def check_scenery(value: Any) -> tuple[Shape, ...]:
-    """The shapes as a tuple, those of `dynamics` in their places; TypeError or ValueError for anything else."""
+    """The shapes as a tuple, those of `dynamics` at their places; TypeError or ValueError for anything else."""
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"scenery: got {type(value).__name__}, wanted a list of shapes, as trajopt.Sphere")
     return tuple(_checked_shape(f"scenery[{i}]", shape) for i, shape in enumerate(value))
@@ -162,7 +164,7 @@ def _checked_shape(label: str, item: Any) -> Shape:
 
 
 def _in_place(shape: shapes.Shape, R: np.ndarray, p: np.ndarray) -> WorldShape:
-    """What pictures draw of a shape of `dynamics`; of a half-space a square about p."""
+    """Shape drawn for one of `dynamics`: for a half-space a square about p."""
     return world_shape(shape, R, p, p[None])
 
 

@@ -215,14 +215,14 @@ class Transcription:
     def outside(self, zs: np.ndarray, ws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States (N+1, nx) and controls (N, nu) of the problem's own."""
         F = self.front
-        xs, us = self.system.split(zs[F:])[0], self.system.inside(zs[F:-1], ws[F:])[1]
+        xs, us = self.system.split(zs[F:])[0], self.system.map.inside(zs[F:-1], ws[F:])[1]
         assert us is not None
-        return xs, us
+        return xs, np.array(us)
 
     def changes_outside(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Changes of states (N+1, ndx, ...) and controls (N, nu, ...) from those there."""
         F, n = self.front, self.given.system.ndx
-        return np.ascontiguousarray(dz[F:, :n]), self.system.along(dz[F:-1], dw[F:])[1]
+        return np.ascontiguousarray(dz[F:, :n]), self.system.map.along(dz[F:-1], dw[F:])[1]
 
     def covectors_inside(self, xs_bar: Any, us_bar: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Derivatives by states (N+1, ndx) and controls (N, nu) as those by states and controls there."""
@@ -233,7 +233,8 @@ class Transcription:
         if xs_bar is not None:
             zs[F:, :n] = xs_bar
         if us_bar is not None:
-            system.place_first(np.zeros((len(us_bar), n)), us_bar, more := np.zeros((len(us_bar), system.ndx)), ws[F:])
+            more = np.zeros((len(us_bar), system.ndx))
+            system.map.place_first(np.zeros((len(us_bar), n)), us_bar, more, ws[F:])
             zs[F:-1] += more
         return zs, ws
 
@@ -243,7 +244,7 @@ class Transcription:
         at, which = self.system.chosen
         P, n = len(self.given.parameters), self.given.system.ndx
         dz[:, n : n + P] = dw[at[:P], which[:P]]
-        return self.system.along(dz[self.front :], dw[self.front :])[1]
+        return self.system.map.along(dz[self.front :], dw[self.front :])[1]
 
     def gradient_outside(self, gradient: np.ndarray) -> np.ndarray:
         """A gradient by the controls (N, nu), from one by those there; by a parameter as a whole at the first knot."""

@@ -1,4 +1,4 @@
-"""States and poses to pass through at given times, as costs or as constraints."""
+"""Waypoints: states and poses to pass through at given times, as costs or as constraints."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def waypoints(
     Parameters
     ----------
     points : sequence of (time, where) or (time, where, weights)
-        time in seconds, that of the nearest knot, or "terminal" for the last knot; where is a residual that is to
-        vanish, as a `dynamics.FramePlacement`, or a state (nx,); weights as below, for this one.
+        time in seconds, for the nearest knot, or "terminal" for the last knot; where is a residual that is to vanish,
+        such as a `dynamics.FramePlacement`, or a state (nx,); weights as below, for this point.
     system : System, of the states; not needed for residuals
     weights : number or array (ndx,) of states, (nr,) of residuals, at least zero
-        Of 1/2 sum_i w_i r_i^2, with r the residual, or the state's tangent vector from the one given.  The cost counts
-        once, whatever the time step.
+        Weights in 1/2 sum_i w_i r_i^2, with r the residual, or the tangent vector from the given state.  The cost
+        counts once, whatever the time step.
     hard : bool
-        True for equality constraints.  Numbers with weight zero stay free; how large another is does not matter, and
-        without weights all are held.
-    name : how reports call them, with their times
+        True for equality constraints.  Entries with weight zero stay free; the size of other weights does not matter,
+        and without weights all entries are held.
+    name : name in reports, with the time appended
 
     Returns
     -------
@@ -76,7 +76,7 @@ def waypoints(
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted; for times beyond the horizon when a problem is made.
+        Naming the argument, the value it got and the one expected; for times beyond the horizon when a problem is made.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _term(label: str, point: Any, system: System | None, weights: Any, hard: boo
 
 
 def _constraint(residual: Any, weights: Any, at: float | str, name: str) -> ResidualConstraint:
-    """r = 0 where the weights are not zero."""
+    """The constraint r = 0 in the entries whose weights are not zero."""
     held = np.full(residual.nr, True if weights is None else weights_array(weights, residual.nr) > 0.0)
     if not held.any():
         raise ValueError(f"weights: got {weights!r} for {name}, wanted one that is not zero")

@@ -1,1 +1,1 @@
-"""What a solve leaves: the solution, its policy, its explanation, its file, and comparisons of several."""
+"""Results of a solve: the solution, its policy, its explanation, its file, and comparisons of several."""

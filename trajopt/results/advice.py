@@ -1,4 +1,4 @@
-"""What to try after a solve, by how it ended and by what its numbers allow to say."""
+"""Advice on what to try after a solve, from its status and its numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trajopt.interfaces.system import as_manifold, control_names, knot_durations
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 
 NEARLY_DONE = 1e-6
-"""A predicted decrease below this part of the cost is called small."""
+"""Fraction of the cost below which a predicted decrease is called small."""
 MANY_STEPS = 20
 SHORT = 0.1
 SMALL_VIOLATION = 1e-6
@@ -22,18 +22,18 @@ GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
 
 
 def called(names: Sequence[str], index: Any, what: str) -> str:
-    """The name of a component, in quotation marks, else what it is and its number."""
+    """The name of a component in quotation marks, else its kind and its number."""
     return repr(names[index]) if names else f"{what} {index}"
 
 
 def plural(count: int, what: str) -> str:
-    """'1 step', '2 steps'."""
+    """A count with its noun: '1 step', '2 steps'."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-# ------------------------------------------------------------------------------------------------ what is left
+# ------------------------------------------------------------------------------------------------ predicted decrease
 def _at_last(solution: SolutionData) -> IterationRecord:
-    """The record of the last iterate with the smallest mu that was tried there."""
+    """The record at the last iterate with the smallest mu that was tried there."""
     log = [record for record in solution.log if record.descends]
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
         return log[-1]
@@ -48,39 +48,39 @@ def promise(solution: SolutionData) -> float:
 
 
 def disguise(solution: SolutionData) -> float:
-    """The mu of that promise where it makes steps so short that the promise says nothing of how far the optimum is;
-    else 0."""
+    """The mu of that predicted decrease where it shortens steps so much that the decrease does not measure the distance
+    to the optimum; else 0."""
     mu = _at_last(solution).mu
     return 0.0 if Regularization(mu).small else mu
 
 
 def promise_is_plain(solution: SolutionData) -> bool:
-    """Whether that is a decrease of the cost alone, without terms for constraints and gaps."""
+    """True if the predicted decrease is one of the cost alone, without augmented-Lagrangian terms and gaps."""
     return solution.consistent and not any(report.penalty > 0.0 for report in solution.constraints)
 
 
 def relative_promise(solution: SolutionData) -> float:
-    """The promise as a part of the cost."""
+    """Ratio of the predicted decrease to the cost."""
     gain, cost = promise(solution), abs(solution.cost)
     return gain / cost if cost > 0.0 else (np.inf if gain > 0.0 else 0.0)
 
 
 def largest_violation(solution: SolutionData, solver: Any) -> ConstraintReport | None:
-    """The constraint that is violated most, None if all are met."""
+    """The constraint with the largest violation, None if all are met."""
     allowed = getattr(solver, "feasibility_tolerance", SMALL_VIOLATION)
     worst = max(solution.constraints, key=lambda report: report.excess, default=None)
     return worst if worst is not None and worst.excess > allowed else None
 
 
 def _nearly_done(solution: SolutionData, solver: Any) -> bool:
-    """Whether nothing is left but a small part of the cost, and no mu makes it look smaller than it is."""
+    """True if only a small fraction of the cost is left to gain, and no large mu makes it appear smaller than it is."""
     met = solution.consistent and largest_violation(solution, solver) is None
     return met and disguise(solution) == 0.0 and relative_promise(solution) < NEARLY_DONE
 
 
 # ------------------------------------------------------------------------------------------------ advice
 def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
-    """What to try next, for this status and these numbers alone."""
+    """Sentences that say what to try next, for this status and these numbers."""
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
     yield from _for_negative_durations(solution)
@@ -112,8 +112,8 @@ def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
 
 
 def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:
-    """The states that the system advises, unless a solve without them went well: in few steps, and no angle turned
-    over."""
+    """Advice to start from the states that the system suggests, unless a solve without them took few steps and no angle
+    made more than half a turn."""
     problem = solution.problem
     advice = "" if problem is None else capability(problem.system, Start).start_advice
     if problem is None or not advice or problem.xs_init is not None or solution.start not in (GIVEN, HELD):
@@ -126,7 +126,7 @@ def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:
 
 
 def _for_negative_durations(solution: SolutionData) -> Iterator[str]:
-    """Limits of durations, where a plan with free ones goes back in time."""
+    """Advice to limit durations, where a plan with free ones goes back in time."""
     if solution.problem is not None and np.isfinite(solution.xs).all():
         seconds = knot_durations(solution.problem.system, len(solution.us), solution.xs)
         if (seconds < 0.0).any():
@@ -135,7 +135,7 @@ def _for_negative_durations(solution: SolutionData) -> Iterator[str]:
 
 
 def _turned_over(solution: SolutionData) -> str:
-    """Which angle went farthest from where it began, in words, if by more than half a turn."""
+    """The angle that went farthest from where it began, in words, if by more than half a turn; else empty."""
     assert solution.problem is not None
     system, units = solution.problem.system, capability(solution.problem.system, Names).tangent_units
     if not units or not np.isfinite(solution.xs).all():
@@ -160,7 +160,7 @@ def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterat
 
 
 def _state_regularization(solver: Any) -> bool:
-    """Whether it is worth a try."""
+    """True if regularization of the states is worth trying."""
     return getattr(solver, "regularization", "control") == "control"
 
 
@@ -202,7 +202,7 @@ def _for_indefinite(solution: SolutionData, solver: Any) -> Iterator[str]:
 
 
 def _straight_line(solution: SolutionData) -> str:
-    """What `xs=` is then, as code."""
+    """Code for the argument `xs=` that starts on a straight line."""
     knots = len(solution.us) + 1
     if solution.problem is None or as_manifold(solution.problem.system) is None:
         return f"xs=np.linspace(x0, x_goal, {knots})"

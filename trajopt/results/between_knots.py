@@ -1,17 +1,18 @@
-"""Constraints between knots: what a plan breaks on the way from one knot to the next, and keeps at both.
+"""Constraints between knots: violations of a plan during the steps whose end points satisfy them.
 
-A solve knows a constraint lower <= r(x, u) <= upper at knots alone.  On the step from knot t to t + 1 the motion is
-that of `Solution.resample`, x_t(s) after the part s of the step with the control held, and the violation there is
+A solve imposes a constraint lower <= r(x, u) <= upper at knots alone.  On the step from knot t to t + 1 the motion is
+that of `Solution.resample`, x_t(s) after the fraction s of the step with the control held, and the violation there is
 
     v(s) = max(lower(s) - r(x_t(s), u_t), r(x_t(s), u_t) - upper(s), 0)
 
-with limits that go linearly from those of one knot to those of the next.  It is measured at equal parts of the steps at
-both ends of which the constraint holds, in the unit of r.
+with limits interpolated linearly between the knots.  It is measured at equal fractions of the steps at both ends of
+which the constraint holds, in the unit of r.
 
-Whether it is worth a word depends on how much of r that is.  To first order, motions rho of the states and controls
-make sum_i |dr/dx_i| rho_i + sum_j |dr/du_j| rho_j of a number of r.  A violation is compared with that of the largest
-motion of a step, since steps that are short beside the curvature of a limit break it by a small part of what they move,
-and with that of the whole plan, since what is small beside it is small however few steps see it.
+A violation is reported if it is large in relation to r.  To first order, motions rho of the states and controls change
+an entry of r by sum_i |dr/dx_i| rho_i + sum_j |dr/du_j| rho_j.  A violation is compared with this change for the
+largest motion of a step, since steps that are short beside the radius of curvature of a limit violate it by a small
+fraction of their length, and for the motion of the whole plan, beside which a small violation is small however few
+steps there are.
 """
 
 from __future__ import annotations
@@ -35,30 +36,30 @@ from trajopt.results.policy import planned_problem
 from trajopt.results.records import ConstraintReport, SolutionData
 
 TIMES, OF_STEP, OF_PLAN = 10.0, 0.05, 1e-3
-"""What is spoken of is so many times what is violated at knots, and more than these parts of what the motion of a step
-and that of the plan make of the row."""
+"""A violation is reported if it exceeds TIMES the one at knots, and these fractions of the changes of the row by the
+largest motion of a step and by the motion of the plan."""
 SAID = 3
-"""Constraints that are spoken of, at most."""
+"""Largest number of constraints that are reported."""
 
 
 class BetweenKnots(NamedTuple):
-    """How far one constraint is broken between knots.
+    """Violation of one constraint between knots.
 
     Attributes
     ----------
     name : str
-        That of the constraint.
+        Name of the constraint.
     violation : float
         Largest distance of r from its limits between knots, in the unit of r; 0 if there is none.
     at_knots : float
-        The largest one at the knots at which these steps begin and end.
+        Largest violation at the knots at which these steps begin and end.
     knot, time : int, float
-        The knot before the largest violation, and when it is, s from the start; -1 and NaN if there is none.
+        The knot before the largest violation, and its time, s from the start; -1 and NaN if there is none.
     component, component_name : int, str
-        Which number of r it is, and its name if the residual has one.
+        Index of the entry of r, and its name if the residual has one.
     of_step, of_plan : float
-        The violation as a part of what the largest motion of a step, and that of the whole plan, make of this number of
-        r, to first order; see the head of `trajopt.results.between_knots`.
+        Ratios of the violation to the changes of this entry of r by the largest motion of a step and by that of the
+        whole plan, to first order; see the docstring of `trajopt.results.between_knots`.
     """
 
     name: str
@@ -73,12 +74,12 @@ class BetweenKnots(NamedTuple):
 
     @property
     def notable(self) -> bool:
-        """Whether it is more than knots tell and rounding explains, and a part of the motion that can be seen."""
+        """True if the violation is larger than that at knots and rounding, and a visible fraction of the motion."""
         beyond = self.violation > TIMES * max(self.at_knots, SMALL_VIOLATION)
         return beyond and self.of_step > OF_STEP and self.of_plan > OF_PLAN
 
     def in_words(self) -> str:
-        """'wall' by 0.0084 (component 3 at 5.05 s, between knots 50 and 51; at knots by 0)"""
+        """For example 'wall' by 0.0084 (component 3 at 5.05 s, between knots 50 and 51; at knots by 0)"""
         if self.violation == 0.0:
             return f"'{self.name}' by 0"
         what = called((self.component_name,) if self.component_name else (), 0, "component")
@@ -91,7 +92,7 @@ class BetweenKnots(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViolationBetweenKnots:
-    """How far the constraints of a plan are broken between its knots; made by `Solution.violation_between_knots`.
+    """Violations of a plan's constraints between its knots; made by `Solution.violation_between_knots`.
 
     Attributes
     ----------
@@ -99,8 +100,8 @@ class ViolationBetweenKnots:
         One for each constraint that holds at both ends of a step, in the problem's order.  Limits of controls are not
         among them: controls are held between knots.
     left_out : tuple of str
-        Constraints that mean nothing between knots: means over whole steps (accelerations, jerks), and what reads
-        numbers that the state remembers of the knot before (rates of controls).
+        Constraints without a meaning between knots: means over whole steps (accelerations, jerks), and those that read
+        quantities which the state remembers of the knot before (rates of controls).
     """
 
     constraints: tuple[BetweenKnots, ...]
@@ -108,12 +109,12 @@ class ViolationBetweenKnots:
 
     @property
     def violation(self) -> float:
-        """The largest one; each has the unit of its own constraint."""
+        """Largest violation of all constraints; each has its own unit."""
         return max((each.violation for each in self.constraints), default=0.0)
 
     @property
     def notable(self) -> tuple[BetweenKnots, ...]:
-        """Those that `Solution.explain` speaks of, the largest part of its motion first."""
+        """The violations that `Solution.explain` reports, the largest fraction of its motion first."""
         found = [each for each in self.constraints if each.notable]
         return tuple(sorted(found, key=lambda each: -each.of_plan))
 
@@ -125,7 +126,7 @@ class ViolationBetweenKnots:
 
 
 def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:
-    """How far the constraints of a plan are broken between its knots.
+    """Measure the violations of a plan's constraints between its knots.
 
     Raises
     ------
@@ -136,7 +137,7 @@ def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:
     """
     problem = planned_problem(solution)
     if capability(problem.system, Steps).refined is None:
-        finer(problem.system, 1)  # which says why
+        finer(problem.system, 1)  # which raises with the reason
     pairs = zip(problem.constraints, solution.constraints, strict=True)
     rows = [(constraint, report) for constraint, report in pairs if isinstance(constraint, ResidualConstraint)]
     if not rows:
@@ -161,8 +162,8 @@ def _jacobians(residual: Any, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarra
 
 
 def _steps(solution: SolutionData, constraint: ResidualConstraint, report: ConstraintReport) -> tuple[np.ndarray, bool]:
-    """The steps that take time and at both ends of which a constraint holds, the last end of all being enough for one
-    that reads controls; and whether it reads states alone."""
+    """The steps that take time and at both ends of which a constraint holds (at the last step of all, for a constraint
+    that reads controls, the beginning is enough); and True if it reads states alone."""
     N = len(solution.us)
     first = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
     of_states = constraint.at == "terminal" or _jacobians(first, solution.xs[:1], solution.us[:1])[1] is None
@@ -175,7 +176,7 @@ def _steps(solution: SolutionData, constraint: ResidualConstraint, report: Const
 
 
 def _of_whole_steps(residual: Any) -> bool:
-    """Whether it is a mean over a step."""
+    """True if the residual is a mean over a step."""
     while residual is not None:
         if isinstance(residual, AccelerationResidual):
             return True
@@ -184,7 +185,7 @@ def _of_whole_steps(residual: Any) -> bool:
 
 
 def _remembers(solution: SolutionData, residual: Any, t: int) -> bool:
-    """Whether it reads what states remember of the knot before."""
+    """True if the residual reads what states remember of the knot before."""
     rx = _jacobians(residual, solution.xs[t : t + 1], solution.us[t : t + 1])[0]
     return bool(rx[..., innermost(solution.problem.system).ndx :].any())
 
@@ -197,8 +198,8 @@ def _outside(r: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 
 def _limits(report: ConstraintReport, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """lower and upper (N+1, nr) at all knots: those of the next at the first, where states are given, and those of the
-    one before at the last, where there are no controls, if they hold nowhere there."""
+    """Limits lower and upper (N+1, nr) at all knots.  Where the constraint does not hold there, the first knot, whose
+    state is given, has those of the next, and the last knot, which has no controls, those of the one before."""
     found = []
     for side, free in ((report.lower, -np.inf), (report.upper, np.inf)):
         rows = np.full((horizon + 1, side.shape[1]), free)
@@ -212,7 +213,7 @@ def _limits(report: ConstraintReport, horizon: int) -> tuple[np.ndarray, np.ndar
 
 
 def _between(ends: np.ndarray, steps: np.ndarray, s: float) -> np.ndarray:
-    """Limits after the part s of the steps; none where one of the ends has none."""
+    """Limits after the fraction s of the steps; infinite where one of the ends has none."""
     first, last = ends[steps], ends[steps + 1]
     without = ~np.isfinite(first) | ~np.isfinite(last)
     with np.errstate(invalid="ignore"):
@@ -227,7 +228,7 @@ def _measured(
     steps: np.ndarray,
     of_states: bool,
 ) -> BetweenKnots:
-    """The largest violation of a constraint inside these steps of the motion (N, k+1, nx)."""
+    """Largest violation of a constraint inside these steps of the motion (N, k+1, nx)."""
     k, us = motion.shape[1] - 1, None if of_states else solution.us[steps]
     lower, upper = _limits(report, len(solution.us))
 
@@ -264,8 +265,8 @@ def _measured(
 
 
 def _sizes(solution: SolutionData, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
-    """What the largest motion of a step and that of the plan make of number i of a residual, at the one of these points
-    where that is most."""
+    """Changes of entry i of a residual by the largest motion of a step and by that of the plan, each at the one of
+    these points where it is largest."""
     system, xs_plan, us_plan = solution.problem.system, solution.xs, solution.us
     moved = system.difference(np.tile(xs_plan[0], (len(xs_plan), 1)), xs_plan)
     of_states = np.abs(system.difference(xs_plan[:-1], xs_plan[1:])).max(axis=0), np.ptp(moved, axis=0)
@@ -280,7 +281,7 @@ def _sizes(solution: SolutionData, residual: Any, i: int, xs: np.ndarray, us: np
 
 # ------------------------------------------------------------------------------------------------ in words
 def notable_violation(solution: SolutionData) -> tuple[BetweenKnots, ...]:
-    """What is broken between knots by so much that it is worth a word; nothing where that cannot be told."""
+    """The violations between knots that are large enough to be reported; none where they cannot be computed."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or not solution.consistent:
         return ()
@@ -293,7 +294,7 @@ def notable_violation(solution: SolutionData) -> tuple[BetweenKnots, ...]:
 
 
 def in_words(found: tuple[BetweenKnots, ...]) -> Iterator[str]:
-    """What is broken, and what would help."""
+    """Sentences on the violations and on what reduces them."""
     if found:
         broken = ", ".join(each.in_words() for each in found[:SAID])
         more = f" and {len(found) - SAID} more" if len(found) > SAID else ""
@@ -304,6 +305,6 @@ def in_words(found: tuple[BetweenKnots, ...]) -> Iterator[str]:
 
 
 def in_short(found: tuple[BetweenKnots, ...]) -> Iterator[str]:
-    """The same for a footnote."""
+    """The same sentences in short, for a footnote."""
     for each in found[:1]:
         yield f"'{each.name}' broken by {each.violation:.2g} between knots {each.knot} and {each.knot + 1}"

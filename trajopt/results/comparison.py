@@ -57,8 +57,8 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         return all(solution.converged for solution in self.solutions.values())
 
     def _notes(self) -> Iterator[str]:
-        """Of solves that ended infeasible, which is said of one place; of plans that their integrator's error makes
-        unlike the motion that they cause, and of those that break constraints between knots."""
+        """Footnotes: infeasibility is local; plans whose integrator error is large; constraints violated between
+        knots."""
         for name, solution in self.solutions.items():
             if solution.status == Status.INFEASIBLE:
                 yield f"{name}: infeasible near the trajectory where it ended, see explain() for other starts"

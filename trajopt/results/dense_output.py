@@ -14,14 +14,15 @@ from trajopt.interfaces.system import System, knot_durations, knot_times, window
 from trajopt.problem.remembering_system import remembered_between, remembered_numbers
 
 # --------------------------------------------------------------------------------------------
-# Motion between the knots of a plan: its system in finer steps, its controls held as they were planned.
+# Motion between the knots of a plan: its system in finer steps, the planned controls held.
 
 Controller = Callable[[int, np.ndarray], np.ndarray]
-"""The control (nu,) of a knot, or of another piece of a motion, in the state x (nx,) that it begins with."""
+"""Control (nu,) of a knot, or of another piece of a motion, as a function of its index and of the state x (nx,) in
+which it begins."""
 
 
 def finer(system: System, substeps: int) -> System:
-    """The system in so many steps for each knot that takes time.
+    """The system with this number of steps for each knot that takes time.
 
     Raises TypeError for a system that has no finer steps, ValueError as its own method does.
     """
@@ -36,8 +37,8 @@ def finer(system: System, substeps: int) -> System:
 
 
 def finer_for_stiff(system: System, substeps: int) -> tuple[System, int]:
-    """As `finer`, in so many steps for each knot or, where they are too few, four, sixteen or 64 times as many; and how
-    many they are."""
+    """The system as from `finer`, with that number of steps for each knot or, where these are too few, four, sixteen or
+    64 times as many; and the number of steps taken."""
     for times in (1, 4, 16):
         try:
             return finer(system, times * substeps), times * substeps
@@ -47,7 +48,7 @@ def finer_for_stiff(system: System, substeps: int) -> tuple[System, int]:
 
 
 def fine_rows(system: System, horizon: int, substeps: int) -> np.ndarray:
-    """Where (N+1,) along the finer motion the knots are."""
+    """Row numbers (N+1,) of the knots in the finer motion."""
     counts = np.where(knot_durations(system, horizon) > 0.0, substeps, 1)
     return np.concatenate([[0], np.cumsum(counts)])
 
@@ -55,9 +56,9 @@ def fine_rows(system: System, horizon: int, substeps: int) -> np.ndarray:
 def inside_knots(
     fine: System, rows: np.ndarray, substeps: int, xs: np.ndarray, us: np.ndarray, knots: np.ndarray | None = None
 ) -> np.ndarray:
-    """States (K, substeps + 1, nx) of the finer motions that begin at knots of xs (N or N+1, nx), by default all, one
-    for each; their controls us (K, nu) held, or (K, substeps, nu) of each finer step; `rows` as `fine_rows` has them.
-    A knot of no time has its end for all but the first.
+    """States (K, substeps + 1, nx) of the finer motions that begin at knots of xs (N or N+1, nx), by default at all;
+    controls us (K, nu) held, or (K, substeps, nu) for each finer step; `rows` as from `fine_rows`.
+    A knot of no time has its end state in all rows but the first.
 
     Raises ValueError where one is not finite.
     """
@@ -78,7 +79,7 @@ def inside_knots(
 
 
 def _remembers_knots(fine: System) -> bool:
-    """Whether a finer step alone cannot tell what the states of its knot remember."""
+    """True if a finer step alone cannot compute what the states of its knot remember."""
     return getattr(fine, "steps_a_knot", 1) > 1
 
 
@@ -96,9 +97,9 @@ def _motion(fine: System, start: int, x: np.ndarray, us: np.ndarray) -> np.ndarr
 def roll_out_finely(
     fine: System, breaks: np.ndarray, x0: np.ndarray, us: np.ndarray, control: Controller
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States (M+1, nx) and controls (B, nu): `control` says that of each piece, in the state that the piece begins in,
-    and it is held in it; pieces begin and end at the finer steps `breaks` (B+1,), from 0 to M, as at the knots of the
-    plan, of which us (N, nu) are the controls.  Infinite from where they are not finite."""
+    """States (M+1, nx) and controls (B, nu).  Pieces begin and end at the finer steps `breaks` (B+1,), from 0 to M, as
+    at the knots of the plan, whose controls are us (N, nu); `control` gives the control of each piece, which is held,
+    from the state in which the piece begins.  Infinite from where they are not finite."""
     pieces = len(breaks) - 1
     X, U = np.full((int(breaks[-1]) + 1, len(x0)), np.inf), np.full((pieces, us.shape[1]), np.inf)
     X[0] = x0
@@ -125,17 +126,17 @@ def deviations(system: System, plan: np.ndarray, xs: np.ndarray) -> np.ndarray:
 # --------------------------------------------------------------------------------------------
 # A plan between its knots: the motion that policies refer to, and that resampled plans and pictures show.
 #
-# From the knot x_k on the state is what the plan's own dynamics make of it in m finer steps, with the control that acts
-# there; as the plan's integrator errs, that ends a little off the next knot, by the tangent vector d.  So much of it is
-# put back on the way, w = 3 s^2 - 2 s^3 of it after the part s of the step,
+# From the knot x_k on, the state follows the plan's own dynamics in m finer steps, with the control that acts there; by
+# the error of the plan's integrator this ends at a small tangent vector d from the next knot.  The fraction
+# w = 3 s^2 - 2 s^3 of d is added after the fraction s of the step,
 #
 #     x(t_k + s h) = integrate(Phi_s(x_k, u), w(s) d_k),        d_k = difference(Phi_1(x_k, u), x_(k+1))
 #
-# so that knots are met exactly, on any manifold, and the motion begins and ends each step as the dynamics say.  What is
-# kept of it is a table of tangent vectors from x_k, between which cubics through the four nearest interpolate.
+# so that knots are met exactly, on any manifold, and the motion begins and ends each step as the dynamics say.  It is
+# stored as a table of tangent vectors from x_k, interpolated by cubics through the four nearest ones.
 #
-# The control that acts is u_k, held, or its linear interpolation.  Held controls are those of the middles of their
-# steps:
+# The control that acts is u_k, held, or its linear interpolation.  Held controls are taken as the values in the middles
+# of their steps:
 #
 #     u(t_k + s h) = u_k + (s - 1/2) h (u_k - u_(k-1)) / ((h_(k-1) + h_k)/2)  for s < 1/2, the next knot's for s > 1/2
 #
@@ -143,17 +144,18 @@ def deviations(system: System, plan: np.ndarray, xs: np.ndarray) -> np.ndarray:
 # is half a step ahead of the plan.  Nothing is interpolated over the beginning of a phase, nor from knots of no time.
 
 EARLY = 1e-6
-"""A time this part of a step before a knot, or behind it, belongs to the knot: sums and multiples of decimal steps are
-rounded."""
+"""Fraction of a step around a knot that belongs to the knot, as sums and multiples of decimal steps are rounded."""
 SUBSTEPS = 8
-"""Finer steps of a knot, more where the dynamics are stiff: cubics through them follow what RK4 makes of them."""
+"""Finer steps of a knot, more where the dynamics are stiff: cubics through them follow the motion of RK4."""
 BLOCK = 16
-"""Knots that the table is made for at once: enough for the lanes of vectors, few for a plan that is soon replaced."""
+"""Number of knots whose rows of the table are computed at once: enough for the lanes of vectors, few for a plan that is
+soon replaced."""
 HELD, LINEAR = CONTROLS = ("held", "linear")
 
 
 def control_slopes(system: System, us: np.ndarray, durations: np.ndarray) -> np.ndarray:
-    """What linear controls change by over a whole step, (N, 2, nu): before its middle and behind it."""
+    """Changes of linearly interpolated controls over a whole step, (N, 2, nu): at their slopes before its middle and
+    after it."""
     N, slopes = len(us), np.zeros((len(us), 2, us.shape[1]))
     apart = np.zeros(N + 1, dtype=bool)
     apart[np.asarray(capability(system, Knots).phase_starts)] = True
@@ -173,16 +175,16 @@ class DenseOutput:
     ----------
     space : StateSpace
     times : (N+1,) array
-        Of the knots, s.
+        Times of the knots, s.
     xs, us : (N+1, nx), (N, nu) arrays
     slopes : (N, 2, nu) array, or (0, 2, nu)
-        What the control changes by over a step, before its middle and behind it; none of held controls.
+        Change of the control over a step, before its middle and after it; empty for held controls.
     early : float
         Seconds around a knot that belong to it.
     table : (N, m+1, ndx) array
-        Tangents from xs[k] after j/m of the step; rows of knots that were not asked for yet are not there.
+        Tangents from xs[k] after j/m of the step; rows are computed when they are first asked for.
     system : System, optional
-        What the table is made by.
+        System that computes the table.
     """
 
     space: StateSpace
@@ -205,7 +207,7 @@ class DenseOutput:
 
     # -------------------------------------------------------------------------------------------- where
     def locate(self, t: float) -> tuple[int, float]:
-        """The knot that acts at a time, and which part 0 ... 1 of its step is over; 0 exactly at knots."""
+        """The knot that acts at a time, and the fraction 0 ... 1 of its step that is over; 0 exactly at knots."""
         k = self._acts[max(bisect_right(self._begins, t + self.early) - 1, 0)]
         past = t - self._begins[k]
         if past <= self.early:
@@ -214,26 +216,26 @@ class DenseOutput:
         return k, 1.0 if left <= self.early else past / self._seconds[k]
 
     def locate_all(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `locate`, of many times: (T,) each."""
+        """Knots and fractions, (T,) each, for many times; see `locate`."""
         found = [self.locate(t) for t in np.asarray(times, dtype=np.float64).tolist()]
         return np.array([k for k, _ in found], dtype=np.intp), np.array([s for _, s in found])
 
-    # -------------------------------------------------------------------------------------------- what is there
+    # -------------------------------------------------------------------------------------------- states and controls
     def control(self, k: int, s: float) -> np.ndarray:
-        """The control (nu,) of the plan after the part s of the step of knot k."""
+        """The control (nu,) of the plan after the fraction s of the step of knot k."""
         if not len(self.slopes):
             return self.us[k]
         return self.us[k] + (s - 0.5) * self.slopes[k, int(s > 0.5)]
 
     def tangent(self, k: int, s: float) -> np.ndarray:
-        """The tangent (ndx,) from xs[k] to the state after the part s of the step, 0 < s <= 1."""
+        """The tangent (ndx,) from xs[k] to the state after the fraction s of the step, 0 < s <= 1."""
         rows = self._rows(k)
         first, weights = _cubic(len(rows) - 1, s)
         return weights @ rows[first : first + len(weights)]
 
     def state(self, k: int, s: float) -> np.ndarray:
-        """The state (nx,) after the part s of the step of knot k: at its ends those of the knots, at impacts that after
-        them."""
+        """The state (nx,) after the fraction s of the step of knot k: at its ends the states of the knots, at an impact
+        the state after it."""
         if s in (0.0, 1.0):
             return self.xs[self._next[k] if s else k].copy()
         return self.space.move(self.xs[k], self.tangent(k, s))
@@ -245,7 +247,7 @@ class DenseOutput:
         return np.array([self.state(k, s) for k, s in pairs]).reshape(-1, self.xs.shape[1]), knots
 
     def rates(self, knots: np.ndarray, parts: np.ndarray, components: slice) -> np.ndarray:
-        """Derivatives by time (T, .) of these components of the tangents."""
+        """Derivatives with respect to time (T, .) of these components of the tangents."""
         found = np.zeros((len(knots), len(self._rows(0)[0, components])))
         for row, k, s in zip(found, knots.tolist(), parts.tolist(), strict=True):
             rows = self._rows(k)
@@ -255,15 +257,15 @@ class DenseOutput:
 
     # -------------------------------------------------------------------------------------------- the table
     def whole_table(self) -> np.ndarray:
-        """The table with all its rows."""
+        """The table with all its rows computed."""
         for k in range(len(self.us)):
             self._rows(k)
         assert self.table is not None
         return self.table
 
     def all_states(self) -> np.ndarray:
-        """States (N, m+1, nx) after all parts j/m of all steps; at their ends those that are planned.  The plan has its
-        system."""
+        """States (N, m+1, nx) at all fractions j/m of all steps, at their ends the planned ones.  The plan must have
+        its system."""
         table, xs = self.whole_table(), self.xs
         assert self.system is not None
         found = np.stack([self.system.integrate(xs[:-1], table[:, j]) for j in range(table.shape[1])], axis=1)
@@ -271,14 +273,14 @@ class DenseOutput:
         return found
 
     def _rows(self, k: int) -> np.ndarray:
-        """Row k of the table (m+1, ndx), made when it is first asked for."""
+        """Row k of the table (m+1, ndx), computed when it is first asked for."""
         if not self._made[k]:
             start = k - k % BLOCK
             self._make(np.arange(start, min(start + BLOCK, len(self.us))))
         return self.table[k]  # pyright: ignore[reportOptionalSubscript]
 
     def _make(self, knots: np.ndarray) -> None:
-        """Write rows of the table."""
+        """Compute rows of the table."""
         system, xs, N = self.system, self.xs, len(self.us)
         assert system is not None
         if capability(system, Steps).refined is None:
@@ -317,7 +319,7 @@ class DenseOutput:
 
 
 def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = HELD) -> DenseOutput:
-    """That of a trajectory, which is copied; control: "held" or "linear".
+    """Dense output of a trajectory, which is copied; control: "held" or "linear".
 
     Raises ValueError for a plan with free durations that are not positive, which is no motion.
     """
@@ -337,8 +339,8 @@ def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = 
 
 
 def _cubic(m: int, s: float, derivative: bool = False) -> tuple[int, np.ndarray]:
-    """The first of the four points among 0, 1/m ... 1 that are nearest to s, and Lagrange's weights of them there, or
-    the weights of the derivative by s; with a single step its two ends."""
+    """The first of the four points among 0, 1/m ... 1 that are nearest to s, and their Lagrange weights at s, or the
+    weights of the derivative with respect to s; with a single step its two ends."""
     if m < 3:
         return 0, np.array([-1.0, 1.0] if derivative else [1.0 - s, s])
     first = min(max(int(s * m) - 1, 0), m - 3)

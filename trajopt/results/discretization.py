@@ -1,22 +1,22 @@
-"""How far a plan is from what its controls do in continuous time: the error of the integrator that it was made with.
+"""Error of a plan's integrator: distance of the plan from the motion of its controls in continuous time.
 
-The truth is the system's own dynamics in k finer steps Phi_k with the controls held.  One step of the plan errs by
+The reference is the system's own dynamics in k finer steps Phi_k with the controls held.  A step of the plan errs by
 
     e_t = difference(f(x_t, u_t), Phi_k(x_t, u_t))
 
 times 1/(1 - k^-p), where f and Phi are one method of order p (Richardson's extrapolation), and the plan's own
-linearisation carries it on,
+linearization propagates it,
 
     E_0 = 0        E_(t+1) = fx_t E_t + e_t        with gains: fx_t + fu_t K_t in place of fx_t,
 
-E_t from the planned state to the true one.  Impacts, which take no time, err by nothing.
+E_t being the tangent from the planned state to the true one.  Impacts, which take no time, have no error.
 
 Where a system can be simulated again in continuous time (`resimulated` of `trajopt.capabilities.Steps`: soft robots, by
-a stiff solver at tight tolerances) that is the truth, unless a number of substeps is asked for: E_t then is from the
-controls executed from the start, without a linearisation, and e_t from several substeps.
+a stiff solver at tight tolerances) that is the reference, unless a number of substeps is asked for: E_t then is
+computed by executing the controls from the start, without a linearization, and e_t from several substeps.
 
-An error is compared with the largest motion in its unit, as relative errors of vectors are: one of a joint that is to
-stand still with those of the joints that move.
+An error is compared with the largest motion in its unit, as relative errors of vectors are: the error of a joint that
+stands still with the motion of those that move.
 """
 
 from __future__ import annotations
@@ -35,44 +35,43 @@ from trajopt.results.records import SolutionData
 from trajopt.validation import whole_number
 
 NOTABLE, AWAY = 0.1, 100.0
-"""A plan that is off by more than this part of its own motion is spoken of; one that is off by so many times that, and
-as many units, runs away."""
+"""A plan's error is reported above NOTABLE times its own motion; a plan runs away whose error exceeds AWAY times its
+motion, and AWAY units."""
 LARGE = 1.0
-"""Deviations, rad or m, from which on a linearisation says nothing."""
+"""Deviation, rad or m, above which the linearization is not valid."""
 DISPLACED = ("rad", "m")
 GROWTH = 1e3
-"""So many times the sum of all local errors is more than gains should make of them."""
+"""Ratio of the closed-loop error to the sum of all local errors above which the linearization is not valid."""
 LEAST_RANGE, SHARE = 1e-3, 0.1
-"""Ranges are at least this in their unit; where units are not known, at least this part of the largest displacement or
-velocity."""
+"""Ranges are at least LEAST_RANGE in their unit; where units are not known, at least the fraction SHARE of the largest
+displacement or velocity."""
 SUBSTEPS, SEVERAL = 2, 8
 TRIED = (SUBSTEPS, SEVERAL, 32)
-"""Substeps: more where the dynamics are too stiff for fewer."""
+"""Numbers of substeps, tried in turn where the dynamics are too stiff for fewer."""
 
 
 @dataclass(frozen=True, eq=False)
 class DiscretizationError:
-    """Errors of a plan's integrator, as tangent vectors from what was planned to what happens; made by
+    """Errors of a plan's integrator, as tangent vectors from the planned states to the true ones; made by
     `Solution.discretization_error`.
 
     Attributes
     ----------
     local : (N, ndx) array
-        Of one step from each planned state.
+        Error of one step from each planned state.
     open_loop, closed_loop : (N+1, ndx) arrays
-        At the knots if the planned controls are executed from the initial state on, without and with the gains; without
-        limits of controls.  Infinite from where the motion runs away.
+        Errors at the knots if the planned controls are executed from the initial state on, without and with the gains;
+        without limits of controls.  Infinite from where the motion runs away.
     scale : (ndx,) array
-        What the errors of each component are compared with: the largest range that a component of its unit goes
-        through; its own where units are not known, at least a tenth of the largest displacement or velocity.  At least
-        1e-3.
+        Ranges that the errors of each component are compared with: the largest range of a component with its unit;
+        its own where units are not known, at least a tenth of the largest displacement or velocity.  At least 1e-3.
     order, substeps : int
-        Of the plan's integrator, and of the truth that it was compared with; 0 if that of both loops is continuous
-        time, and that of single steps eight finer ones.
+        Order of the plan's integrator, and substeps of the reference; 0 substeps if the reference of both loops is
+        continuous time, and that of single steps eight finer ones.
     beyond_linearization : bool
-        Whether the errors are too large to be predicted (displacements over 1 rad or m, or closed-loop errors over 1e3
-        times the sum of the local ones): those of both loops then are from a rollout in finer steps, which in
-        continuous time they always are.
+        True if the errors are too large to be predicted (displacements over 1 rad or m, or closed-loop errors over 1e3
+        times the sum of the local ones): those of both loops then come from a rollout in finer steps, as they always do
+        with continuous time.
     components, units : tuples of str
         Names (ndx,), empty if the system has none, and units (ndx,), "" where they are not known.
     """
@@ -94,17 +93,17 @@ class DiscretizationError:
 
     @property
     def relative(self) -> float:
-        """Largest open-loop error over the `scale` of its component."""
+        """Largest ratio of an open-loop error to the `scale` of its component."""
         return float((np.abs(self.open_loop) / self.scale).max())
 
     @property
     def relative_closed_loop(self) -> float:
-        """Largest closed-loop error over the `scale` of its component."""
+        """Largest ratio of a closed-loop error to the `scale` of its component."""
         return float((np.abs(self.closed_loop) / self.scale).max())
 
     @property
     def worst_knot(self) -> int:
-        """The knot whose step errs most, relative to `scale`: where shorter steps would help."""
+        """The knot whose step has the largest error, relative to `scale`: where shorter steps would help."""
         return int(np.argmax((np.abs(self.local) / self.scale).max(axis=1)))
 
     @property
@@ -113,7 +112,7 @@ class DiscretizationError:
         return int(np.argmax((np.abs(self.open_loop) / self.scale).max(axis=0)))
 
     def in_words(self, feedback: bool) -> str:
-        """The largest error with the gains or without: "is off by 0.1 rad ('elbow' at knot 40), 5 % of ..."."""
+        """The largest error with the gains or without, such as "is off by 0.1 rad ('elbow' at knot 40), 5 % of ..."."""
         E = np.abs(self.closed_loop if feedback else self.open_loop)
         knot, i = np.unravel_index(np.argmax(E / self.scale), E.shape)
         part = float(E[knot, i] / self.scale[i])
@@ -128,7 +127,7 @@ class DiscretizationError:
 
 
 def discretization_error(solution: SolutionData, substeps: int | None = None) -> DiscretizationError:
-    """The errors of a plan's integrator.
+    """Compute the errors of a plan's integrator.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def discretization_error(solution: SolutionData, substeps: int | None = None) ->
 
 
 def _extrapolation(system: System, fine: System, k: int) -> float:
-    """What the difference from k finer steps is multiplied by for that from the truth."""
+    """Richardson's factor from the difference to k finer steps to the error."""
     order = _order(system)
     same = _order(fine) == order and _integrator(fine) == _integrator(system)
     return 1.0 / (1.0 - float(k) ** -order) if same else 1.0
@@ -197,8 +196,8 @@ def _carried_on(F: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 
 def _scale(system: System, xs: np.ndarray, units: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What errors of each component (ndx,) are compared with, and which components (ndx,) are displacements: all, where
-    neither units nor coordinates say which are."""
+    """Scales of the errors of each component (ndx,), and True for the components (ndx,) that are displacements: all,
+    where neither units nor coordinates say which are."""
     moved = system.difference(np.tile(xs[0], (len(xs), 1)), xs)
     ranges, nq = np.ptp(moved, axis=0), capability(system, Joints).nq
     first = np.arange(system.ndx) < (system.ndx if nq is None else system.ndx - (system.nx - nq))
@@ -213,7 +212,7 @@ def _scale(system: System, xs: np.ndarray, units: tuple[str, ...]) -> tuple[np.n
 
 
 def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
-    """Whether a linearisation holds for errors as large as these."""
+    """True if the linearization holds for errors of this size."""
     with np.errstate(all="ignore"):
         grown = (np.abs(closed_loop) / scale).max() <= GROWTH * (np.abs(local) / scale).max(axis=1).sum()
         small = max(np.abs(E[:, displacements]).max(initial=0.0) for E in (open_loop, closed_loop)) <= LARGE
@@ -222,7 +221,7 @@ def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
 
 # ------------------------------------------------------------------------------------------------ in words
 def notable_error(solution: SolutionData) -> DiscretizationError | None:
-    """The error of a plan if it is large, None if it is not, or cannot be told."""
+    """The error of a plan if it is large, None if it is small or cannot be computed."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Steps).refined is None:
         return None
@@ -236,7 +235,7 @@ def notable_error(solution: SolutionData) -> DiscretizationError | None:
 
 
 def in_words(solution: SolutionData, error: DiscretizationError) -> str:
-    """How large a notable error is, and what would make it smaller."""
+    """Sentences on the size of a notable error and on what reduces it."""
     alone, held = (error.in_words(feedback) for feedback in (False, True))
     return (
         f"Integration error: executed without feedback the plan {alone}; with its gains it {held}; "
@@ -245,7 +244,7 @@ def in_words(solution: SolutionData, error: DiscretizationError) -> str:
 
 
 def in_short(error: DiscretizationError) -> str:
-    """The same for a footnote."""
+    """A notable error in short, for a footnote."""
     i = error.worst_component
     largest = float(np.abs(error.open_loop[:, i]).max())
     if _runs_away(largest, error.scale[i]):
@@ -255,7 +254,7 @@ def in_short(error: DiscretizationError) -> str:
 
 
 def remedy(solution: SolutionData, error: DiscretizationError) -> str:
-    """Which integrator, and which dt, make a notable error smaller."""
+    """Sentence that names the integrator and the dt with which a notable error becomes smaller."""
     system = solution.problem.system
     shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"
     if error.order >= 4 or _in_contact(system, solution.xs):
@@ -266,7 +265,7 @@ def remedy(solution: SolutionData, error: DiscretizationError) -> str:
 
 
 def _in_contact(system: System, xs: np.ndarray) -> bool:
-    """Whether the robot holds points, of the world or of a loop, which Euler's steps do with feedback, as is usual."""
+    """True if contacts or loops hold the robot, for which Euler steps with feedback are usual."""
     contact_points = capability(system, Contacts).contact_points
     return contact_points is not None and np.shape(contact_points(xs[:1]))[1] > 0
 
@@ -276,10 +275,10 @@ def _runs_away(error: float, scale: float) -> bool:
 
 
 def amount(value: float, unit: str) -> str:
-    """'0.18 rad'."""
+    """A value with its unit: '0.18 rad'."""
     return f"{value:.2g} {unit}".rstrip()
 
 
 def share_of(part: float, whole: str) -> str:
-    """'12 % of it', and 'more than it' beyond, where percentages say less than numbers do."""
+    """A ratio in words: '12 % of it', and 'more than it' above 1."""
     return f"{100.0 * part:.{0 if part >= 0.1 else 1}f} % of {whole}" if part <= 1.0 else f"more than {whole}"

@@ -1,12 +1,12 @@
-"""A solution in plain words: why it ended, what is left to gain and where, and what to try next.
+"""Explanation of a solution in words: why it ended, what is left to gain and where, and what to try next.
 
-Everything is read off the solution but the gradient knot by knot, which is that of the Lagrangian,
+Everything is read from the solution but the gradient at each knot, which is that of the Lagrangian,
 
     dJ/du_t + sum_i lam_i dr_i/du_t,
 
-J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
-Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in what is added to
-the controls while gains feed back vanishes at the same points without that (`adjoint`).
+with J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
+Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in changes of the
+controls under feedback vanishes at the same points without that growth (`adjoint`).
 """
 
 from __future__ import annotations
@@ -40,32 +40,33 @@ NO_PROMISE = (
     Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.TIME_LIMIT,
     Status.INFEASIBLE,
 )  # fmt: skip
-"""Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
+"""Statuses whose last record has no predicted decrease, or one of a penalty rather than of the cost."""
 FIRST_SHARES = 6
 SEEN = 1e-9
-"""A violation that is larger is worth a word, if it is rounding."""
+"""Violation above which rounding is reported."""
 AT_LIMIT = 1e-9
-"""How far from a limit of the initial state, in its unit and relative to it, is at the limit."""
+"""Distance from a limit of the initial state, in its unit and relative to it, within which the limit is active."""
 PUSHED = 1e-6
-"""A negative stiffness of joints that is a smaller part of the gains is rounding."""
+"""Fraction of the gains below which a negative stiffness of joints is rounding."""
 AMPLIFIED = 100.0
-"""A gradient this many times that of the closed loop is put down to the instability of the open loop."""
+"""Ratio of the open-loop to the closed-loop gradient above which the instability of the open loop is held to be the
+cause."""
 
 
 def explain(solution: SolutionData, solver: Any = None) -> str:
-    """What happened in a solve, and what to try next: several lines of plain words, for any status.
+    """Explain what happened in a solve, and what to try next: several lines of text, for any status.
 
     Parameters
     ----------
     solution : Solution
-        One read from a file without its problem is explained by what the file holds.
+        If it was read from a file without its problem, the explanation uses what the file holds.
     solver : DDP or ILQR, optional
-        What solved it; tolerances are then named, and options that it already has are not advised.
+        The solver used; tolerances are then named, and options that it already has are not advised.
 
     Raises
     ------
     TypeError
-        If solver is something else.
+        If solver is no solver.
     """
     if solver is not None and not hasattr(solver, "feasibility_tolerance"):
         raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
@@ -93,7 +94,7 @@ def _start(solution: SolutionData) -> Iterator[str]:
 
 
 def _initial_state(solution: SolutionData) -> Iterator[str]:
-    """Limits of a free initial state that are active."""
+    """Sentences on active limits of a free initial state."""
     problem = solution.problem
     if problem is None or problem.free_initial_state is None or not np.isfinite(solution.xs[0]).all():
         return
@@ -154,7 +155,7 @@ def _integration(solution: SolutionData) -> Iterator[str]:
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
 def _lagrangian_expansion(solution: SolutionData) -> Expansion:
-    """The expansion of the Lagrangian with the multipliers of the solution, its Hessians aside."""
+    """The expansion of the Lagrangian with the multipliers of the solution; its Hessians are those of the cost."""
     problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
     expansion = expand(problem, xs, us)
     lx, lu = expansion.lx.copy(), expansion.lu.copy()
@@ -175,8 +176,8 @@ def _lagrangian_expansion(solution: SolutionData) -> Expansion:
 
 
 def lagrangian_gradient(solution: SolutionData, closed_loop: bool = False) -> np.ndarray:
-    """Gradient (N, nu) of the Lagrangian in the controls, with the multipliers of the solution; closed_loop: in what is
-    added to them while the gains of the solution feed back."""
+    """Gradient (N, nu) of the Lagrangian with respect to the controls, with the multipliers of the solution;
+    closed_loop: with respect to changes of the controls under the gains of the solution."""
     by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
     expansion = _lagrangian_expansion(inside)
     gradient = adjoint(expansion, np.ascontiguousarray(inside.K) if closed_loop else None)[1]
@@ -205,7 +206,7 @@ def _gradient(solution: SolutionData) -> Iterator[str]:
 
 
 def _without_effect(solution: SolutionData) -> Iterator[str]:
-    """Controls that move nothing at any knot, and that nothing but a cost of their own knows."""
+    """Sentences on controls that move nothing at any knot, and enter nothing but a cost of their own."""
     if solution.problem is None or not len(solution.us):
         return
     idle = controls_without_effect(solution)
@@ -227,8 +228,8 @@ def _without_effect(solution: SolutionData) -> Iterator[str]:
 
 
 def controls_without_effect(solution: SolutionData) -> np.ndarray:
-    """Numbers of the controls whose columns of fu are zero at all knots, and which no cost and no row of a constraint
-    reads together with states; what a state remembers of controls is none of these."""
+    """Indices of the controls whose columns of fu are zero at all knots, and which no cost and no row of a constraint
+    reads together with states; controls that a state remembers are not among them."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     n = innermost(problem.system, FreeDurationSystem).ndx
     with np.errstate(all="ignore"):
@@ -244,7 +245,7 @@ def controls_without_effect(solution: SolutionData) -> np.ndarray:
 
 
 def term_values(problem: Problem, xs: np.ndarray, us: np.ndarray) -> list[tuple[Term, np.ndarray]]:
-    """Every term of the cost with what each knot contributes to it, (N+1,); the sum of all is the cost."""
+    """Every term of the cost with its contribution at each knot, (N+1,); the sum of all is the cost."""
     values = []
     for term in problem.objective.terms:
         rows = np.zeros(len(xs))
@@ -275,7 +276,7 @@ def _costs(solution: SolutionData) -> Iterator[str]:
 
 
 def _feedback(solution: SolutionData) -> Iterator[str]:
-    """Gains that push joints away from the plan where contacts give way."""
+    """Sentences on gains that push joints away from the plan where contacts give way."""
     if solution.problem is None or not len(solution.us) or not solution.K.any():
         return
     least = least_stiffness(solution) if in_contact(solution).any() else 0.0
@@ -310,7 +311,8 @@ def _constraint(report: ConstraintReport) -> str:
 
 
 def _at_fault(solution: SolutionData) -> Iterator[str]:
-    """Which constraints the certificate of local infeasibility blames, and what holds them back."""
+    """Sentences on the constraints that the certificate of local infeasibility blames, and on those that oppose
+    them."""
     blamed = [
         (np.abs(report.weights / report.factors), report)
         for report in solution.constraints

@@ -1,13 +1,14 @@
-"""The control for a state and parameters that arrive after a plan was made for predicted ones.
+"""Feedback of real-time iterations: the control for a state and parameters that arrive after the plan was made for
+predicted ones.
 
 The plan is prepared between samples: an iteration at the predicted state x^ and the old parameters p^, and the KKT
 system there, without regularization, whose solution for a right-hand side of n + P columns is the derivative of the
-plan.  When x and p arrive, all that is left is
+plan. When x and p arrive, the control is
 
     u = us_0 + du_0/dx0 difference(x^, x) + du_0/dp (p - p^),     clipped to its limits, which may move with p
 
-and the whole plan moves along, for the next preparation.  Limits that hold a control hold it here too: its rows are
-zero, or follow the limit.
+and the whole plan is moved by the same derivatives, for the next preparation.  Rows of a control that a limit holds are
+zero, or those of the limit.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from trajopt.results.solution import Solution
 from trajopt.validation import float_array, whole_number
 
 EXACT, GAUSS_NEWTON, NONE = "exact", "gauss_newton", "none"
-"""What derivatives of a plan are made of: all second derivatives, Gauss-Newton Hessians, or there are none."""
+"""Hessians of a plan's derivatives: with all second derivatives, Gauss-Newton, or none, without derivatives."""
 FLOAT64 = np.dtype(np.float64)
 
 
 class PlanDerivatives(NamedTuple):
-    """Of a plan by its initial state, n columns, and its parameters, P columns: states (N+1, n, n+P) along tangents,
-    controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P), the controls' lower and
-    upper limits (N, m, n+P); kind: what they are made of."""
+    """Derivatives of a plan with respect to its initial state, n columns, and its parameters, P columns: states
+    (N+1, n, n+P) along tangents, controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint
+    (K, nr, n+P), the controls' lower and upper limits (N, m, n+P); kind: their Hessians."""
 
     kind: str
     xs: np.ndarray
@@ -57,8 +58,8 @@ class PlanDerivatives(NamedTuple):
 
 @routine
 def _respond(table, reference, x, p, u):
-    """u = clip(w, lower, upper), which are rows 0, 1 and 2 of a table (m, 3, 1+n+P) times (1, x - x0, p - p0); whether
-    all numbers are finite."""
+    """u = clip(w, lower, upper), where w, lower and upper are the rows 0, 1 and 2 of a table (m, 3, 1+n+P) times
+    (1, x - x0, p - p0); returns True if all of them are finite."""
     n, total = x.shape[0], 0.0
     for i in range(u.shape[0]):
         w, lower, upper = table[i, 0, 0], table[i, 1, 0], table[i, 2, 0]
@@ -86,14 +87,14 @@ class Feedback:
     solution : Solution
         The plan at the predicted state and the old parameters; its status says how the iteration ended.
     kind : str
-        What the derivatives are made of: "exact"; "gauss_newton" where the exact Hessian is not positive definite;
-        "none" where there are none at all, and the plan stays as it is whatever x and p are.
+        Hessians of the derivatives: "exact"; "gauss_newton" where the exact Hessian is not positive definite; "none"
+        where there are no derivatives, and the plan does not depend on x and p.
     costate : (N+1, ndx)
-        Of the plan.
+        Costate of the plan.
     K : (nu, ndx)
         d u / d x at the first knot.
     D : (nu, P)
-        d u / d p there.
+        d u / d p at the first knot.
     """
 
     solution: Solution
@@ -127,12 +128,12 @@ class Feedback:
 
     @property
     def kind(self) -> str:
-        """What the derivatives are made of."""
+        """Hessians of the derivatives: "exact", "gauss_newton" or "none"."""
         return self.derivatives.kind
 
     @property
     def exact(self) -> bool:
-        """Whether they contain all second derivatives."""
+        """True if the derivatives contain all second derivatives."""
         return self.kind == EXACT
 
     @property
@@ -142,13 +143,13 @@ class Feedback:
 
     @property
     def D(self) -> np.ndarray:
-        """d u / d p (nu, P) there."""
+        """d u / d p (nu, P) at the first knot."""
         return self.derivatives.us[0][:, self.solution.problem.system.ndx :]
 
     def __call__(self, x: ArrayLike, p: Any = None) -> np.ndarray:
         """The control (nu,) for the state x (nx,) and parameters p, of the form of those of `prepare_step`.
 
-        Without p the old ones count.  Raises TypeError or ValueError naming x or p.
+        Without p the old parameters are used.  Raises TypeError or ValueError naming x or p.
         """
         moved, new = self._moved_state(x), self._numbers(p)
         u = np.empty(len(self._table))
@@ -159,7 +160,7 @@ class Feedback:
 
     def plan(self, x: ArrayLike, p: Any = None, steps: int = 0) -> WarmStart:
         """The whole plan for the state x and parameters p, to first order: states, controls within their limits,
-        multipliers; moved up by so many steps, as `Solution.shifted`, for the next preparation.
+        multipliers; shifted by this number of steps, as by `Solution.shifted`, for the next preparation.
 
         Raises TypeError or ValueError naming x, p or steps.
         """
@@ -177,14 +178,14 @@ class Feedback:
         return replace(s, xs=xs, us=us, Vx=costate, constraints=reports).shifted(steps)
 
     def _moved_state(self, x: ArrayLike) -> np.ndarray:
-        """The state, or on a manifold the tangent to it, perhaps not finite."""
+        """The state, or on a manifold its tangent from the predicted one; entries may not be finite."""
         s = self.solution
         if self._manifold is not None:
             return self._manifold.difference(s.xs[0], state_array(s.problem.system, "x", x))
         return _as_floats("x", x, s.xs.shape[1:])
 
     def _numbers(self, p: Any) -> np.ndarray:
-        """The vector of parameters, perhaps not finite."""
+        """The vector of parameters; entries may not be finite."""
         if p is None:
             return self._p
         if self.parameters is None:
@@ -195,7 +196,7 @@ class Feedback:
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of this shape, as it is if it is one, perhaps not finite."""
+    """The value as an array of this shape, without a copy if it is one; entries may not be finite."""
     if type(value) is np.ndarray and value.dtype == FLOAT64 and value.shape == shape and value.flags.c_contiguous:
         return value
     return float_array(name, value, shape)
@@ -210,8 +211,8 @@ def feedback_of(
     max_regularization: float,
     soft_penalty: float = 0.0,
 ) -> Feedback:
-    """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
-    with second derivatives; soft_penalty: of constraints that may be violated, whose multipliers do not move along."""
+    """The feedback of a plan; make_problem: its problem as a function of the parameters; exact: True to try exact
+    second derivatives first; soft_penalty: penalty of soft constraints, whose multipliers do not move along."""
     n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
     found, costate = None, solution.Vx
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
@@ -231,7 +232,7 @@ def feedback_of(
 
 
 def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> PlanDerivatives | None:
-    """With the Hessian of this point; None where that is not positive definite."""
+    """Derivatives with the Hessian of this point; None where that is not positive definite."""
     try:
         system = KKTSystem(point)
     except Indefinite:
@@ -251,8 +252,8 @@ def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> PlanDeriva
 
 
 def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> PlanDerivatives | None:
-    """Of a point without second derivatives, luu raised until Quu is positive definite; None where nothing makes it
-    so."""
+    """Derivatives with Gauss-Newton Hessians, luu raised until Quu is positive definite; None if no shift up to the
+    largest one makes it so."""
     e, regularization = point.e, Regularization(0.0, largest)
     if not finite(*e):
         return None
@@ -266,8 +267,8 @@ def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float)
 
 
 def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[KKTPoint, FirstOrder | None]:
-    """The point whose active rows are terms rho/2 |c - limit|^2 of the cost, and the change of its conditions; as they
-    are if rho is zero."""
+    """The point whose active rows are terms rho/2 |c - limit|^2 of the cost, and the change of its optimality
+    conditions; both unchanged if rho is zero."""
     if rho == 0.0:
         return point, change
     pressed = active_rows(point, point.held.rows, np.zeros_like(point.held.controls))
@@ -280,7 +281,7 @@ def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[K
 
 
 def _none(solution: Solution, columns: int) -> PlanDerivatives:
-    """Zeros."""
+    """Derivatives that are zero."""
     s = solution
     multipliers = tuple(np.zeros((*report.multipliers.shape, columns)) for report in s.constraints)
     of_states, of_controls = np.zeros((*s.Vx.shape, columns)), np.zeros((*s.us.shape, columns))
@@ -288,7 +289,8 @@ def _none(solution: Solution, columns: int) -> PlanDerivatives:
 
 
 def _with_bounds_of_rows(point: KKTPoint, reports: Sequence[ConstraintReport]) -> KKTPoint:
-    """The point with controls held whose limits are rows of the solver, and press: they are near the limit at best."""
+    """The point with those controls held whose limits are active rows of the solver, for such controls are only near
+    their limits."""
     controls = point.held.controls
     for constraint, report in zip(point.problem.constraints, reports, strict=True):
         if isinstance(constraint, ControlBounds) and report.penalty > 0.0:

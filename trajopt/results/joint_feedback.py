@@ -1,20 +1,20 @@
-"""Stiffness and damping of joints beside the gains of a plan, for contacts that may slip.
+"""Stiffness and damping of joints, added to the gains of a plan for contacts that may slip.
 
     u = us + (K - P) dx,      P = E^+ (kp S_q + kd S_v)
 
-S_q and S_v take the positions and the velocities of the driven joints out of a tangent dx, and E^+ turns torques of
+S_q and S_v select the positions and the velocities of the driven joints from a tangent dx, and E^+ converts torques of
 joints into the controls that exert them best, by least squares (`trajopt.capabilities.Joints`).  So joints are
-pulled towards their planned angles by -kp dq - kd dv, and that is but another K: whoever executes it need not know.
+pulled towards their planned angles by -kp dq - kd dv, in the form of another K.
 
-Gains of a plan with contacts count on contacts that hold: they are free to push joints *away* from the plan wherever
-held feet forbid the motion.  When a foot slips nothing forbids it.  The stiffness that a plan itself gives its joints,
+Gains of a plan with contacts assume that the contacts hold: they may push joints *away* from the plan wherever held
+feet forbid the motion.  When a foot slips nothing forbids it.  The stiffness that the plan's own gains give its joints,
 the symmetric part of - E K S_q', then is indefinite, and the default lifts the least eigenvalue lambda above zero,
 
     kp = -1.2 lambda,      kd = max(-1.2 delta, 2 zeta sqrt(kp m)),      kd <= m / (2 T),
 
-over all knots in contact: delta is that of the velocities, m the inertia of each joint when nothing is held, of which
-damping at intervals of T allows no more.  The last tenth of a plan does not count, unless standing still follows it:
-there gains are those of the end, stiffer from knot to knot.
+over all knots in contact: delta is the least eigenvalue for the velocities, m the inertia of each joint with nothing
+held, which bounds the damping at sampling intervals T.  The last tenth of a plan does not count, unless standing still
+follows it: gains there depend on the end and grow stiffer from knot to knot.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from trajopt.validation import scalar_or_vector
 
 AUTO = "auto"
 MARGIN = 1.2
-"""Of the default: how far beyond zero the least eigenvalue is lifted, over what it was below; gaits of
-`experiments.mujoco_gaits` stand with it."""
+"""Ratio of the stiffness of the default to the negative one of the gains: the least eigenvalue is lifted beyond zero;
+gaits of `experiments.mujoco_gaits` stand with it."""
 DAMPING_RATIO = 0.5
-"""Of a joint alone, with its stiffness and its own inertia, where damping is not given."""
+"""Damping ratio of a joint alone, with its stiffness and its own inertia, where damping is not given."""
 ENDING = 0.1
-"""Part of a plan, its last one, whose gains are those of the end."""
+"""Fraction of a plan, at its end, whose gains depend on the end and do not count."""
 PERIOD = 1e-3
-"""Seconds between the decisions of a controller, for which the damping of the default is safe."""
+"""Sampling interval of a controller, s, for which the damping of the default is stable."""
 
 
 def with_joint_feedback(
     solution: AnySolution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
 ) -> tuple[AnySolution, np.ndarray | None]:
-    """The solution whose gains have stiffness and damping of joints besides, and those (nu, ndx) of standing still at
-    the end, if it does, with the same.
+    """The solution with stiffness and damping of joints added to its gains, and the gain (nu, ndx) of standing still at
+    the end, if it is given, with the same added.
 
-    Raises TypeError for a system without joints that controls drive, ValueError for numbers that are none, negative or
-    too many.
+    Raises TypeError for a system without joints that controls drive, ValueError for values that are no numbers,
+    negative or of the wrong length.
     """
     if stiffness is None and damping is None:
         return solution, standing
@@ -66,7 +66,7 @@ def with_joint_feedback(
 
 
 def _driven_joints(system: System, argument: str) -> Joints:
-    """What the system says of its joints; TypeError naming the argument for one without any that controls drive."""
+    """The system's joint feedback; TypeError naming the argument for a system without driven joints."""
     known = capability(system, Joints)
     if not len(known.joint_feedback[0]):
         raise TypeError(
@@ -77,9 +77,9 @@ def _driven_joints(system: System, argument: str) -> Joints:
 
 
 def least_stiffness(solution: SolutionData) -> float:
-    """The least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots
-    that the default looks at: negative where joints are pushed away from the plan if contacts yield; zero for a system
-    without driven joints."""
+    """Least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots that
+    the default counts: negative where joints are pushed away from the plan if contacts yield; zero for a system without
+    driven joints."""
     positions, _, efforts = capability(solution.problem.system, Joints).joint_feedback
     if not len(positions):
         return 0.0
@@ -87,7 +87,7 @@ def least_stiffness(solution: SolutionData) -> float:
 
 
 def in_contact(solution: SolutionData) -> np.ndarray:
-    """The knots (N,) at which forces act on contacts."""
+    """True for the knots (N,) at which forces act on contacts."""
     contact_forces = capability(solution.problem.system, Contacts).contact_forces
     if contact_forces is None:
         return np.zeros(len(solution.us), dtype=bool)
@@ -95,8 +95,8 @@ def in_contact(solution: SolutionData) -> np.ndarray:
 
 
 def _counted(solution: SolutionData, ending: float = ENDING) -> np.ndarray:
-    """The knots (N,) that the default looks at: those in contact, of plans without any all that take time, but for this
-    part at the end, if others are left."""
+    """True for the knots (N,) that the default counts: those in contact, of plans without contacts all that take time,
+    except this fraction of the plan at its end, unless none is left."""
     held, lasting, times = in_contact(solution), np.diff(solution.times) > 0.0, solution.times
     held = held if held.any() else lasting
     early = held & (times[:-1] < (1.0 - ending) * times[-1])
@@ -104,13 +104,13 @@ def _counted(solution: SolutionData, ending: float = ENDING) -> np.ndarray:
 
 
 def _least(efforts: np.ndarray, K: np.ndarray, columns: np.ndarray) -> float:
-    """The least eigenvalue of the symmetric parts of what gains K (M, nu, ndx) give the joints."""
+    """Least eigenvalue of the symmetric parts of the joint stiffness that gains K (M, nu, ndx) cause."""
     block = -(efforts @ K[:, :, columns])
     return float(np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2))).min())
 
 
 def _feedback(known: Joints, solution: SolutionData, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
-    """P (nu, ndx), by default for these gains K (M, nu, ndx)."""
+    """The additional gain P (nu, ndx), by default for these gains K (M, nu, ndx)."""
     positions, velocities, efforts = known.joint_feedback
     J, own = len(positions), 0.0
     assert known.joint_inertias is not None
@@ -132,7 +132,7 @@ def _feedback(known: Joints, solution: SolutionData, stiffness: Any, damping: An
 
 
 def _numbers(name: str, value: Any, joints: int) -> np.ndarray:
-    """One number (J,) a joint, none negative."""
+    """Numbers (J,), one for each joint; ValueError if one is negative."""
     numbers = np.full(joints, 1.0) * scalar_or_vector(name, value, joints)
     if (numbers < 0.0).any():
         raise ValueError(f"{name}: got {float(numbers.min())}, expected no negative number")

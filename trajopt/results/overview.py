@@ -1,4 +1,4 @@
-"""A solution at a glance: how the solve ended, and what it found."""
+"""Overview of a solution: how the solve ended, and its result."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def _rows(solution: SolutionData) -> Iterator[tuple[str, str]]:
 
 
 def milliseconds(seconds: float) -> str:
-    """Three digits of them, or all that are whole."""
+    """Milliseconds with three digits, or all digits of a whole number."""
     return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"

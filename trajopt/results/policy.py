@@ -1,4 +1,4 @@
-"""Feedback policies of a plan, at any time, and what comes after its end."""
+"""Feedback policies of a plan at any time, and holding its last posture."""
 
 from __future__ import annotations
 
@@ -33,37 +33,38 @@ from trajopt.results.stationary import after_the_start
 from trajopt.validation import flag, float_array, one_of
 
 # --------------------------------------------------------------------------------------------
-# Gains of a plan that is followed by standing still for ever.
+# Gains of a plan that ends by standing still for ever.
 #
-# The terminal cost of a plan that ends has a large weight, which makes the last gains stiff, and says nothing of what
-# comes after.  Here the plan's cost goes on: at the last posture x_h, still, with the controls u_h that keep it there,
-# and the running costs of the plan's last knot, for ever.  The value function of that is the fixed point of
+# The terminal cost of a plan that ends has a large weight, which makes the last gains stiff, and does not describe what
+# comes after.  Here the plan's cost continues for ever: at the last posture x_h, at rest, with the controls u_h that
+# keep it there, and the running costs of the plan's last knot.  Its value function is the fixed point of
 #
 #     V <- lxx + fx'V fx - Qux'Quu^-1 Qux,      Quu = luu + fu'V fu,   Qux = lux + fu'V fx,      K_h = - Quu^-1 Qux
 #
-# in place of the terminal cost and of constraints at the end a sweep over the plan begins with it, with the Hessians
+# It replaces the terminal cost and constraints at the end, and a sweep over the plan starts from it, with the Hessians
 # that the plan's gains were made with: exact ones after `trajopt.DDP`, active constraints penalized but for those of
-# knots that take no time, controls on their limits held.  With the terminal cost it would make the plan's gains again.
-# Those of standing are Gauss-Newton's, for multipliers of the plan's end say nothing of what comes after it.
+# knots that take no time, controls on their limits held.  With the terminal cost it would give the plan's gains again.
+# The gains of standing are Gauss-Newton ones, since multipliers at the plan's end do not apply after it.
 #
-# Directions that no control moves, as those that held contacts forbid, may stay where they are: V then grows along them
-# from sweep to sweep, K_h does not.
+# Directions that no control moves, such as those that held contacts forbid, may stay where they are: V then grows along
+# them from sweep to sweep, K_h does not.
 
 STILL = 0.5
-"""Rate of change, rad/s, m/s or those per second, below which the end of a plan is at rest: plans of the library that
-end at rest end with 0.12 at most, one that falls with 9.81."""
+"""Rate of change, rad/s, m/s or those per second, below which the end of a plan is at rest: the library's plans that
+end at rest have 0.12 at most, one that falls has 9.81."""
 BLOCK, BLOCKS, SETTLED = 64, 500, 1e-9
-"""Knots of a sweep towards the fixed point, sweeps at most, and the relative change of gains at the end."""
+"""Knots of one sweep towards the fixed point, largest number of sweeps, and relative change of the gains at which they
+have converged."""
 GAUSS_NEWTON = "gauss_newton"
-"""Steps of this kind made gains without exact Hessians."""
+"""Kind of steps whose gains have no exact Hessians."""
 NEUTRAL = 1e-7
-"""A mode that decays by less in a step is not held, if it is one that controls move."""
+"""Decay per step below which a mode that controls move counts as not held."""
 PENALTY = 1e4
-"""Largest penalty of active constraints, in units of the costs' Hessians, as of the gains of a solution."""
+"""Largest penalty of active constraints, in units of the costs' Hessians, as for the gains of a solution."""
 
 
 class Hold(NamedTuple):
-    """What is done after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
+    """Control after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
 
     x: np.ndarray
     u: np.ndarray
@@ -74,7 +75,7 @@ class Hold(NamedTuple):
 
 
 def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
-    """The solution with gains of a plan that goes on by standing still, and what is done then.
+    """The solution with the gains of a plan that ends by standing still, and the control after its end.
 
     Raises ValueError for a plan whose end is not at rest, or where no gain holds it, and for one with parameters.
     """
@@ -98,7 +99,7 @@ def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
 
 
 def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last state with its velocities zero, and controls that hold it; ValueError where it moves."""
+    """The last state with zero velocities, and controls that hold it; ValueError where it moves."""
     inside = innermost(system)
     nq, quasi_static, at_rest = capability(inside, Joints).nq, capability(system, Start).quasi_static, x.copy()
     if nq is not None:
@@ -120,7 +121,7 @@ def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _standing(problem: Problem, xs: np.ndarray, us: np.ndarray, last: int, x: np.ndarray, u: np.ndarray) -> Expansion:
-    """The expansion (of one knot) of standing at x with the controls u, and the terminal cost."""
+    """The expansion of standing at x with the controls u, in one knot, and of the terminal cost."""
     xs, us = xs.copy(), us.copy()
     xs[last], us[last], xs[-1] = x, u, x
     e = expand(problem, xs, us)
@@ -131,8 +132,7 @@ def _standing(problem: Problem, xs: np.ndarray, us: np.ndarray, last: int, x: np
 def _stationary(e: Expansion) -> tuple[np.ndarray, np.ndarray]:
     """Value function (ndx, ndx) and gain (nu, ndx) of standing for ever; ValueError where there is none.
 
-    Running costs that leave directions free which controls move are helped by a share of the terminal cost: a
-    hundredth of it, in every knot.
+    If running costs leave directions free that controls move, a hundredth of the terminal cost is added to every knot.
     """
     for share in (0.0, 1e-2):
         lxx = e.lxx[:1] + share * e.lxx[1:]
@@ -146,7 +146,8 @@ def _stationary(e: Expansion) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
-    """That of an expansion of one knot, None where the gains do not settle or do not hold the state."""
+    """Value function and gain at the fixed point for an expansion of one knot; None where the gains do not converge or
+    do not hold the state."""
     many = Expansion(*(np.repeat(part[:1], BLOCK + (len(part) > 1), axis=0) for part in e))
     many = many._replace(lx=np.zeros_like(many.lx), lu=np.zeros_like(many.lu))
     for _ in range(BLOCKS):
@@ -161,7 +162,7 @@ def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
-    """Whether every mode decays that controls move, and none grows."""
+    """True if every mode that controls move decays, and none grows."""
     values, left = np.linalg.eig((fx + fu @ K).T)
     moved = np.abs(fu.T @ left).max(axis=0) > 1e-6 * max(float(np.abs(fu).max()), 1e-300)
     sizes = np.abs(values)
@@ -169,7 +170,7 @@ def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
 
 
 def _along(solution: SolutionData) -> Expansion:
-    """The expansion along the plan, with its active constraints and its controls on limits."""
+    """The expansion along the plan, with active constraints penalized and controls on limits held."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     durations = knot_durations(problem.system, len(us), xs)
     reports = after_the_start(problem, solution.constraints)
@@ -185,14 +186,14 @@ def _along(solution: SolutionData) -> Expansion:
 
 
 def _that_last(report: ConstraintReport, durations: np.ndarray) -> ConstraintReport:
-    """Without multipliers at knots that take no time, as of impulses at touch-downs: such limits shape the plan, but a
-    feedback that kept to them would have to undo all deviations in the last knots before."""
+    """The report without multipliers at knots that take no time, as of impulses at touch-downs: such limits shape the
+    plan, but a feedback that kept them would have to undo all deviations in the last knots before."""
     lasting = np.append(durations, np.inf)[report.knots] > 0.0
     return report._replace(multipliers=np.where(lasting[:, None], report.multipliers, 0.0))
 
 
 def _gains(e: Expansion) -> SweepResult:
-    """The sweep of an expansion, of what is positive of it where need be."""
+    """The sweep of an expansion, of its positive part if it is indefinite."""
     result = sweep(*e, 0.0)
     return result if result.ok else sweep(*convexified(e), 0.0)
 
@@ -206,8 +207,8 @@ def _gains(e: Expansion) -> SweepResult:
 # however often the policy is asked.  The planned control is held between knots or interpolated; gains are held, as in
 # the rollouts that they were made for (`python -m experiments.execution` compares).
 #
-# A policy that is saved has all that: the motion as a table, the space of the states as plain data.  Where it is loaded
-# there need be no problem, no robot's file and no integrator.
+# A policy that is saved contains all of that: the motion as a table, the space of the states as plain data.  It can be
+# loaded without the problem, the robot's file or an integrator.
 
 FORMAT, VERSION = "trajopt.Policy", 2
 FLOAT64 = np.dtype(np.float64)
@@ -222,23 +223,23 @@ class Policy:
     motion
         The plan at any time (`trajopt.results.dense_output`).
     K : (N, nu, ndx) array
-        Gains.
+        Feedback gains.
     limits : (lower, upper) or None
-        What the controls are clipped to, (N, nu) each.
+        Limits that the controls are clipped to, (N, nu) each.
     feedback : bool
-        False: the planned controls, whatever the state.
+        False: the planned controls alone, independent of the state.
     hold : (x, u, K) or None
-        What is done after the end: u + K difference(x, state).  None: the last knot's control and gains go on.
+        Control after the end: u + K difference(x, state).  None: the last knot's control and gains are kept.
 
     Notes
     -----
-    A call takes some ten microseconds, the first ones in a stretch of the plan longer: the motion between knots is
-    found when it is first asked for.
+    A call takes some ten microseconds, the first one at a knot longer: the motion between knots is computed when it is
+    first asked for.
 
-    States are those of the problem's system, with what it adds to those of a robot: of a `ControlRateSystem` the
-    control before, the last one that acted, so that the policy is to be asked at the plan's knots too; of a
-    `JerkSystem` the velocities a step of the plan before; of a `FreeDurationSystem` the duration of the phase, which is
-    the last number of ``policy.reference(t)``.
+    States are those of the problem's system, with what it adds to those of a robot: for a `ControlRateSystem` the last
+    control that acted, so that the policy must be called at the plan's knots too; for a `JerkSystem` the velocities one
+    step of the plan before; for a `FreeDurationSystem` the duration of the phase, the last number of
+    ``policy.reference(t)``.
 
     Examples
     --------
@@ -261,7 +262,7 @@ class Policy:
 
     @property
     def system(self) -> System | None:
-        """The system of the plan; None of a policy that was loaded."""
+        """The system of the plan; None for a policy that was loaded."""
         return self.motion.system
 
     @property
@@ -281,7 +282,7 @@ class Policy:
 
     @property
     def horizon(self) -> float:
-        """Seconds that are planned."""
+        """Duration of the plan, s."""
         return float(self.motion.times[-1])
 
     @property
@@ -459,8 +460,8 @@ def policy_of(
 def deployed(
     solution: AnySolution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
 ) -> tuple[AnySolution, bool, Hold | None]:
-    """A solution with the gains that are executed, whether there are any, and what is done after its end, if that is
-    not what the last knot does: its own gains, if they are to be fed back, and those of joints."""
+    """The solution with the gains to deploy (its own, if they are fed back, and those of joints), True if there are
+    any, and the control after its end, None if that of the last knot goes on."""
     solution, end = followed_by_standing(solution) if hold else (solution, None)
     if joint_stiffness is None and joint_damping is None:
         return solution, feedback, end

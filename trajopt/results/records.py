@@ -1,4 +1,4 @@
-"""How a solve can end.  Every end has a name and a sentence; none is an exception."""
+"""Statuses of a solve.  Every end has a name and a sentence; none is an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trajopt.problem.problem import Problem
 
 
 class Status(StrEnum):
-    """Named end of a solve; compares equal to its string."""
+    """Status at the end of a solve; compares equal to its string."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -30,7 +30,7 @@ class Status(StrEnum):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """One sentence that explains the status."""
         return _MESSAGES[self]
 
 
@@ -55,27 +55,26 @@ _MESSAGES = {
 
 
 # --------------------------------------------------------------------------------------------
-# What a solution is made of besides arrays: the iterations, the constraints, and where another solve begins.
+# Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
 GIVEN, WARM, HELD = "given", "warm", "held"
-"""What a solve begins from: what was given or the problem says; a warm start; the initial state at every knot."""
+"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot."""
 
 
 class IterationRecord(NamedTuple):
     """An iterate and the step tried from it.
 
-    Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
-    step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
-    "gauss_newton", "exact", or "convexified", exact without what is negative of an indefinite Hessian; seconds from the
-    start until the iterate was reached; its largest gap between states and dynamics and largest constraint violation;
-    the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
-    exact step replaced by one of another kind).
-    Under constraints the decreases are those of the augmented Lagrangian.  Steps of two more kinds are counted too:
-    "feasibility", of a search for trajectories with less violation, whose decreases are those of half the sum of
-    squares of scaled violations, and which the solve goes on from only if it finds one; and "escape", away from a
-    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, one more than there are
-    steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
-    that was predicted for the step to it.
+    Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; actual decrease of
+    the accepted step (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of
+    step, "gauss_newton", "exact", or "convexified", exact without the negative part of an indefinite Hessian; seconds
+    from the start until the iterate was reached; its largest gap between states and dynamics and largest constraint
+    violation; the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised
+    there, or an exact step replaced by one of another kind).  Under constraints the decreases are those of the
+    augmented Lagrangian.  Steps of two more kinds are recorded: "feasibility", of a search for trajectories with less
+    violation, whose decreases are those of half the sum of squares of scaled violations, and which the solve goes on
+    from only if it finds one; and "escape", away from a saddle, whose predicted decrease is zero.  The last record of a
+    log is the final iterate, one more than there are steps; after ``max_iterations=1``, and where the time or an
+    interruption ended the solve, it repeats the predicted decrease of the step to it.
     """
 
     iteration: int
@@ -93,12 +92,12 @@ class IterationRecord(NamedTuple):
 
     @property
     def descends(self) -> bool:
-        """Whether the step is one along a direction of the solver: no part of a search for feasibility, no escape."""
+        """True if the step is along a direction of the solver: no search for feasibility, no escape."""
         return self.step not in ("feasibility", "escape")
 
 
 class Progress(NamedTuple):
-    """What a callback is given after each iteration: its record, and the trajectory it led to."""
+    """Argument of a callback after each iteration: its record, and the trajectory it led to."""
 
     record: IterationRecord
     xs: np.ndarray
@@ -118,12 +117,12 @@ def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, mu
 class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
-    Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
-    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
-    factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
-    Rounding (nr,) is what r is known to, being made of numbers that may be large; violations below it count as none.
-    Where constraints are locally infeasible, weights are the nu for which no small change of the controls lowers the
-    sum of nu r over all constraints; else None.
+    Arrays have the shape (K, nr), knots (K,), with N for the last one; a multiplier is positive where the upper limit
+    is active.  The penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; otherwise it
+    multiplies the squares of factors (nr,) times r, and all rows share it.  Components, the entries of r, have names
+    where the residual has. Rounding (nr,) is the accuracy of r, which may be computed from large numbers; violations
+    below it count as none.  Where constraints are locally infeasible, weights are the nu for which no small change of
+    the controls lowers the sum of nu r over all constraints; else None.
     """
 
     name: str
@@ -154,7 +153,7 @@ class ConstraintReport(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """The largest violation of those that are more than rounding."""
+        """The largest violation among those that exceed rounding."""
         found = self.violations
         return float((found if self.rounding is None else np.where(found > self.rounding, found, 0.0)).max(initial=0.0))
 
@@ -165,7 +164,7 @@ class ConstraintReport(NamedTuple):
 
     @property
     def worst_component(self) -> int:
-        """Which of the numbers of r has the largest violation."""
+        """Index of the entry of r with the largest violation."""
         return int(np.argmax(self.violations.max(axis=0)))
 
     @property
@@ -175,12 +174,12 @@ class ConstraintReport(NamedTuple):
 
     @property
     def active(self) -> np.ndarray:
-        """Where (K, nr) a multiplier is not zero."""
+        """True for entries (K, nr) whose multiplier is not zero."""
         return self.multipliers != 0.0
 
 
 class WarmStart(NamedTuple):
-    """Where a solve begins.
+    """Start of a solve.
 
     us : (N, nu) array
         Controls.
@@ -188,16 +187,16 @@ class WarmStart(NamedTuple):
         States, which need not follow from the controls; None for a rollout of us.
     constraints : tuple of ConstraintReport
         Multipliers, penalties and factors of constraints.  They go to the problem's constraints of the same names and
-        numbers of rows, knot by knot, wherever these stand.
+        numbers of rows, knot by knot, whatever their order.
     predicted : float
-        The decrease that the last sweep predicted.
+        Predicted decrease of the last sweep.
     costate : (N+1, ndx) array or None
-        The gradient of the cost-to-go along the states, with which a single exact step contracts curvature.
+        Gradient of the cost-to-go along the states: the multiplier of the dynamics' curvature in a single exact step.
     K : (N, nu, ndx) array or None
-        Gains about the states.  Where these do not connect, a rollout with the gains is tried.
+        Gains about the states.  Where these have gaps, a rollout with the gains is tried.
     gradient_norm : float
-        The largest gradient entry of the Lagrangian where a solve has converged; elsewhere 0.  A solve that finds no
-        larger one at its start, and nothing else left to do, ends there.
+        Largest gradient entry of the Lagrangian where a solve has converged; elsewhere 0.  A solve whose start has no
+        larger one, and is feasible, ends there.
     """
 
     us: np.ndarray
@@ -241,12 +240,12 @@ class SolutionData:
     not_taken_over: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for arrays whose shapes do not fit each other, or the problem: kernels trust them."""
+        """Raises ValueError for arrays whose shapes do not fit each other, or the problem: kernels rely on them."""
         check_arrays(self)
 
     @property
     def times(self) -> np.ndarray:
-        """Times (N+1,) of the knots, s; as long as the plan takes where its duration is free."""
+        """Times (N+1,) of the knots, s, with the durations found where these are free."""
         return knot_times(self.problem.system, len(self.us), self.xs)
 
     @property
@@ -316,7 +315,7 @@ def _check(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _check_report(name: str, report: ConstraintReport, N: int) -> None:
-    """A row of each array for each knot, and knots that there are."""
+    """Check that each array has a row for each knot, and that the knots exist."""
     knots, shape = np.asarray(report.knots), np.shape(report.values)
     if knots.ndim != 1 or (len(knots) and (knots.dtype.kind not in "iu" or knots.min() < 0 or knots.max() > N)):
         raise ValueError(f"{name}.knots: got {report.knots!r}, expected knots from 0 to {N}")

@@ -1,6 +1,6 @@
-"""A plan at another rate, for the robot that is to execute it.
+"""A plan at another rate, for the robot that executes it.
 
-Between knots it is the motion that `trajopt.results.dense_output` has.
+The motion between knots is that of `trajopt.results.dense_output`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ResampledPlan:
     times : (M,) array
         Seconds from the start, strictly increasing: 0, dt, 2 dt, ... and the plan's end.
     xs, us : (M, nx), (M, nu) arrays
-        States, at impacts those after; controls from each time on, held as they were planned, the last one repeated.
+        States, at impacts those after; controls from each time on, held as planned, the last one repeated.
     K : (M, nu, ndx) array
-        Gains, held as the controls are: u = us + K difference(xs, x), with the state at the same time.
+        Gains, held like the controls: u = us + K difference(xs, x), with the state at the same time.
     accelerations : (M, nx - nq) array or None
-        Derivatives of the velocities, from each time on; None of systems that do not say which of their numbers
-        velocities are.
+        Derivatives of the velocities, from each time on; None for systems that do not say which entries of the state
+        are velocities.
     knots : (M,) array
         The knot of the plan that each time belongs to.
     """
@@ -61,12 +61,12 @@ def resample(
     solution : Solution
         With its problem, and with a trajectory.
     dt : float
-        Seconds, positive; longer or shorter than the plan's steps, whole parts of which it need not be.
+        Seconds, positive; longer or shorter than the plan's steps, of which it need not be a whole fraction.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Added to the gains, as in `Solution.policy`.
     hold : bool
-        True: gains and the last row are those of a policy that holds the last posture; whoever goes on with the last
-        row then stands still.
+        True: gains and the last row are those of a policy that holds the last posture; repeating the last row then
+        stands still.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def resample(
     Notes
     -----
     States are those that the solution's policy refers to.  Systems without finer steps
-    (`refined` of `trajopt.capabilities.Steps`) go from knot to knot by equal parts of the tangent vector between them.
-    Positions of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by
-    up to 3/4 of dt times the acceleration, as the plan is.
+    (`refined` of `trajopt.capabilities.Steps`) go from knot to knot by equal fractions of the tangent vector between
+    them.  Derivatives of positions by Euler's rules differ from the planned velocities between knots, by up to 3/4 of
+    dt times the acceleration, as in the plan.
     """
     system, dt, hold = planned_problem(solution).system, positive_number("dt", dt), flag("hold", hold)
     motion = dense_output(system, solution.xs, solution.us)
@@ -98,7 +98,7 @@ def resample(
 
 
 def _times(end: float, dt: float) -> np.ndarray:
-    """0, dt, 2 dt, ... and the end."""
+    """Times 0, dt, 2 dt, ... and the end."""
     times = dt * np.arange(int(np.floor(end / dt + EARLY)) + 1)
     if end - times[-1] > EARLY * dt:
         return np.append(times, end)

@@ -1,12 +1,12 @@
 """Solutions as .npz files: plain arrays that any version of numpy reads back, never a pickle.
 
-What a file holds, by name:
+Contents of a file, by name:
 
     xs, us, K, cost, status ...   the fields of `Solution`, as they are called there
     log_cost, log_alpha ...       the log, one array per column
     time_total ...                the timings; entries of other dicts and tuples as field.key
-    problem_name, dt, horizon     what was solved (absent if it was not known)
-    format, format_version        what kind of file this is
+    problem_name, dt, horizon     of the problem (absent if it was not known)
+    format, format_version        kind of the file
     layout                        JSON: how the fields are put together again from the arrays
 
 A field of the layout is null (None), "array", "scalar", an object (a dict, or the report of a constraint) or a list (a
@@ -45,12 +45,12 @@ _PREFIX = {"log": "log_", "timings": "time_"}
 def save_solution(solution: SolutionData, path: str | os.PathLike) -> Path:
     """Write everything in the solution but the problem itself to exactly this path; folders are made as needed.
 
-    The file appears complete or not at all, also if the process is killed meanwhile.
+    The file appears complete or not at all, even if the process is killed.
 
     Raises
     ------
     TypeError
-        Naming a field that holds something else than numbers, text, arrays, and dicts and tuples of these.
+        Naming a field that holds something other than numbers, text, arrays, and dicts and tuples of these.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,14 +59,14 @@ def save_solution(solution: SolutionData, path: str | os.PathLike) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace or create the file in one step: it is written next to its place and then moved there."""
+    """Replace or create the file in one step: it is written beside its place and then moved there."""
     with draft_of(path) as draft:
         draft.write_bytes(content)
 
 
 @contextmanager
 def draft_of(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
-    """A file to be written next to its place; it moves there at the end, and vanishes after an error."""
+    """A file to be written beside its place; it moves there at the end, and vanishes after an error."""
     draft = path.with_name(f".{uuid.uuid4().hex}{suffix}")
     try:
         yield draft
@@ -99,7 +99,8 @@ def solution_bytes(solution: SolutionData) -> bytes:
 def archive_of(arrays: dict[str, np.ndarray]) -> bytes:
     """The content of an .npz file of these arrays.
 
-    An archive that Ctrl-C finds with an open member cannot be closed, which says so in place of the interrupt."""
+    An archive that Ctrl-C interrupts with an open member cannot be closed; then KeyboardInterrupt is raised in place of
+    the error that says so."""
     stream = BytesIO()
     try:
         np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
@@ -111,7 +112,7 @@ def archive_of(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Put the numbers of a value into the arrays, under this name or beginning with it; returns its layout."""
+    """Add the numbers of a value to the arrays, under this name or names that begin with it; return its layout."""
     if value is None:
         return None
     prefix = _PREFIX.get(name, f"{name}.")
@@ -140,8 +141,8 @@ def load_solution(
     kind : SolutionData, or a class derived from it
     source : path, or a binary stream
     problem : Problem, optional
-        What `Solution.problem` of the result is to be, for its time step, its plots or another solve.  It must have the
-        horizon, dimensions and time step of the solution.  None leaves it out: files do not hold problems.
+        Value of `Solution.problem` of the result, for its time step, its plots or another solve.  It must have the
+        horizon, dimensions and time step of the solution.  By default None: files do not hold problems.
 
     Raises
     ------
@@ -168,22 +169,22 @@ def load_solution(
 
 
 def problem_name_in(source: str | os.PathLike) -> str | None:
-    """The name of the problem that a solution file is of, None if it was not known; errors as `load_solution`."""
+    """The name of the problem of a solution file, None if it was not known; errors as `load_solution`."""
     _, arrays = _checked(source)
     return str(arrays["problem_name"]) if "problem_name" in arrays else None
 
 
 def _checked(source: str | os.PathLike | IO[bytes]) -> tuple[Any, dict[str, np.ndarray]]:
-    """What errors call the file, and its arrays, which are those of a solution."""
+    """The file's name in error messages, and its arrays, which are those of a solution."""
     return checked_file(source, FORMAT, VERSION, "solution")
 
 
 def checked_file(
     source: str | os.PathLike | IO[bytes], mark: str, version: int, what: str
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """What errors call the file, and its arrays, which have this mark and a version of at most this.
+    """The file's name in error messages, and its arrays, with this mark and at most this version.
 
-    Raises ValueError, in which `what` the file should be, for others and for damaged ones.
+    Raises ValueError, which says `what` the file should be, for other files and for damaged ones.
     """
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
@@ -213,8 +214,8 @@ def _read(source) -> dict[str, np.ndarray]:
 
 
 def _check_sizes(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise ValueError unless there is as much in the file as the members say, before one of them is read: they are
-    stored as they are, so that no small file becomes a large array."""
+    """Raise ValueError unless the file is as large as its members claim, before one of them is read: members are stored
+    uncompressed, so that no small file becomes a large array."""
     if sum(member.file_size for member in members) > size:
         raise ValueError("its members are larger than the file; expected members that are not compressed")
     names = [member.filename for member in members]
@@ -253,7 +254,7 @@ def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
-    """Fields for the constructor of `Solution`: log and constraints as records, the status as a name known here."""
+    """Arguments for the constructor of `Solution`: log and constraints as records, the status as a known name."""
     wanted = {f.name: f.default is f.default_factory is MISSING for f in fields(kind) if f.name != "problem"}
     _compare(name, "", set(values), wanted)
     _check_kinds(name, values)
@@ -296,7 +297,7 @@ _KINDS = {
 
 
 def _check_kinds(name: Any, values: dict[str, Any]) -> None:
-    """Raise ValueError for numbers and text in each other's places; arrays are checked by `Solution` itself."""
+    """Raise ValueError for numbers in place of text or text in place of numbers; `Solution` itself checks arrays."""
     for field, kind in _KINDS.items():
         if field in values and type(values[field]) is not kind:
             raise ValueError(f"{name}: got {field} of {type(values[field]).__name__}, expected {kind.__name__}")
@@ -308,7 +309,7 @@ def _check_kinds(name: Any, values: dict[str, Any]) -> None:
 
 
 def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> None:
-    """Raise ValueError unless all that is found is wanted, and all that is needed (True) is found."""
+    """Raise ValueError for an unexpected array, or if one that is needed (True) is missing."""
     unknown = [prefix + field for field in sorted(found - set(wanted))]
     absent = [prefix + field for field, needed in wanted.items() if needed and field not in found]
     if unknown or absent:

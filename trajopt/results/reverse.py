@@ -1,4 +1,4 @@
-"""Gradients of functions of a solution by all that is in its problem, from one backward pass."""
+"""Gradients of functions of a solution with respect to all data of its problem, from one backward pass."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ from trajopt.problem.problem import Problem
 from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------
-# Derivatives of a problem's terms by their attributes: targets, references, weights, limits.
+# Derivatives of a problem's terms with respect to their attributes: targets, references, weights, limits.
 #
-# Of each term, a cost or a constraint, that of sum_t value_t'y_t + slope_t'dy_t is wanted, y what it has at its points
-# and dy its change along a direction there (`trajopt.interfaces.adjustable.AttributeGradient`).  What a term does not
-# know by itself is differenced, that term alone, with the attribute moved number by number.
+# For each term, a cost or a constraint, the gradient of sum_t value_t'y_t + slope_t'dy_t is computed, y being its value
+# or residual at its points and dy its change along a direction there
+# (`trajopt.interfaces.adjustable.AttributeGradient`).  Gradients that a term does not offer are computed by differences
+# of that term alone, with the attribute moved number by number.
 
 STEP, SMALL = 1e-3, 1e-2
-"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one.  They go to one side:
+"""Relative step of differences; numbers below SMALL count as SMALL, zero as one.  Differences are one-sided, since
 weights are not below zero."""
 
 
 class OfLagrangian(NamedTuple):
-    """What the terms of a Lagrangian are multiplied by.
+    """Multipliers of the terms of a Lagrangian.
 
-    dx (N+1, ndx), du (N, nu): a direction.  cost: of the terms' values.  rows: of each constraint with rows, by its id,
-    knots (K,) and (K, nr) multipliers of values and of changes, and which limits (-1, 1) hold.  controls: multipliers
-    (N, nu) of the limits of controls that hold them, and which (-1, 1) these are.
+    dx (N+1, ndx), du (N, nu): a direction.  cost: factor of the cost terms' values.  rows: for each constraint with
+    rows, by its id, knots (K,), multipliers (K, nr) of values and of changes, and the limits (-1, 1) that are active.
+    controls: multipliers (N, nu) of the active limits of controls, and which (-1, 1) these are.
     """
 
     xs: np.ndarray
@@ -63,8 +64,8 @@ class OfLagrangian(NamedTuple):
 
 
 def term_gradient(problem: Problem, key: Key, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
-    """By the attribute of this name; None where the term does not know it and the attribute is no array of numbers that
-    can be moved one by one."""
+    """Gradient with respect to the attribute of this name; None where the term does not offer it and the attribute is
+    no array of numbers that can be moved one by one."""
     term = place.term
     if isinstance(term, ControlBounds):
         return _by_control_limit(problem, term, name, of)
@@ -86,7 +87,7 @@ def term_gradient(problem: Problem, key: Key, place: ParameterTerm, name: str, o
 
 
 def _by_row(term: ResidualConstraint, place: ParameterTerm, name: str, of: OfLagrangian) -> np.ndarray | None:
-    """Of a constraint with rows."""
+    """Gradient with respect to an attribute of a constraint with rows."""
     knots, value, slope, held = of.rows[id(term)]
     if name in ("lower", "upper"):
         rows = np.where((held > 0) if name == "upper" else (held < 0), -value, 0.0)
@@ -104,7 +105,8 @@ def _by_row(term: ResidualConstraint, place: ParameterTerm, name: str, of: OfLag
 
 
 def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLagrangian) -> np.ndarray:
-    """Where it is the tightest of all limits, the first of several that are."""
+    """Gradient with respect to a limit of controls, where it is the tightest of all limits, the first one of
+    several."""
     multipliers, side = of.controls
     assert problem.control_limits is not None
     which = 0 if name == "lower" else 1
@@ -122,12 +124,12 @@ def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLa
 def _differenced(
     term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray | None:
-    """By differences of the term alone, whose attribute is known to be this."""
+    """Gradient by differences of the term alone, whose attribute has this value."""
     if not isinstance(known, np.ndarray | float | int):
         return None
     try:
         return _by_number(term, known, name, at, value, slope)
-    except (TypeError, ValueError):  # a rotation, say, is refused where one of its numbers is another
+    except (TypeError, ValueError):  # for example a rotation, which is invalid with one of its numbers changed
         return None
 
 
@@ -166,20 +168,22 @@ def _sum(term: Any, at: Tangents, value: np.ndarray, slope: np.ndarray) -> float
 
 
 # --------------------------------------------------------------------------------------------
-# Covectors of a solution through its KKT system, and products with its derivatives by what its problem has in it.
+# Covectors of a solution through its KKT system, and their products with derivatives with respect to the
+# problem's data.
 #
-# With x^, u^, l^ what the KKT system gives for covectors phi_x, phi_u in place of gradients, z = (x, u), and
+# With x^, u^, l^ the solution of the KKT system for covectors phi_x, phi_u in place of gradients, and z = (x, u),
 #
 #     G(z, lam) = d/dpi sum lam'f(z; pi)           dphi/dpi = d/de G(z* + e z^, lam* + e l^)       dJ/dpi = G(z*, lam*)
 #
-# all parameters of the dynamics cost two evaluations of G, which systems may offer
-# (`parameter_gradient` of `trajopt.capabilities.Expansions`).  Those of a term l(z; pi) of the Lagrangian,
-# with s its factor or multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
+# the derivatives by all parameters of the dynamics cost two evaluations of G, which systems may offer
+# (`parameter_gradient` of `trajopt.capabilities.Expansions`).  Those by parameters of a term l(z; pi) of
+# the Lagrangian, with s its factor or multiplier, s^ its change for the covectors, zero for a cost, and
+# cost_bar = dphi/dJ,
 #
 #     dphi/dpi = d/dpi [(s^ + cost_bar s) l + s dl/dz z^]
 #
-# cost a product or two with its linearization (`trajopt.results.reverse`), those of limits are multipliers, and
-# that of the initial state is l^_0 + cost_bar lam_0.  No other problem is made.
+# cost a product or two with its linearization, those by limits are multipliers, and that by the initial state is
+# l^_0 + cost_bar lam_0.  No other problem is made.
 
 SPREAD = 3e-5
 """Largest change of a state, and of a control relative to the largest one, in the difference along z^."""
@@ -198,14 +202,15 @@ def covector_step(
 
 
 def parameter_vjp(system: KKTSystem, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
-    """d phi / d pi in the form that the system has them in; ValueError or TypeError as `check_parameters`."""
+    """d phi / d pi in the form in which the system has its parameters; ValueError or TypeError as
+    `check_parameters`."""
     cost_bar = float(float_array("cost_bar", cost_bar, ()))
     found = None if xs_bar is None and us_bar is None else covector_step(system, xs_bar, us_bar)[1]
     return parameter_vjp_along(system.point, found, cost_bar)
 
 
 def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float) -> np.ndarray:
-    """The same from what the KKT system gives for the covectors, None for none."""
+    """d phi / d pi from the KKT system's solution for the covectors, None without any."""
     xs, us, lam = point.xs, point.us, point.costate
     if found is None:
         return cost_bar * parameter_gradient(point, xs, us, lam)
@@ -221,7 +226,7 @@ def parameter_vjp_along(point: KKTPoint, found: KKTStep | None, cost_bar: float)
 
 
 def parameter_gradient(point: KKTPoint, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """G at a trajectory near the point, lam (N+1, ndx) of tangents at the point's states."""
+    """G at a trajectory near the point, with lam (N+1, ndx) on tangents at the point's states."""
     system = point.problem.system
     gradient, manifold, multipliers = capability(system, Expansions).parameter_gradient, as_manifold(system), lam[1:]
     assert gradient is not None
@@ -232,7 +237,8 @@ def parameter_gradient(point: KKTPoint, xs: np.ndarray, us: np.ndarray, lam: np.
 
 
 def check_parameters(point: KKTPoint) -> None:
-    """TypeError for a system that offers no gradient, ValueError for a cost or constraint that reads its parameters."""
+    """Raise TypeError for a system without the gradient, ValueError for a cost or constraint that reads its
+    parameters."""
     problem = point.problem
     if capability(problem.system, Expansions).parameter_gradient is None:
         raise TypeError(
@@ -258,9 +264,10 @@ def problem_vjp(
     cost_bar: float,
     wrt: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """d phi by the initial state, by attributes of terms, and by inertial parameters, as `Solution.vjp` returns them.
+    """d phi with respect to the initial state, attributes of terms, and inertial parameters, as `Solution.vjp` returns
+    them.
 
-    wrt: names, as `trajopt.ParametricProblem` takes them, and "inertial"; None: all there are.
+    wrt: names, as `trajopt.ParametricProblem` takes them, and "inertial"; None: all.
     """
     point, cost_bar = system.point, float(float_array("cost_bar", cost_bar, ()))
     problem, back, found = point.problem, None, {}
@@ -290,7 +297,7 @@ def problem_vjp(
 
 
 def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key, str]], set[str]]:
-    """Attributes of terms, and which of the initial state and inertial parameters."""
+    """The attributes of terms that wrt names, and whichever of "x0" and "inertial" it names."""
     known = places(point.problem)
     if wrt is None:
         offered = capability(point.problem.system, Expansions).parameter_gradient is not None
@@ -303,7 +310,7 @@ def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key,
 
 
 def _of_lagrangian(system: KKTSystem, back: KKTStep | None, cost_bar: float, of_limits: np.ndarray) -> OfLagrangian:
-    """What terms are multiplied by."""
+    """Multipliers of the terms."""
     point, rows = system.point, {}
     dx, du = (np.zeros_like(part) for part in (point.costate, point.us))
     moved = cost_bar * point.nu

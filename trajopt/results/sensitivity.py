@@ -1,4 +1,4 @@
-"""Derivatives of solutions by parameters: the linear system at the optimum, and predictions from it."""
+"""Derivatives of solutions with respect to parameters: the linear system at the optimum, and predictions from it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from trajopt.results.stationary import (
 from trajopt.validation import flag, float_array
 
 # --------------------------------------------------------------------------------------------
-# How far parameters may change, to first order, before another limit presses or one lets go: a ratio test.
+# Changes of parameters up to which, to first order, the same limits are active: a ratio test.
 
 
 def reach(system: KKTSystem, step: KKTStep, change: FirstOrder) -> np.ndarray:
-    """Changes (P, 2), down and up, of each parameter, whose derivatives these are."""
+    """Changes (P, 2), down and up, of each parameter up to which the same limits are active, from these derivatives."""
     point = system.point
     margins, rates = [], []
 
@@ -73,12 +73,12 @@ def reach(system: KKTSystem, step: KKTStep, change: FirstOrder) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------------------
-# How the multipliers of constraints change along solutions of the KKT system.
+# Changes of the multipliers of constraints along solutions of the KKT system.
 
 
 def change_of_multipliers(system: KKTSystem, step: KKTStep, gu: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Of each constraint (K, nr, P), for a step with gu (N, m, P) on its right-hand side: of rows, and for limits of
-    controls minus the gradient that they hold."""
+    """Change (K, nr, P) of each constraint's multipliers, for a step with gu (N, m, P) on its right-hand side: of rows,
+    and for limits of controls minus the change of the gradient that they balance."""
     point, dnu, parts = system.point, system.of_all_rows(step.dnu), iter(())
     if point.rows is not None:
         columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
@@ -91,16 +91,17 @@ def change_of_multipliers(system: KKTSystem, step: KKTStep, gu: np.ndarray) -> t
 
 
 def _holds(bounds: ControlBounds, point: KKTPoint) -> np.ndarray:
-    """Which of the controls (N, m) on a limit are on one of these, and not on a tighter one of others."""
+    """True for controls (N, m) on a limit which is one of these bounds, and not a tighter one of others."""
     common, own = point.problem.control_limits, bounds.limits(*point.us.shape)
     assert common is not None
     return np.where(point.held.controls > 0, own[1] == common[1], own[0] == common[0])
 
 
 # --------------------------------------------------------------------------------------------
-# Derivatives of a solution by what its problem is made of: the implicit function theorem at the optimality conditions.
+# Derivatives of a solution with respect to parameters of its problem: the implicit function theorem at the optimality
+# conditions.
 #
-# The problem is told as in `solve_many`, by a function of its parameters.  All that is differenced is the analytic
+# The problem is given, as in `solve_many`, by a function of its parameters.  Differences are taken only of the analytic
 # first order at the fixed trajectory and fixed multipliers (`trajopt.optimality.first_order`): no problem is solved
 # again, and nothing has to be declared.  The derivatives solve the KKT system with the exact Hessian of the Lagrangian
 # (`trajopt.optimality.kkt_system`), one step of refinement included.
@@ -126,22 +127,22 @@ class Directional(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Derivatives of a solution by parameters p, P numbers; see `trajopt.sensitivity`.
+    """Derivatives of a solution with respect to P parameters p; see `trajopt.sensitivity`.
 
     Attributes
     ----------
     xs : (N+1, ndx, P), tangent vectors at the states
     us : (N, nu, P)
-    cost : (P,), of the optimal cost
-    multipliers : of each constraint, (K, nr, P)
+    cost : (P,), derivatives of the optimal cost
+    multipliers : (K, nr, P) for each constraint
     costate : (N+1, ndx, P)
     labels : (P,) names of the numbers
-    residual : what is left of the KKT equations after refinement, relative to their right-hand side
+    residual : residual of the KKT equations after refinement, relative to their right-hand side
     multipliers_unique : False where active constraints depend on each other; the multipliers are then the shortest
-    weak : limits on which the solution lies without pressing, multiplier and slack both zero to what they are known to;
-        the derivatives are those without them
-    valid : (P, 2), how far down and up each number may change, to first order, before another limit presses or one lets
-        go: an estimate, no bound
+    weak : weakly active limits, with multiplier and slack both zero to their accuracy; the derivatives are those
+        without them
+    valid : (P, 2), changes of each number down and up, to first order, up to which the same limits are active: an
+        estimate, no bound
     """
 
     parameters: Parameters
@@ -167,7 +168,7 @@ class Sensitivity:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A name for each number."""
+        """Names (P,) of the parameters."""
         return self.parameters.labels()
 
     @property
@@ -182,7 +183,7 @@ class Sensitivity:
 
     @cached_property
     def _changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of states and controls of the problem itself."""
+        """Derivatives of the states and controls of the problem itself."""
         return self._outside(self._step.dx, self._step.du)
 
     def _outside(self, dx: np.ndarray, du: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,17 +198,17 @@ class Sensitivity:
 
     @cached_property
     def residual(self) -> float:
-        """Of the KKT equations."""
+        """Residual of the KKT equations, relative to their right-hand side."""
         return self.system.residual(self.change.right_hand_side(self.system.held), self._step)
 
     @property
     def multipliers_unique(self) -> bool:
-        """Whether the active constraints are independent."""
+        """True if the active constraints are independent."""
         return self.system.independent
 
     @cached_property
     def cost(self) -> np.ndarray:
-        """d J / dp, by the envelope theorem: of the Lagrangian at the fixed point."""
+        """d J / dp, by the envelope theorem: the derivative of the Lagrangian at the fixed point."""
         if self._declared is not None:
             return self._by_values(None, None, 1.0)
         change, point = self.change, self.point
@@ -218,7 +219,7 @@ class Sensitivity:
 
     @cached_property
     def multipliers(self) -> tuple[np.ndarray, ...]:
-        """Those of each constraint by p."""
+        """Derivatives of each constraint's multipliers."""
         return self._multipliers_outside(change_of_multipliers(self.system, self._step, self.change.gu))
 
     def _multipliers_outside(self, parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
@@ -227,9 +228,9 @@ class Sensitivity:
 
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
-        """Where a solve at p + dp can begin: states, controls within their limits, multipliers, to first order in dp,
-        which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
-        Raises: RuntimeError as `directional`."""
+        """The warm start for a solve at p + dp: states, controls within their limits, multipliers, to first order in
+        dp, which has the form of p, or of the part of it that counts; from the side of dp where limits are weakly
+        active. Raises: RuntimeError as `directional`."""
         point, reports, along = self.point, self.solution.constraints, self._along(dp)
         us, d, limits = point.us + along.us, self._direction(dp), point.problem.control_limits
         if limits is not None:
@@ -263,7 +264,7 @@ class Sensitivity:
         cost_bar : d phi / d J
 
         Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
-        manifold without `integrate_jacobian`.
+        manifold without `integrate_jacobian` (`trajopt.capabilities.StateManifold`).
         """
         problem, xs, us = self.point.problem, self.point.xs, self.point.us
         by = transcribed_by(problem)
@@ -291,14 +292,14 @@ class Sensitivity:
 
     @property
     def _declared(self) -> DeclaredParameters | None:
-        """What says which values in the problem p are, if something does."""
+        """Declaration of the parameters in the problem's values, None without one."""
         made, by = self.make_problem, transcribed_by(self.point.problem)
         said = capability(made.given if isinstance(made, Transcribed) else made, DeclaredParameters)
         besides = counts_besides(self.point.problem if by is None else by.given)
         return None if not said.wanted or (INITIAL in said.wanted and besides) else said
 
     def _by_values(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
-        """d phi / dp (P,) without a problem made."""
+        """d phi / dp (P,) from declared parameters, without making a problem."""
         declared = self._declared
         assert declared is not None
         by = transcribed_by(self.point.problem)
@@ -309,13 +310,13 @@ class Sensitivity:
     # -------------------------------------------------------------------------------------------- where limits change
     @cached_property
     def weak(self) -> tuple[WeakLimit, ...]:
-        """Weak limits, by name."""
+        """Weakly active limits, by name."""
         found, by = weak_limits(self.point), transcribed_by(self.point.problem)
         return found if by is None else tuple(one._replace(knot=by.knot_outside(one.knot)) for one in found)
 
     def directional(self, dp: Any) -> Directional:
-        """The derivative along dp, from this side: weak limits hold where the solution would cross them, and let go
-        where they would pull (the quadratic problem on the critical cone).
+        """The derivative along dp, from this side: weakly active limits hold where the solution would cross them, and
+        become inactive where their multipliers would have the wrong sign (the quadratic problem on the critical cone).
 
         Raises: RuntimeError where no set of them is found.
         """
@@ -327,7 +328,7 @@ class Sensitivity:
         return Directional(xs, us, costate, self._multipliers_outside(multipliers))
 
     def _along(self, dp: Any) -> Directional:
-        """The same at the KKT point."""
+        """The directional derivative at the KKT point."""
         d, point = self._direction(dp), self.point
         if not (point.weak.rows.any() or point.weak.controls.any()):
             step = self._step
@@ -341,11 +342,11 @@ class Sensitivity:
 
     @cached_property
     def valid(self) -> np.ndarray:
-        """Changes (P, 2) of each number up to which the same limits press, to first order."""
+        """Changes (P, 2) of each parameter up to which the same limits are active, to first order."""
         return reach(self.system, self._step, self.change)
 
 
-# ------------------------------------------------------------------------------------------------ what users call
+# ------------------------------------------------------------------------------------------------ public functions
 def sensitivity(
     make_problem: Callable[[Any], Problem],
     p: Any,
@@ -355,24 +356,23 @@ def sensitivity(
     steps: float | ArrayLike | None = None,
     polish: bool = False,
 ) -> Sensitivity:
-    """How a solution depends on the parameters of its problem: exact derivatives, whatever the parameters are.
+    """Exact derivatives of a solution with respect to the parameters of its problem, of any kind.
 
     Parameters
-    ----------
     make_problem : function of p that returns a Problem, as for `solve_many`; horizon, sizes and knots of constraints
-        stay the same, dt, models, costs, limits, initial states may depend on p.  With a `trajopt.ParametricProblem`,
-        `vjp` and `cost` make no problem, however many numbers p has.
+        must be the same for all p; dt, models, costs, limits, initial states may depend on p.  With a
+        `trajopt.ParametricProblem`, `vjp` and `cost` make no problem, however many numbers p has.
     p : a number, an array, or a mapping or dataclass of numbers and arrays, whose other entries are constants
-    solution : of make_problem(p)
-    wrt : names of the entries of p that count; by default all floats
-    steps : of differences of the analytic first order, number or (P,); by default 1e-3 of each
+    solution : solution of make_problem(p)
+    wrt : names of the entries of p to differentiate by; by default all floats
+    steps : steps of the differences of the analytic first order, number or (P,); by default 1e-3 of each
         number, 1e-5 below 0.01, and 1e-3 at zero
     polish : take a Newton step of the optimality conditions first, for solutions that are not converged to rounding
 
     Returns
     -------
     Sensitivity, whose `xs`, `us`, `cost`, `multipliers` are derivatives, `predict(dp)` a warm start, and `vjp` their
-    products with covectors, for gradients of losses.  Nothing is evaluated before it is asked for but the factor.
+    products with covectors, for gradients of losses.  Only the factor is computed at once.
 
     Raises
     ------
@@ -382,7 +382,7 @@ def sensitivity(
     """
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
-    parameters_of(p, wrt)  # says what is wrong with them before a problem is made
+    parameters_of(p, wrt)  # raises for invalid parameters before a problem is made
     problem = make_problem(p)
     check_problem(problem)
     if transcription_of(problem) is not None:
@@ -401,7 +401,7 @@ def sensitivity_at(
     wrt: Sequence[str] | None = None,
     steps: float | ArrayLike | None = None,
 ) -> Sensitivity:
-    """`sensitivity` at the KKT point of the solution, where that is known already."""
+    """`sensitivity` at the KKT point of the solution, where that is already known."""
     parameters = parameters_of(p, wrt)
     given = default_steps(parameters) if steps is None else steps
     if dimensions(given) == 0:

@@ -1,11 +1,10 @@
-"""Are derivatives of a solution right?  A comparison with problems solved again, parameter by parameter.
+"""Check of derivatives of a solution against problems solved again, parameter by parameter.
 
-Each of these is polished to rounding, and the same limits have to press; steps become shorter where others do.
-Differences are of fourth order, of solutions at p +- h and p +- 2h, or on one side, p, p + h, ... p + 4h, where the
-limits change much nearer on the other; where limits are just touched either side is compared with the derivative along
-it.  What `trajopt.sensitivity` differences itself, the
-optimality conditions at the fixed trajectory, is compared with steps of a fourth: where a function of p has a kink
-within a step, as a clipped number, the two differ.
+Each solution is polished to rounding, and the same limits must be active; where others are, steps become shorter.
+Differences are of fourth order, of solutions at p +- h and p +- 2h, or one-sided, at p, p + h, ... p + 4h, where the
+active limits change much nearer on the other side; where limits are weakly active each side is compared with its own
+derivative.  The differences of `trajopt.sensitivity` itself, of the optimality conditions at the fixed trajectory, are
+compared with steps of a fourth: the two differ where a function of p is not smooth within a step, as a clipped number.
 """
 
 from __future__ import annotations
@@ -29,19 +28,20 @@ if TYPE_CHECKING:
     from trajopt.results.solution import Solution
 
 SOLVED_STEP = 0.1
-"""Of differences of solutions, in units of those of the optimality conditions."""
+"""Largest step of differences of solutions, in units of the steps for the optimality conditions."""
 SHORTER, TRIES = 0.25, 6
-"""Where other limits press."""
+"""Factor by which steps are shortened where other limits are active, and how often."""
 WITHIN = 0.2
-"""Part of the way to another limit that a step may go; twice that is h the farthest of a central difference."""
+"""Fraction of the distance to the next change of active limits that a step may cover; a central difference reaches 2 h,
+twice that."""
 CENTRAL = 0.1
-"""Differences are central unless one side alone allows steps so many times longer."""
+"""Differences are central unless the step that one side allows is longer by the inverse of this factor."""
 SIDES = {1.0: "from above", -1.0: "from below"}
-"""Of p."""
+"""Names of the sides of p."""
 
 
 class _Parts(NamedTuple):
-    """Of a solution, or derivatives by one parameter: xs (N+1, n), us (N, m), the cost (1,), multipliers (., 1)."""
+    """A solution, or its derivatives by one parameter: xs (N+1, n), us (N, m), the cost (1,), multipliers (., 1)."""
 
     xs: np.ndarray
     us: np.ndarray
@@ -50,7 +50,7 @@ class _Parts(NamedTuple):
 
 
 class _Compared(NamedTuple):
-    """Derivatives as they are and as differences with step h have them; on which side, "" both."""
+    """Derivatives computed and differences with step h; `side` is "" for central differences."""
 
     side: str
     got: _Parts
@@ -76,16 +76,16 @@ def check_sensitivity(
 
     Parameters
     ----------
-    make_problem, p, solution, wrt, steps : as of `sensitivity`
-    solver : what solves problems again, as `trajopt.DDP()`
+    make_problem, p, solution, wrt, steps : as for `sensitivity`
+    solver : solver of the changed problems, such as `trajopt.DDP()`
     tolerance : largest error allowed, relative to the largest entry of each block
 
     Returns
     -------
     DerivativeReport, with blocks "us by mass", "us by mass, h/4", ... that `print` shows, and "us by mass, from above"
-    where differences were taken on one side.  What there was nothing to compare with, as where other limits press
-    within any step that differences can be taken with, is told by its headline, by `not_compared` and by the notes, and
-    the report is then not `ok`.
+    where differences were taken on one side.  Blocks that could not be compared, as where other limits are active
+    within any usable step, are named by its headline, by `not_compared` and by the notes, and the report is then not
+    `ok`.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def check_sensitivity(
         raise ValueError(f"tolerance: got {tolerance}, wanted a positive number")
     if not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {type(solver).__name__}, wanted one with a method solve, as trajopt.DDP()")
-    sensitivity(make_problem, p, solution, wrt=wrt, steps=steps)  # refuses what is wrong
+    sensitivity(make_problem, p, solution, wrt=wrt, steps=steps)  # raises for invalid arguments
     if transcription_of(make_problem(p)) is not None:
         make_problem, solution = Transcribed(make_problem, True), solution_inside(make_problem(p), solution)
     exact = polished_solution(make_problem(p), solution)
@@ -127,21 +127,21 @@ def check_sensitivity(
 
 
 def _derivatives(found: Sensitivity, number: int) -> _Parts:
-    """Those by one parameter."""
+    """Derivatives by one parameter."""
     parts = [part[..., number].ravel() for part in _ordered(found.point, found.multipliers)]
     whole = np.concatenate([np.zeros(0), *parts])[:, None] if found.multipliers_unique else np.zeros((0, 1))
     return _Parts(found.xs[..., number], found.us[..., number], found.cost[number : number + 1], whole)
 
 
 def _ordered(point: KKTPoint, multipliers: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Those of rows, then those of limits of controls."""
+    """Multipliers of rows, then those of limits of controls."""
     pairs = list(zip(point.problem.constraints, multipliers, strict=True))
     rows = [part for one, part in pairs if isinstance(one, ResidualConstraint)]
     return rows + [part for one, part in pairs if not isinstance(one, ResidualConstraint)]
 
 
 def _solved_again(found: Sensitivity, number: int, solver: Any) -> Iterator[tuple[str, _Compared | str]]:
-    """By side, "" both: derivatives and differences, or why there are none."""
+    """For each side, "" for both: derivatives and differences, or the reason why there are none."""
     if found.weak:
         for sign, side in SIDES.items():
             yield side, _compared(found, number, sign, solver)
@@ -162,7 +162,7 @@ def _longest(found: Sensitivity, number: int) -> float:
 
 
 def _compared(found: Sensitivity, number: int, sign: float, solver: Any) -> _Compared | str:
-    """Derivatives and differences, central or on one side (sign); or why no step is short enough."""
+    """Derivatives and differences, central or on one side (sign); or the reason why no step is short enough."""
     formula = tuple((sign * m, sign * w) for m, w in ONE_SIDED) if sign else FOURTH_ORDER
     ends = np.abs(found.valid[number])
     reach = WITHIN * float(ends.min() if not sign else ends[int(sign > 0.0)] / 2.0)
@@ -179,7 +179,7 @@ def _compared(found: Sensitivity, number: int, sign: float, solver: Any) -> _Com
 
 
 def _along(found: Sensitivity, number: int, sign: float) -> _Parts:
-    """Derivatives by one parameter on one side of a solution that just touches limits."""
+    """Derivatives by one parameter on one side of a solution with weakly active limits."""
     along = found.directional(sign * np.eye(len(found.parameters.vector))[number])
     parts = [sign * part.ravel() for part in _ordered(found.point, along.multipliers)]
     whole = np.concatenate([np.zeros(0), *parts])[:, None] if found.multipliers_unique else np.zeros((0, 1))
@@ -189,7 +189,8 @@ def _along(found: Sensitivity, number: int, sign: float) -> _Parts:
 def _differences(
     found: Sensitivity, number: int, h: float, formula: tuple[tuple[float, float], ...], solver: Any
 ) -> _Parts:
-    """Of solutions on all of which the same limits press: those of the one here, unless it just touches some."""
+    """Differences of solutions which all have the same active limits: those of this solution, unless some are weakly
+    active."""
     here, p, total = found.point, found.parameters, None
     same = None if found.weak else here.held
     for multiple, weight in formula:
@@ -210,7 +211,7 @@ def _differences(
 
 
 def _values(here: KKTPoint, point: KKTPoint, multipliers: bool) -> _Parts:
-    """A solution, its states as tangents at those of the one here, its controls less those."""
+    """A solution relative to this one: its states as tangents at this one's, its controls as differences."""
     parts = [] if point.rows is None else [part.ravel() for part in point.rows.unpacked(point.nu * point.rows.D)]
     bounds = len(point.problem.constraints) - (0 if point.rows is None else len(point.rows.constraints))
     parts += bounds * [np.where(point.held.controls != 0, -point.gradient, 0.0).ravel()]

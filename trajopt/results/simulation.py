@@ -1,4 +1,4 @@
-"""Does a plan hold?  Its execution in fine steps, by its own system, by one of another model, or by any other."""
+"""Simulation of a plan: its execution in fine steps, by its own system or another one."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 MODES = ("feedback", "open loop")
 FINEST = 1000
-"""Most steps of a knot that the moments at which a policy is asked are given."""
+"""Largest number of steps per knot that is used to meet the times at which a policy is called."""
 
 
 class ContactReport(NamedTuple):
-    """What contacts would have had to do for a motion in which they hold as planned; made by `Simulation.contacts`.
+    """Forces that contacts would have had to exert for a motion in which they hold as planned; made by
+    `Simulation.contacts`.
 
-    One entry for each of F frames: names; the share of the samples in contact in which a frame pulls at the ground, and
-    in which the force leaves the friction cone (NaN where no friction is given); the largest |f_t|/f_n while it pushes,
-    and when, s; and the largest height, m, from which a frame was said to touch down, over where the plan has it.
+    One entry for each of F frames: names; the fraction of the samples in contact in which a frame pulls on the ground,
+    and in which the force leaves the friction cone (NaN without a friction coefficient); the largest |f_t|/f_n while it
+    pushes, and its time, s; and the largest height, m, above the planned one at which a frame touched down.
     """
 
     frames: tuple[str, ...]
@@ -48,18 +49,18 @@ class ContactReport(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether no frame pulls or leaves its cone."""
+        """True if no frame pulls or leaves its cone."""
         return not (self.pulls > 0.0).any() and not (self.slips > 0.0).any()
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What became of a plan; made by `trajopt.simulate`.
+    """Motion of a simulated plan; made by `trajopt.simulate`.
 
     Attributes
     ----------
     system : System
-        What moved, in steps of its dt.
+        The system simulated, in steps of its dt.
     times, xs, us : (M+1,), (M+1, nx), (M, nu) arrays
         Motion in these steps, s from the start; infinite from where it is not finite.
     knots : (N+1,) array
@@ -83,7 +84,7 @@ class Simulation:
 
     @property
     def finite(self) -> bool:
-        """Whether the motion is finite to its end."""
+        """True if the motion is finite to its end."""
         return bool(np.isfinite(self.xs).all())
 
     @property
@@ -92,23 +93,23 @@ class Simulation:
         return np.abs(self.deviation).max(axis=0)
 
     def contacts(self, friction: float | None = None, normal: ArrayLike = (0.0, 0.0, 1.0)) -> ContactReport:
-        """Whether contacts could have done what the motion takes for granted: simulations hold frames as planned,
-        whatever forces that takes, and wherever frames are.  Impulses at touch-downs are not looked at; see
-        `contact_impulses` of the system.
+        """Check if contacts could have exerted the forces of the motion: simulations hold frames as planned, whatever
+        forces that takes, and wherever frames are.  Impulses at touch-downs are not checked; see `contact_impulses` of
+        the system.
 
         Parameters
         ----------
         friction : float, optional
             Coefficient of friction of the ground.
         normal : (3,) array
-            Out of the ground, of any length but zero.
+            Normal out of the ground, of any length but zero.
 
         Raises
         ------
         TypeError
             For a system without contacts.
         ValueError
-            For a motion that is not finite, and for a friction or a normal that is none.
+            For a motion that is not finite, and for an invalid friction coefficient or normal.
         """
         system: Any = self.system
         known = capability(system, Contacts)
@@ -135,8 +136,8 @@ class Simulation:
         return ContactReport(frames, pulls.sum(axis=0) / count, slips, ratio.max(axis=0), steepest_at, landings)
 
     def _landings(self, held: np.ndarray, axis: np.ndarray) -> np.ndarray:
-        """Largest distances (F,) along the axis, of either sign, of frames from where the plan has them when they touch
-        down; where an impact lies before, frames are held from the row behind it on."""
+        """Largest distances (F,) along the axis, of either sign, of frames from their planned places when they touch
+        down; after an impact, frames are held from the next row on."""
         system: Any = self.system
         off = (system.contact_points(self.xs[self.knots]) - system.contact_points(self.planned)) @ axis
         rows = self.knots[:-1]
@@ -158,45 +159,45 @@ def simulate(
     joint_stiffness: ArrayLike | str | None = None,
     joint_damping: ArrayLike | str | None = None,
 ) -> Simulation:
-    """Execute a plan in fine steps, on a robot that may be another one than it was made for.
+    """Execute a plan in fine steps, on a robot that may differ from the planned one.
 
-    Controls are decided at the plan's knots, or at the robot's own rate, held until the next decision, and clipped to
-    the problem's control limits.  Contacts and impacts happen when they were planned.
+    Controls are computed at the plan's knots, or at the robot's own rate, held until the next time, and clipped to the
+    problem's control limits.  Contacts and impacts happen at their planned times.
 
     Parameters
     ----------
     solution : Solution
         With its problem, and with a trajectory.
     model : optional
-        A model to put into the plan's system in place of its own, with the same states, e.g. with a heavier payload.
+        Model that replaces the one of the plan's system, with the same states, e.g. with a heavier payload.
     dt : float
-        Longest step, s; steps are a whole part of the plan's, by the integrator of highest order that suits (rk4 for
-        robots).  Systems without finer steps (`refined` of `trajopt.capabilities.Steps`) take their own.
+        Longest step, s; steps are a whole fraction of the plan's, by the integrator of highest order that applies (rk4
+        for robots).  Systems without finer steps (`refined` of `trajopt.capabilities.Steps`) take their own.
     policy : "feedback" (default), "open loop", or a function u = policy(t, x) such as a `trajopt.Policy`
-        With the plan's gains, without, or by another controller.
+        With the plan's gains, without them, or by another controller.
     x0 : (nx,) array, optional
-        Where to begin; by default where the plan does.
+        Initial state; by default the plan's.
     system : System, optional
-        What moves in place of the plan's system, with the same states and controls, and steps that are a whole part of
-        the plan's.
+        System that moves in place of the plan's, with the same states and controls, and steps that are a whole fraction
+        of the plan's.
     period : float, optional
-        Seconds after which the policy is asked anew: at 0, period, 2 period, ...; with gains and without it then is
-        `Solution.policy`.  By default it is asked at the plan's knots.  Where steps cannot be whole parts of both the
-        period and the plan's knots, as of those of free durations, it is asked at the next step, a tenth of a period
-        late at most.  Systems without finer steps are asked at their own.
+        Seconds between calls of the policy: at 0, period, 2 period, ...; the policy is then `Solution.policy`, with
+        gains and without.  By default it is called at the plan's knots.  Where steps cannot be whole fractions of both
+        the period and the plan's knots, as those of free durations, it is called at the next step, a tenth of a period
+        late at most.  Systems without finer steps are controlled at their own.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
-        Of the joints, besides the gains or in their place, as in `Solution.policy`; with a function as policy, which
-        has its own, they are refused.  "auto" is made for a period of a millisecond.
+        Stiffness and damping of the joints, added to the gains or in their place, as in `Solution.policy`; an error
+        with a function as policy, which has its own.  "auto" is made for a period of a millisecond.
 
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, the value it got and the one expected.
 
     Warns
     -----
     RuntimeWarning
-        For joints that are stiff by default where they are asked more seldom than every two milliseconds.
+        For joints with stiffness by default that are controlled less often than every two milliseconds.
 
     Examples
     --------
@@ -249,14 +250,15 @@ def simulate(
 
 
 def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
-    """Times (M+1,) of finer steps, of which knots with these durations (N,) begin at `rows` (N+1,)."""
+    """Times (M+1,) of finer steps; knots with these durations (N,) begin at the rows `rows` (N+1,)."""
     counts, starts = np.diff(rows), np.append(0.0, np.cumsum(durations))
     inside = np.arange(rows[-1]) - np.repeat(rows[:-1], counts)
     return np.append(np.repeat(starts[:-1], counts) + inside * np.repeat(durations / counts, counts), starts[-1])
 
 
 class _Memory:
-    """What states remember of the plan's steps (`trajopt.problem.remembering_system`), in a motion in finer ones."""
+    """Memory of the plan's steps that states have (`trajopt.problem.remembering_system`), in a motion in finer
+    steps."""
 
     def __init__(self, own: System, rows: np.ndarray, times: np.ndarray) -> None:
         self.own, self.rows, self.size, counts = own, rows, remembered_numbers(own), np.diff(rows)
@@ -265,7 +267,7 @@ class _Memory:
         self.before = self.after = np.zeros(self.size)
 
     def _state(self, row: int, x: np.ndarray) -> np.ndarray:
-        """The state (nx,) of a row, the knots in front of which have been asked for in their order."""
+        """The state (nx,) of a row; rows of knots before it must have been computed in their order."""
         if row == 0 or row == self.rows[self.knots[row]]:
             self.before = x[-self.size :] if row == 0 else self.after
             self.after = remembered_next(self.own, x, np.zeros(self.own.nu))
@@ -273,7 +275,8 @@ class _Memory:
         return np.concatenate([x[: -self.size], remembered])
 
     def asked(self, breaks: np.ndarray, control: Controller) -> tuple[np.ndarray, Controller]:
-        """Pieces that begin at all knots too, and their control in states with the memory of the plan's steps."""
+        """Pieces that begin at all knots too, and their control as a function of states with the memory of the plan's
+        steps."""
         finer = np.union1d(breaks, self.rows)
         pieces = np.searchsorted(breaks, finer, side="right") - 1
         held: list[np.ndarray] = []
@@ -287,7 +290,7 @@ class _Memory:
         return finer, remembering
 
     def write(self, X: np.ndarray) -> None:
-        """Write what is remembered to the states X (M+1, nx), finite to some row, of a motion."""
+        """Write the remembered quantities into the states X (M+1, nx) of a motion, as far as it is finite."""
         for row, x in enumerate(X):
             if not np.isfinite(x).all():
                 break
@@ -295,7 +298,7 @@ class _Memory:
 
 
 def _longest_step(own: System, durations: np.ndarray, dt: float, period: float | None) -> float:
-    """Seconds (of the plan's own step) that steps may take: whole parts of a period too, where there is one."""
+    """Longest step, s (of the plan's own time), allowed: a whole fraction of the period too, where there is one."""
     if period is None:
         return dt
     share = Fraction(period / own.dt).limit_denominator(FINEST)
@@ -307,7 +310,7 @@ def _longest_step(own: System, durations: np.ndarray, dt: float, period: float |
 
 
 def _what_moves(own: System, model: Any, system: System | None) -> System:
-    """The plan's system, that with another model, or another one."""
+    """The system that is simulated: the plan's, the plan's with another model, or another one."""
     if system is not None:
         if model is not None:
             raise ValueError("model, system: got both, wanted one of them at most")
@@ -325,7 +328,7 @@ def _what_moves(own: System, model: Any, system: System | None) -> System:
 
 
 def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
-    """What moves in steps of at most dt, and how many of these a step of the plan has."""
+    """The system in steps of at most dt, and the number of these in a step of the plan."""
     steps = round(own.dt / moves.dt)
     if steps < 1 or abs(own.dt / moves.dt - steps) > 1e-9 * steps:
         raise ValueError(f"system: got dt = {moves.dt:g}, wanted a whole part of {own.dt:g}, the plan's")
@@ -336,13 +339,13 @@ def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
 
 
 def _clipped(solution: Solution, t: int, u: np.ndarray) -> np.ndarray:
-    """A control within the problem's limits at knot t."""
+    """A control clipped to the problem's limits at knot t."""
     limits = solution.problem.control_limits
     return u if limits is None else np.clip(u, limits[0][t], limits[1][t])
 
 
 def _at_knots(solution: Solution, policy: Any) -> Controller:
-    """The control of a knot."""
+    """The control of a knot as a function of the state."""
     xs, us, K, system, times = solution.xs, solution.us, solution.K, solution.problem.system, solution.times
     takes_time = np.diff(times) > 0.0
     feedback = not callable(policy) and one_of("policy", policy, MODES) == MODES[0]
@@ -352,7 +355,7 @@ def _at_knots(solution: Solution, policy: Any) -> Controller:
             u = us[t] + K[t] @ system.difference(xs[t], x) if feedback else us[t]
         elif takes_time[t]:
             u = same_shape("policy", policy(float(times[t]), x), (system.nu,))
-        else:  # of knots of no time, which no clock can tell from those behind them, the planned one
+        else:  # knots of no time have the planned control: they share their time with the next knot
             u = us[t]
         return _clipped(solution, t, u)
 
@@ -362,8 +365,8 @@ def _at_knots(solution: Solution, policy: Any) -> Controller:
 def _at_rate(
     solution: Solution, policy: Any, rows: np.ndarray, times: np.ndarray, period: float
 ) -> tuple[np.ndarray, Controller]:
-    """Where the motion is broken, and the control of a piece: the policy's, asked once in a period, or that which is
-    held from before a knot of no time, of which the control is the planned one."""
+    """Break points of the motion, and the control of each piece: the policy's, called once in a period, or the one held
+    since before a knot of no time, whose control is the planned one."""
     us, system, law = solution.us, solution.problem.system, policy
     if not callable(policy):
         law = policy_of(solution, one_of("policy", policy, MODES) == MODES[0])

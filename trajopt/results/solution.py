@@ -1,4 +1,4 @@
-"""The result of a solve, and plans for other programs."""
+"""The result of a solve, and its export to other programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------
-# A plan for other programs: comma-separated values, and the message that ROS 2 takes for joint trajectories.
+# Export of a plan: comma-separated values, and the message that ROS 2 takes for joint trajectories.
 #
 # The message is a plain dict in the form of trajectory_msgs/msg/JointTrajectory; nothing of ROS is needed.
 
@@ -60,8 +60,8 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
     path : where to; folders are made as needed
         The file appears complete or not at all.
     dt : float, optional
-        Seconds between the lines, as `Solution.resample` has them; by default one for each knot, the states before and
-        after an impact both, at the same time.
+        Seconds between the lines, as in `Solution.resample`; by default one line for each knot, with the states before
+        and after an impact at the same time.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
 
 
 def _names_of_states(system: System) -> list[str]:
-    """Names of the numbers of a state: of what they are where the system knows, else their places."""
+    """Names of the entries of a state where the system knows them, else their indices, "x[0]"."""
     tangent = list(tangent_names(system))
     if tangent and system.nx == system.ndx:
         return tangent
@@ -108,23 +108,23 @@ def trajectory_message(
     solution : Solution
         With its problem, and with a trajectory.
     dt : float, optional
-        Seconds between the points, as `Solution.resample` has them; by default the plan's.
+        Seconds between the points, as in `Solution.resample`; by default those of the plan's knots.
     joints : sequence of str, optional
-        Which joints, in this order; by default all that have one degree of freedom.
+        Names of joints, in this order; by default all that have one degree of freedom.
 
     Returns
     -------
     message : dict
         header (stamp of zero, no frame), joint_names, and points: positions, velocities, accelerations (empty if the
-        system has none), effort, the joints' own of the planned control, and time_from_start.  Numbers are floats and
-        ints of Python.
+        system has none), effort, the joints' own part of the planned control, and time_from_start.  Numbers are Python
+        floats and ints.
 
     Raises
     ------
     TypeError
         If the system has no joints, or joints is no sequence of names.
     ValueError
-        If there is no joint of one degree of freedom, or not the one asked for; as `Solution.resample`.
+        If there is no joint of one degree of freedom, or none of a given name; as `Solution.resample`.
     """
     system = planned_problem(solution).system
     known = capability(system, Joints)
@@ -169,7 +169,7 @@ def _stamp(seconds: float) -> dict[str, int]:
 
 
 # --------------------------------------------------------------------------------------------
-# The result of a solve: complete and frozen.
+# The result of a solve, complete and frozen.
 
 
 @dataclass(frozen=True)
@@ -188,32 +188,32 @@ class Solution(PrintedAsTable, Reported, SolutionData):
     status, message : str
         How the solve ended, as a name (`trajopt.Status`) and as a sentence.
     iterations : int
-        Steps tried, for whatever purpose; each has a record in the log.
+        Steps tried, those of feasibility searches and escapes included; each has a record in the log.
     k, K : (N, nu), (N, nu, ndx) arrays
         Policy u = us + k + K (x - xs) of the last sweep, about xs.  After ``max_iterations=1`` that is the sweep of the
-        step taken, and k what a step shorter than 1 left of it.  After convergence under constraints it is one with a
-        penalty of at most 1e4 times the cost's largest derivative at the start, however far the solve drove it up: so
-        gains that are executed stay moderate just before an equality, and leave a small part of what disturbs a
-        constraint.  Rows of K are zero where a control limit is kept by a box.
+        step taken, and k the part of it that remains after a step shorter than 1.  After convergence under constraints
+        it is one with a penalty of at most 1e4 times the cost's largest derivative at the start, even if the solve
+        raised it further: so gains that are deployed stay moderate just before an equality, and leave a small part of a
+        disturbance of a constraint.  Rows of K are zero where a control limit is kept by a box.
     Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
         Gradient and Hessian of its cost-to-go.
     gradient_norm : float
-        max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
-        initial rollout diverged.  Without feedback, so rounding grows in it where the system is unstable; `explain`
-        gives it in closed loop too.  After a single step from a warm start, as in predictive control, it is that of
-        where the step began, and so are multipliers of limits of controls.
+        max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit balances; 0 if the
+        initial rollout diverged.  It is computed without feedback, so rounding grows in it where the system is
+        unstable; `explain` gives it in closed loop too.  After a single step from a warm start, as in predictive
+        control, it is the gradient where the step began, and so are multipliers of limits of controls.
     gaps : (N+1, ndx) array
-        Tangent vectors from the states to x0 and to what the dynamics make of the state and control before; zero
-        unless the solve started from states `xs` and ended before the gaps were closed.
+        Tangent vectors from the states to x0 and to the states that the dynamics give for the state and control before;
+        zero unless the solve started from states `xs` and ended before the gaps were closed.
     constraints : tuple of ConstraintReport
         The problem's constraints, in their order, with multipliers.
     cause : str
-        Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
+        Place of a number that is not finite, if the solve met one at its end: the term or the array, and the knot.
     start : str
-        "given": from what was given or the problem says; "warm": from a warm start; "held": from the initial state at
-        every knot, since a rollout of the first controls led away.
+        "given": from the arguments or the problem; "warm": from a warm start; "held": from the initial state at every
+        knot, since a rollout of the first controls was worse.
     not_taken_over : tuple of str
-        What of a warm start does not fit the problem, in words.
+        Messages on the parts of a warm start that do not fit the problem.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
@@ -234,10 +234,10 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return in_brief(self, "gradient_norm", "xs", "us", **said, violation=self.violation)
 
     def warm_start(self) -> WarmStart:
-        """What another solve can start from: states, controls, multipliers and penalties, gains.
+        """The warm start for another solve: states, controls, multipliers and penalties, gains.
 
-        Where the next problem begins in another state, a rollout with the gains takes the place of the states; where
-        that leads away from them the difference is a gap at the first knot, which a full step closes."""
+        Where the next problem has another initial state, a rollout with the gains replaces the states; where that is
+        worse than the states with their gaps, the difference is a gap at the first knot, which a full step closes."""
         xs = self.xs if np.isfinite(self.cost) else None
         start = self._start(self.us, xs, self.constraints, self.Vx, self.K)
         return start._replace(gradient_norm=self.log[-1].gradient_norm) if self.converged and self.log else start
@@ -257,14 +257,14 @@ class Solution(PrintedAsTable, Reported, SolutionData):
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
 
-        Everything moves up: states xs (N+1, nx) are the plan's own and then those where the last control leads, of
+        All arrays move up by these steps: states xs (N+1, nx) end with those to which the last control leads; for
         controls us (N, nu), multipliers and the costate the last row is repeated.  A constraint at some knots takes the
         multipliers of the first of them at or after the later time.
 
         Where the new initial state differs from the plan, a rollout with the gains, or a gap at the first knot, keeps
-        to it (see `warm_start`); a rollout of old controls from it (a warm start with xs None) would run away from the
-        plan where the system is unstable.  Without its problem, or where they blow up, a solution has no states to move
-        up, and xs is None.
+        the plan (see `warm_start`); a rollout of old controls from it (a warm start with xs None) would run away from
+        the plan where the system is unstable.  For a solution without its problem, or with states that are not finite,
+        xs is None.
         """
         whole_number("steps", steps, 0)
         xs, N, constraints = None, len(self.us), []
@@ -302,20 +302,20 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         feedback : bool
             False: the planned controls alone.
         control : "held" (default) or "linear"
-            The planned control between knots: as it was planned, or interpolated linearly between the middles of the
-            steps, so that motors are not to jump at every knot.  The planned motion, around which is fed back, is that
-            of these controls.
+            The planned control between knots: held as planned, or interpolated linearly between the middles of the
+            steps, so that motors need not jump at every knot.  The planned motion, which is the reference of the
+            feedback, is that of these controls.
         joint_stiffness, joint_damping : number or (J,) array or "auto", optional
-            Torques -kp dq - kd dv that pull each driven joint towards its planned angle and velocity besides what the
-            gains say, in N m/rad and N m s/rad, of sliding joints N/m and N s/m: one number for all of them, or one for
+            Torques -kp dq - kd dv that pull each driven joint towards its planned angle and velocity in addition to the
+            gains, in N m/rad and N m s/rad, of sliding joints N/m and N s/m: one number for all of them, or one for
             each driven degree of freedom.  They become part of the gains (`trajopt.results.joint_feedback`).  "auto":
-            just enough that the joints' stiffness is positive definite in all directions at all knots in contact, for
-            contacts may slip.  Damping that is not given is that of half the critical damping of each joint alone,
-            less where a controller at 1 kHz can bring no more; zero for none.
+            just enough that the joints' stiffness is positive definite in all directions at all knots in contact, since
+            contacts may slip.  Damping that is not given is half the critical damping of each joint alone, less where a
+            controller at 1 kHz cannot apply more; zero for none.
         hold : bool
-            True: after the end the last posture is held, about its velocity zero, by a gain that is stationary, and
-            gains of the plan are those of a plan that goes on so for ever (`trajopt.results.policy`).  False: the last
-            knot's control and gains go on, which are those of a plan that ends.
+            True: after the end the last posture is held, with zero velocity, by a stationary gain, and gains of the
+            plan are those of a plan that continues like that for ever (`trajopt.results.policy`).  False: the last
+            knot's control and gains are kept, which are those of a plan that ends.
 
         Raises
         ------
@@ -326,16 +326,17 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return policy_of(self, feedback, control, joint_stiffness, joint_damping, hold)
 
     def discretization_error(self, substeps: int | None = None) -> DiscretizationError:
-        """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.
+        """Error of the plan against the motion of its controls in continuous time; see `trajopt.DiscretizationError`.
 
-        The system's own dynamics in so many (at least 2) finer steps for each of the plan's are the truth; by default
-        a solver's at tight tolerances where a system has one (soft robots, within seconds), elsewhere two finer steps.
-        Raises TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
+        The reference is the system's own dynamics in this number (at least 2) of finer steps for each of the plan's; by
+        default a solver's at tight tolerances where a system has one (soft robots, within seconds), elsewhere two finer
+        steps. Raises TypeError for a system without finer steps, ValueError for substeps that are too few, or without a
+        plan.
         """
         return discretization_error(self, substeps)
 
     def violation_between_knots(self) -> ViolationBetweenKnots:
-        """How far constraints are broken between knots, at which alone a solve keeps them; see
+        """Violation of constraints between knots, a solve imposing them at knots alone; see
         `trajopt.ViolationBetweenKnots`.
 
         Raises TypeError for a system without finer steps, ValueError without a plan or where the motion between knots
@@ -351,7 +352,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
     # -------------------------------------------------------------------------------------------- second order
     def certificate(self) -> Certificate:
-        """Whether this is a strict local minimum, a saddle, or singular, from the exact Hessian of the Lagrangian; see
+        """Test, with the exact Hessian of the Lagrangian, if this is a strict local minimum, a saddle, or singular; see
         `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, soft constraints that
         are violated, or no problem."""
         found = certificate(self._point())
@@ -363,8 +364,8 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The problem's parameters, by the names of the controls that they are, "u_1" of one without; empty if it has
-        none."""
+        """Values of the problem's parameters, by the names of their controls ("u_1" for one without a name); empty if
+        it has none."""
         problem = self._own_problem()
         names = control_names(problem.system)
         return {names[i] if names else f"u_{i + 1}": float(self.us[0, i]) for i in problem.parameters}
@@ -384,7 +385,8 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return step.dx, step.du
 
     def _by_initial_state(self) -> Sensitivity:
-        """Derivatives by changes (ndx,) of x0 along its tangent, where it counts by more than the dynamics."""
+        """Derivatives by changes (ndx,) of x0 along its tangent, for problems that depend on x0 by more than the
+        dynamics."""
         problem = self.problem
 
         def moved(dx: np.ndarray) -> Problem:
@@ -395,12 +397,12 @@ class Solution(PrintedAsTable, Reported, SolutionData):
     def inertial_vjp(
         self, xs_bar: ArrayLike | None = None, us_bar: ArrayLike | None = None, cost_bar: float = 0.0
     ) -> np.ndarray:
-        """d phi / d pi of a function phi of this solution by all inertial parameters of its robot, exactly, for the
-        price of a few iterations, however many there are.
+        """d phi / d pi of a function phi of this solution with respect to all inertial parameters of its robot,
+        exactly, at the cost of a few iterations, however many parameters there are.
 
         Controls, states, costs and constraints are functions of the optimum, which moves with the dynamics; armature,
-        friction, the initial state and what costs and constraints refer to stay what they are; functions of your own
-        among these are taken to read states and controls alone.
+        friction, the initial state and references of costs and constraints stay fixed; user-defined functions among
+        these are assumed to read states and controls alone.
 
         Parameters
         ----------
@@ -410,15 +412,15 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
         Returns
         -------
-        (nb, 10), in the order of `dynamics.inertial_parameters`.  By a number p that moves these it is the sum of its
-        products with d pi / d p.
+        (nb, 10), in the order of `dynamics.inertial_parameters`.  The derivative with respect to a number p that
+        changes these is the sum of the products with d pi / d p.
 
         Raises
         ------
         TypeError : for a system without `parameter_gradient` (`trajopt.capabilities.Expansions`).
-        ValueError : for wrong shapes, RK4 steps of joints that move on groups, a cost or constraint that says that it
-            depends on masses itself, as of contact forces or the centre of mass; and as `trajopt.sensitivity`, which
-            takes all of these.
+        ValueError : for wrong shapes, RK4 steps of joints that move on groups, a cost or constraint that declares that
+            it depends on masses itself, as of contact forces or the centre of mass; and as `trajopt.sensitivity`, which
+            supports all of these.
         """
         point = self._point()
         check_parameters(point)
@@ -433,29 +435,31 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         *,
         wrt: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """d phi of a function phi of this solution by all that is in its problem, exactly, from one solution of the KKT
-        system: no problem is made, so that it takes an iteration or two however many numbers there are.
+        """d phi of a function phi of this solution with respect to all data of its problem, exactly, from one solution
+        of the KKT system: no problem is made, so that it takes the time of an iteration or two, however many numbers
+        there are.
 
         Parameters
         ----------
         xs_bar : (N+1, ndx), d phi / d xs along tangents; if ambient (N+1, nx), by the numbers of the states
         us_bar : (N, nu), d phi / d us
         cost_bar : d phi / d J
-        wrt : names of what is wanted, as `trajopt.ParametricProblem` takes them, and "inertial"; by default all
+        wrt : names of data, as `trajopt.ParametricProblem` takes them, and "inertial"; by default all
 
         Returns
         -------
         dict, of the form that `PreparedSolver.update` takes:
 
         - "x0" : (ndx,), along the tangent at the initial state; zero where it is free
-        - of each term, by its name, a dict of its attributes' names to arrays of their shapes: targets, references,
-          weights, limits.  By a state on a manifold along its tangent, (ndx,) or (K, ndx); by a rotation (3,), by a
-          pose [linear; angular] (6,), of R exp(d).  Of two equal limits the upper one has the whole.  Where limits are
-          just touched these are derivatives without them.
+        - for each term, by its name, a dict of its attributes' names to arrays of their shapes: targets, references,
+          weights, limits.  The derivative by a state on a manifold is along its tangent, (ndx,) or (K, ndx); by a
+          rotation (3,), by a pose [linear; angular] (6,), of R exp(d).  Of two equal limits the upper one has the
+          whole. Where limits are weakly active these are derivatives without them.
         - "inertial" : as `inertial_vjp`, where the system has it and no cost or constraint depends on masses
 
-        Attributes of a class of your own are differenced, that term alone, unless it has a
-        `trajopt.interfaces.adjustable.AttributeGradient`; left out is then what cannot be moved number by number.
+        Attributes of user-defined classes are differenced, with that term alone, unless it has a
+        `trajopt.interfaces.adjustable.AttributeGradient`; attributes that cannot be moved number by number are left
+        out.
 
         Raises
         ------
@@ -480,12 +484,12 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return found
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
-        """Covariances of states and controls when noise acts on the plan and its gains are executed.
+        """Covariances of states and controls when noise acts on the plan and its gains are deployed.
 
         Parameters
         ----------
-        process_noise : W (ndx, ndx), or (N, ndx, ndx): covariance of what is added to each next state, along tangents
-        initial : (ndx, ndx), of the initial state; by default none
+        process_noise : W (ndx, ndx), or (N, ndx, ndx): covariance of the noise added to each next state, along tangents
+        initial : (ndx, ndx), covariance of the initial state; by default zero
 
         Returns
         -------
@@ -505,7 +509,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return Covariance(xs, us, 0.5 * float((V[0] * P0).sum() + (V[1:] * W).sum()))
 
     def laplace(self, temperature: float = 1.0) -> Laplace:
-        """The Gaussian that p(us) ~ exp(- J(us) / temperature) is about this minimum; see `trajopt.Laplace`.
+        """The Gaussian approximation of p(us) ~ exp(- J(us) / temperature) about this minimum; see `trajopt.Laplace`.
 
         Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
         TypeError if it is no number.
@@ -516,12 +520,12 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return laplace_of(factored(self._point()), temperature)
 
     def _point(self) -> KKTPoint:
-        """The KKT point, of what was solved in the place of the problem where its initial state is free."""
+        """The KKT point; if the initial state is free, that of the problem solved in place of this one."""
         inside = solution_inside(self._own_problem(), self)
         return stationary_point(inside.problem, inside)
 
     def _covectors(self, xs_bar: Any, us_bar: Any) -> tuple[Any, Any]:
-        """Covectors of states and controls as those of the KKT point."""
+        """Covectors of states and controls at the KKT point."""
         by = transcription_of(self._own_problem())
         if by is None:
             return xs_bar, us_bar
@@ -548,9 +552,9 @@ class Solution(PrintedAsTable, Reported, SolutionData):
     ) -> ResampledPlan:
         """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
 
-        Between knots states follow the dynamics in finer steps with the controls held, and what those are off the next
-        knot by is put back smoothly (`trajopt.results.resampled`); knots are met exactly.  Stiffness and damping of
-        joints, and what holds the last posture, are those of `policy`.
+        Between knots states follow the dynamics in finer steps with the controls held, and their error at the next knot
+        is removed smoothly (`trajopt.results.dense_output`); knots are met exactly.  Stiffness and damping of joints,
+        and holding the last posture, are as in `policy`.
         """
         return resample(self, dt, joint_stiffness, joint_damping, hold)
 
@@ -560,8 +564,8 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return write_csv(self, path, dt)
 
     def to_trajectory_msg(self, dt: float | None = None, joints: Sequence[str] | None = None) -> dict[str, Any]:
-        """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs): of the joints with one degree
-        of freedom, or of those named, dt (s) apart, by default the plan's."""
+        """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs), for the joints with one
+        degree of freedom, or for those named, dt (s) apart, by default at the plan's knots."""
         return trajectory_message(self, dt, joints)
 
     def table(self) -> Table:
@@ -569,7 +573,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         return overview(self)
 
     def explain(self, solver: Any = None) -> str:
-        """What happened and what to try next, in plain words; a solver's options make the advice more precise."""
+        """Explain what happened and what to try next, in words; a solver's options make the advice more precise."""
         return explain(self, solver)
 
     def save(self, path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""The KKT point of a solution, of what was solved in its place where the initial state is free."""
+"""The KKT point of a solution; if the initial state is free, that of the problem solved in place of its own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from trajopt.results.records import AnySolution, ConstraintReport, Progress, Sol
 from trajopt.rows.packing import pack
 
 # --------------------------------------------------------------------------------------------
-# Solutions of problems with a free initial state or parameters, to and from what solves work on.
+# Solutions of problems with a free initial state or parameters, converted to and from the transcribed problem.
 #
 # See `trajopt.problem.transcription`; here are solutions, warm starts and reports of constraints.
 
 
 def solution_inside(problem: Problem, solution: AnySolution) -> AnySolution:
-    """A solution of a problem as one of what is solved in its place; itself where that is the problem."""
+    """A solution of a problem as one of its transcribed problem; itself if the problem is not transcribed."""
     by = transcription_of(problem)
     if by is None:
         return solution
@@ -47,7 +47,7 @@ def solution_inside(problem: Problem, solution: AnySolution) -> AnySolution:
 
 
 def _check(by: Transcription, solution: SolutionData) -> None:
-    """ValueError for arrays of another problem."""
+    """Raise ValueError for arrays of another problem."""
     problem = by.given
     shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
     if (solution.xs.shape, solution.us.shape) != shapes or len(solution.constraints) != len(problem.constraints):
@@ -55,7 +55,7 @@ def _check(by: Transcription, solution: SolutionData) -> None:
 
 
 def solution_outside(by: Transcription, solution: AnySolution) -> AnySolution:
-    """A solution of the problem itself, from one of what was solved in its place."""
+    """A solution of the problem itself, from one of its transcribed problem."""
     F, n, m = by.front, by.given.system.ndx, len(by.system.controls)
     xs, us = by.outside(solution.xs, solution.us)
     k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
@@ -69,7 +69,7 @@ def solution_outside(by: Transcription, solution: AnySolution) -> AnySolution:
 
 
 def _padded(by: Transcription, rows: np.ndarray) -> np.ndarray:
-    """Rows (N+1, ndx, ...) of the horizon with zeros for all else."""
+    """Rows (N+1, ndx, ...) of the horizon, padded with zeros to the transcribed problem."""
     more = by.system.ndx - rows.shape[1]
     return np.pad(rows, [(by.front, 0), *[(0, more)] * (rows.ndim - 1)])
 
@@ -81,7 +81,7 @@ def _gains_inside(by: Transcription, K: np.ndarray) -> np.ndarray:
 
 
 def _text_outside(by: Transcription, text: str) -> str:
-    """With the numbers of the problem's own knots."""
+    """The text with the numbers of the problem's own knots."""
     return re.sub(r"(?<=knot )\d+", lambda found: str(by.knot_outside(int(found[0]))), text)
 
 
@@ -99,8 +99,8 @@ def reports_outside(by: Transcription, reports: Sequence[ConstraintReport]) -> t
 
 
 def after_the_start(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
-    """Reports of the knots at which a given initial state has a problem's constraints hold: that of the first one is
-    left out of constraints on states, for gains about a motion that has begun."""
+    """Reports at the knots at which constraints hold for a given initial state: the first knot is left out of
+    constraints on states, for gains about a motion that has begun."""
     if problem.free_initial_state is None:
         return tuple(reports)
     kept = []
@@ -140,7 +140,7 @@ def multipliers_outside(by: Transcription, parts: Sequence[np.ndarray]) -> tuple
 
 
 def reports_inside(by: Transcription, reports: Sequence[ConstraintReport]) -> tuple[ConstraintReport, ...]:
-    """The reports of what is solved in the place of the problem."""
+    """Reports of the transcribed problem's constraints."""
     if not reports and by.given.constraints:
         return ()
     given = {constraint.name: constraint for constraint in by.problem.constraints}
@@ -154,7 +154,7 @@ def reports_inside(by: Transcription, reports: Sequence[ConstraintReport]) -> tu
 
 
 def _bounds_inside(by: Transcription, bounds: ControlBounds, report: ConstraintReport | None) -> ConstraintReport:
-    """With multipliers of controls that are no parameters."""
+    """The report with the multipliers of controls that are no parameters."""
     shape = by.system.horizon, by.system.nu
     lower, upper = bounds.limits(*shape)
     values, lam = np.clip(0.0, lower, upper), np.zeros(shape)
@@ -167,7 +167,7 @@ def _bounds_inside(by: Transcription, bounds: ControlBounds, report: ConstraintR
 
 # ------------------------------------------------------------------------------------------------ starts
 def warm_start_inside(by: Transcription, warm: WarmStart, xs: np.ndarray | None) -> WarmStart:
-    """A warm start over the problem's horizon, with the states xs in place of its own if there are some."""
+    """A warm start over the problem's horizon, with the states xs in place of its own if they are given."""
     states = warm.xs if xs is None else xs
     zs, ws = by.inside(states, warm.us)
     return warm._replace(
@@ -188,32 +188,33 @@ def warm_start_outside(by: Transcription, warm: WarmStart) -> WarmStart:
 
 
 def callback_inside(by: Transcription, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any] | None:
-    """A callback that is given the problem's own trajectories."""
+    """A callback that receives the problem's own trajectories."""
     if callback is None:
         return None
     return lambda progress: callback(Progress(progress.record, *by.outside(progress.xs, progress.us)))
 
 
 def both(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
-    """Sentences, each once."""
+    """Sentences of both, each once."""
     return tuple(dict.fromkeys((*first, *second)))
 
 
 # --------------------------------------------------------------------------------------------
-# The KKT point of a solution, its factor, or why there is none, and Newton's step from there.
+# The KKT point of a solution, its factor, and Newton steps from there.
 
 SAME = 1e-9
-"""Relative difference of costs, and of states, up to which a solution is that of a problem."""
+"""Relative difference of costs, and of states, up to which a solution belongs to a problem."""
 VIOLATED, SOFT = 1e-6, 1e-3
-"""Constraints are soft if one is violated by more, and its multiplier the penalty's but for this part."""
+"""Constraints are soft if one is violated by more than VIOLATED, and its multiplier is the penalty's up to a relative
+difference of SOFT."""
 POLISHES = 4
 SHORT = 1e-6
-"""Newton steps taken at most, and how short the last one is, relative to the controls: its square is rounding."""
+"""Largest number of Newton steps, and bound on the last one, relative to the controls: its square is rounding."""
 
 
 def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
-    """That of a solution of this problem; ValueError where it has not converged, has gaps, has soft constraints that
-    are violated, or is of another one."""
+    """The KKT point of a solution of this problem; ValueError where it has not converged, has gaps, violates soft
+    constraints, or belongs to another problem."""
     if not solution.converged:
         raise ValueError(f"solution: got the status '{solution.status}', wanted a converged one")
     if not solution.consistent:
@@ -233,8 +234,8 @@ def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
 
 
 def _is_soft(report: ConstraintReport) -> bool:
-    """Whether the penalty alone holds what is violated most: multipliers that hold a row are found by steps that leave
-    no such part of them to the violation."""
+    """True if the penalty alone balances the largest violation: the multipliers of hard rows are larger than that by
+    the solve's dual steps."""
     if report.factors is None or not report.values.size:
         return False
     v = report.values - np.clip(report.values, report.lower, report.upper)
@@ -255,8 +256,9 @@ def factored(point: KKTPoint) -> KKTSystem:
 
 
 def polished_point(problem: Problem, solution: SolutionData, short: float = 0.0) -> KKTPoint:
-    """The point of a solution of this problem after Newton steps of its optimality conditions, until one is as short as
-    this relative to the controls; ValueError where there is no strict minimum, or where they do not get shorter."""
+    """The point of a solution of this problem after Newton steps of its optimality conditions, until one is at most
+    `short` relative to the controls; ValueError where there is no strict minimum, or where the steps do not become
+    small."""
     point, size = stationary_point(problem, solution), np.inf
     for _ in range(POLISHES):
         before, point = point, polished(point, factored(point), solution.constraints)
@@ -269,7 +271,7 @@ def polished_point(problem: Problem, solution: SolutionData, short: float = 0.0)
 
 
 def polished_solution(problem: Problem, solution: AnySolution, short: float = 0.0) -> AnySolution:
-    """The solution with trajectory, cost and multipliers of that point."""
+    """The solution with trajectory, cost and multipliers of the polished point."""
     by = transcription_of(problem)
     if by is not None:
         return solution_outside(by, polished_solution(by.problem, solution_inside(problem, solution), short))
@@ -282,7 +284,7 @@ def polished_solution(problem: Problem, solution: AnySolution, short: float = 0.
 
 
 def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
-    """A Newton step of the optimality conditions further."""
+    """The point after one Newton step of the optimality conditions."""
     _, step = newton_step(point, system)
     to = moved_by(point, step, system.of_all_rows(step.dnu)[:, 0])
     nu = np.where((system.held.rows != 0) | (point.weak.rows != 0), to.nu, 0.0)

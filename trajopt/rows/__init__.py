@@ -1,1 +1,1 @@
-"""Constraints as rows, packed knot by knot: values, Jacobians, curvature, and their terms in expansions."""
+"""Constraints as rows, packed knot by knot: values, Jacobians, curvature, and augmented-Lagrangian terms."""

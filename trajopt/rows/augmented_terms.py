@@ -1,4 +1,4 @@
-"""Terms of rows in an expansion: their gradients C'p and Hessians C'wC, and how rows change along a step."""
+"""Augmented-Lagrangian terms of rows in an expansion: gradients C'p and Hessians C'wC; change of rows along a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trajopt.problem.objective import zero_blocks
 
 
 class Weights(NamedTuple):
-    """First and second derivatives p, w (R,) of the terms by their rows."""
+    """First and second derivatives p, w (R,) of the terms with respect to their rows."""
 
     p: np.ndarray
     w: np.ndarray
@@ -74,8 +74,8 @@ def with_multipliers(
 def random_sum_gradient(
     fx: np.ndarray, fu: np.ndarray, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], chosen: np.ndarray
 ) -> np.ndarray:
-    """Gradient (N, nu) by the controls of the sum of the chosen rows with random signs: the mean of its squares is the
-    sum of the squares of these rows' own gradients, at the price of one."""
+    """Gradient (N, nu), with respect to the controls, of the sum of the chosen rows with random signs: the expectation
+    of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
     N, ndx, nu = fu.shape
     signs = np.zeros(len(C[0]))
     signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
@@ -98,7 +98,7 @@ def _along(first, Cx, Cu, dx, du, change):
 
 
 def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
-    """C (dx, du) of every row (R,)."""
+    """C (dx, du) for every row (R,)."""
     change = np.empty(len(C[0]))
     _along(first, *C, dx, du, change)
     return change

@@ -1,4 +1,5 @@
-"""From constraints to rows: at which knots they hold, and which rows are single components of a state or control."""
+"""Packing of constraints into rows: the knots at which they hold, and the rows that are single components of a state or
+control."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from trajopt.rows.rows import Block, Rows, Singles
 
 
 class _Block(NamedTuple):
-    """A constraint at knots where it is evaluated in one call, the rows before its own there, and its limits."""
+    """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
+    its limits."""
 
     constraint: ResidualConstraint
     number: int
@@ -60,7 +62,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
 
 
 def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
-    """The rows (K, nr) if they are single components, else None."""
+    """The rows (K, nr) as single components of states or controls if they are that, else None."""
     found = capability(part.constraint.residual, SingleComponents).components_read()
     if found is None or (part.of_states and found.of_controls):
         return None
@@ -75,7 +77,7 @@ def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None
 
 
 def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
-    """Whether the residual has no derivative in the controls."""
+    """True if the residual has no derivative in the controls."""
     residual = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
     _, ru = residual.jacobians(problem.x0[None], problem.us_init[:1])
     return ru is None

@@ -1,15 +1,15 @@
-"""The rows of all constraints lower <= c <= upper, packed knot by knot, for a solve.
+"""Rows of all constraints lower <= c <= upper of a problem, packed knot by knot.
 
-Row i is one number of a residual at one knot, times a factor D_i that makes the largest entry of its Jacobian 1:
+Row i is one entry of a residual at one knot, times a factor D_i that makes the largest entry of its Jacobian 1:
 
     c_i = D_i r_i      D_i = 1 / max over the constraint's knots of |row i of (r_x, r_u)|      (1 where that is tiny)
 
-with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  Where
-states are large numbers themselves, as orbits in metres are, that does not do: a row is then a difference of numbers of
-the size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is such that all components have gradients of one size by the
-controls, and that the largest D_i s_i is 1.  A row is known to no more than a few eps s_i, whatever is wanted of it.
-The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows
-are one of their components less a reference, are all read in one call, and their Jacobians written once.
+with one factor for every component of a constraint, so that a solve does not depend on the units of constraints. Where
+states are large numbers themselves, as orbits in metres are, this fails: a row is then a difference of numbers of the
+size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is chosen such that all components have gradients of one size with
+respect to the controls, and that the largest D_i s_i is 1.  The accuracy of a row is a few eps s_i, whatever the
+tolerance.  The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls,
+whose rows are one component less a reference, are all read in one call, and their Jacobians written once.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.problem.objective import Blocks, first_not_finite, number_name
+from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at
 from trajopt.rows.augmented_terms import random_sum_gradient
 from trajopt.validation import float_array, same_shape
 
 Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """fx (N, ndx, ndx) and fu (N, ndx, nu) along a trajectory."""
 TINY = 1e-8
-"""Below this the largest entry of a row's Jacobian says nothing about its units."""
+"""Largest entry of a row's Jacobian below which it is not used as a unit."""
 LARGE = 1e3
-"""Where rows with slopes of 1 are made of numbers larger than this, all are scaled by these; those of the library's
-problems are made of numbers of 0.4 to 30."""
+"""Size of the terms of rows with slopes of 1 above which all rows are scaled by their terms; in the library's problems
+terms are of size 0.4 to 30."""
 ROUNDING = 100.0 * float(np.finfo(np.float64).eps)
-"""Of a row, relative to what it is made of: the last bit of its numbers, after some tens of steps in time."""
+"""Rounding error of a row, relative to its terms: some tens of steps in time, each with the last bit of its numbers."""
 
 
 class Block(NamedTuple):
-    """A constraint, the one of this number, at knots (K,) where its residual, that of these knots, is evaluated in one
-    call, and its places (K, nr) among the rows; `single` if each of these is a component of a state or a control."""
+    """One constraint (by its index) at knots (K,) where it is evaluated in one call, the residual for these knots, and
+    its places (K, nr) among the rows; `single` if each row is a component of a state or a control."""
 
     constraint: ResidualConstraint
     residual: Any
@@ -54,14 +53,13 @@ class Block(NamedTuple):
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """States and controls at its knots."""
-        first, stop = self.knots[0], self.knots[-1] + 1
-        where = slice(first, stop) if stop - first == len(self.knots) else self.knots
-        return xs[where], None if self.of_states else us[where]
+        place = place_of(self.knots)
+        return xs[place], None if self.of_states else us[place]
 
 
 class Singles(NamedTuple):
-    """Rows that are one component each: place, knot and component (S,), those of controls counted after those of
-    states, and its reference (S,)."""
+    """Rows that are one component each: place, knot and component (S,), controls counted after states, and reference
+    (S,)."""
 
     place: np.ndarray
     knot: np.ndarray
@@ -89,7 +87,7 @@ def _write(place, component, nx, D, Cx, Cu):
 
 @dataclass(frozen=True)
 class Rows:
-    """R rows.
+    """R rows of constraints.
 
     Attributes
     ----------
@@ -97,18 +95,18 @@ class Rows:
     blocks : tuple of Block
     singles : Singles
     order : (R,) integers
-        Rows constraint by constraint, each by knots and components.
+        Indices of rows, constraint by constraint, each by knots and components.
     component : (R,) integers
-        Which of all constraints' components a row is.
+        Index of a row's component among the components of all constraints.
     first : (N+2,) integers
     lower, upper : (R,) arrays
         Limits of c.
     D : (R,) array
     sizes : (nx, ndx, nu)
     rounding : (R,) array
-        What rows are known to, in the user's units; zeros before `scaled_at`.
+        Accuracy of rows, in the user's units; zeros before `scaled_at`.
     large : bool
-        Whether rows are scaled by what they are made of.
+        True if rows are scaled by the size of their terms.
     """
 
     constraints: tuple[ResidualConstraint, ...]
@@ -129,19 +127,19 @@ class Rows:
 
     @cached_property
     def _others(self) -> tuple[Block, ...]:
-        """Blocks with residuals to be asked."""
+        """Blocks whose residuals are evaluated: those that are not single components."""
         return tuple(block for block in self.blocks if not block.single)
 
     @cached_property
     def _constant(self) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobians of `singles`, zero elsewhere."""
+        """Jacobians with the entries of `singles`, zero elsewhere."""
         nx, ndx, nu = self.sizes
         Cx, Cu = np.zeros((len(self), ndx)), np.zeros((len(self), nu))
         _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
         return Cx, Cu
 
     def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """c (R,)."""
+        """Values c (R,)."""
         c = np.empty(len(self))
         _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
@@ -151,7 +149,7 @@ class Rows:
         return c
 
     def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """c (R,), its Jacobians Cx (R, ndx) and Cu (R, nu)."""
+        """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
         _, ndx, nu = self.sizes
         c, Cx, Cu = np.empty(len(self)), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
@@ -170,19 +168,15 @@ class Rows:
         lam = multipliers * self.D
         with np.errstate(all="ignore"):
             for block in self._others:
-                used = blocks[2:3] if block.of_states else blocks[2:5]
-                parts = [np.zeros((len(block.knots), *total.shape[1:])) for total in used]
-                Hxx, Hux, Huu = (*parts, None, None)[:3]
-                assert Hxx is not None
-                target = Quadratic(np.empty(0), None, Hxx, Hux, Huu)
+                place = place_of(block.knots)
+                target = rows_at(blocks, place, block.of_states)
                 add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
-                for total, part in zip(used, parts, strict=True):
-                    total[block.knots] += part
+                add_rows_at(blocks, place, target)
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
-        """With factors from the Jacobians there, or else from the numbers that rows are made of, and from the dynamics,
-        if these are given; and their rounding."""
+        """The rows with factors from the Jacobians at xs, us or, where terms are large, from the terms' sizes and the
+        dynamics, if these are given; and with their rounding."""
         c, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
         slopes = self._largest(np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0)))
         sizes = self._largest(self._made_of(c, Cx, Cu, xs, us))
@@ -197,7 +191,7 @@ class Rows:
         return replace(self.with_factors(factors), rounding=rounding, large=large)
 
     def measured_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
-        """With the rounding there, and the factors that they have."""
+        """The rows with the rounding at xs, us, and unchanged factors."""
         there = self.scaled_at(xs, us)
         return replace(self, rounding=there.rounding, large=there.large)
 
@@ -208,8 +202,8 @@ class Rows:
         C: tuple[np.ndarray, np.ndarray],
         dynamics: tuple[np.ndarray, np.ndarray],
     ) -> list[np.ndarray]:
-        """Factors with which all components have gradients of one size by the controls; those given where one has none,
-        or one that is not finite."""
+        """Factors with which all components have gradients of one size with respect to the controls; the given ones
+        where a gradient is zero or not finite."""
         slopes = [np.zeros(constraint.nr) for constraint in self.constraints]
         for number, constraint in enumerate(self.constraints):
             for j in range(constraint.nr):
@@ -226,7 +220,7 @@ class Rows:
         return [factor / largest for factor in found]
 
     def _largest(self, values: np.ndarray) -> list[np.ndarray]:
-        """The largest of values (R,) of each component of each constraint, (nr,) each; 0 where that has no rows."""
+        """Largest of values (R,) for each component of each constraint, (nr,) each; 0 where that has no rows."""
         found = []
         for number, constraint in enumerate(self.constraints):
             rows = [values[block.rows].max(axis=0) for block in self.blocks if block.number == number]
@@ -234,14 +228,15 @@ class Rows:
         return found
 
     def _made_of(self, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """|c| + |Cx| |x| + |Cu| |u| of every row (R,), x and u the largest of the trajectory; of states on a manifold,
-        whose numbers are no coordinates of their tangent, without x."""
+        """Size |c| + |Cx| |x| + |Cu| |u| of the terms of every row (R,), x and u being the largest of the trajectory;
+        for states on a manifold, whose numbers are no coordinates of their tangent, without x."""
         nx, ndx, _ = self.sizes
         size = np.abs(c) + np.abs(Cu) @ np.abs(us).max(axis=0)
         return size + np.abs(Cx) @ np.abs(xs).max(axis=0) if nx == ndx else size
 
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
-        """With these positive ones (nr,), one array a constraint; limits follow.  Raises ValueError for others."""
+        """The rows with these positive factors (nr,), one array for each constraint; limits are scaled with them.
+        Raises ValueError for factors that are not positive or of another shape."""
         checked = []
         for constraint, given in zip(self.constraints, factors, strict=True):
             checked.append(float_array(f"factors of {constraint.name}", given, (constraint.nr,)))
@@ -259,15 +254,16 @@ class Rows:
 
     @cached_property
     def _last(self) -> dict[bytes, Rows]:
-        """The rows that these were last made into, by their factors: they stay from cycle to cycle."""
+        """Cache of the rows with their last factors, kept from one real-time iteration to the next."""
         return {}
 
     def factors(self) -> list[np.ndarray]:
-        """Those of each constraint (nr,)."""
+        """Factors of each constraint (nr,)."""
         return self.of_components(self.D)
 
     def of_components(self, values: np.ndarray) -> list[np.ndarray]:
-        """Values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no rows."""
+        """Entries of values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no
+        rows."""
         found = [np.ones(constraint.nr) for constraint in self.constraints]
         for block in self.blocks:
             found[block.number] = values[block.rows[0]]
@@ -281,12 +277,12 @@ class Rows:
 
     @cached_property
     def knots(self) -> list[np.ndarray]:
-        """Those of each constraint (K,)."""
+        """Knots of each constraint (K,)."""
         at = [[block.knots for block in self.blocks if block.number == i] for i in range(len(self.constraints))]
         return [np.concatenate(knots) if knots else np.zeros(0, dtype=np.intp) for knots in at]
 
     def packed(self, name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """(R,) of one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
+        """Values (R,) from one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
         packed, parts = np.empty(len(self)), [np.zeros(0)]
         for constraint, array, knots in zip(self.constraints, arrays, self.knots, strict=True):
             parts.append(float_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
@@ -294,7 +290,7 @@ class Rows:
         return packed
 
     def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
-        """One array (K, nr) for each constraint."""
+        """One array (K, nr) for each constraint from values (R,)."""
         found, start, ordered = [], 0, rows[self.order]
         for constraint, knots in zip(self.constraints, self.knots, strict=True):
             stop = start + len(knots) * constraint.nr
@@ -303,7 +299,7 @@ class Rows:
         return found
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
-        """The first constraint whose value or Jacobian is not finite, and where; None if all are."""
+        """Message: the first constraint whose value or Jacobian is not finite, and where; None if all are."""
         c, Cx, Cu = self.linearized(xs, us)
         for block in self.blocks:
             row = first_not_finite(c[block.rows])
@@ -318,7 +314,7 @@ class Rows:
         return None
 
     def curvature_culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
-        """The same of second derivatives."""
+        """Message: the first constraint whose second derivative is not finite, and where; None if all are."""
         ones = np.ones(len(self))
         for block in self.blocks:
             with np.errstate(all="ignore"):

@@ -1,1 +1,1 @@
-"""iLQR and DDP: one loop, two kinds of direction."""
+"""iLQR and DDP: one loop, with Gauss-Newton or exact directions."""

@@ -1,12 +1,12 @@
-"""The minimum of an iteration's piecewise quadratic model: terms of constraints become active or
-inactive along the step, and controls reach a limit.
+"""Minimum of an iteration's piecewise quadratic model: terms of constraints become active or inactive along the step,
+and controls reach their limits.
 
     q(z) = grad'z + 1/2 z'H z + sum rho/2 |s(c + C z)|^2      z = (dx, du), du within its box, dx the linear dynamics
 
-A sweep at z knows the terms that press there, and of controls only whether its step meets their limits where it stands.
-So the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its
-end: semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full ones settle most models; where they do
-not, steps are halved until q falls.  Where the active set does not change the first sweep is the last one.
+A sweep at z knows the terms that are active there, and of the control limits only those that its step meets at z. So
+the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its end:
+semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full steps settle most models; otherwise steps are
+halved until q falls.  Where the active set does not change, the first sweep is the last one.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.predicted_change import change_along, linear_step
 
 FULL, LOWERING, HALVES = 8, 12, 25
-"""Sweeps whose full steps are taken, sweeps whose steps lower the model, and how often such a step is halved."""
+"""Largest numbers of sweeps whose full steps are taken, of sweeps whose steps must lower the model, and of halvings of
+such a step."""
 LITTLE = 0.1
-"""A sweep that lowers the model by less than this part of what it is lower by already is the last one."""
+"""Sweeps end once one of them lowers the model by less than this fraction of its total decrease."""
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
-"""A control is on a limit if so small a part of it, and of its change, is between them."""
+"""A control counts as on its limit if their distance is at most this fraction of the control and its change."""
 
 
 class StepPoint(NamedTuple):
-    """z = (dx, du), the change of rows C z (R,) and of the model."""
+    """A point z = (dx, du) of the model, the change C z (R,) of the rows, and the change of the model's value."""
 
     dx: np.ndarray
     du: np.ndarray
@@ -42,19 +43,20 @@ class StepPoint(NamedTuple):
 
 
 class ModelMinimum(NamedTuple):
-    """A direction with d1 and d2 that promise what the model does, and the point that its full step leads to."""
+    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end point of its full
+    step."""
 
     direction: Direction
     point: StepPoint
 
     @property
     def promise(self) -> float:
-        """The decrease of the cost with its terms by a full step."""
+        """Predicted decrease of the cost, augmented-Lagrangian terms included, of a full step."""
         return -self.point.value
 
 
 class PiecewiseModel(NamedTuple):
-    """A piecewise quadratic model; `expansion` is that of the direction's kind, without terms."""
+    """A piecewise quadratic model; `expansion` is that of the direction's kind, without augmented-Lagrangian terms."""
 
     formulation: Formulation
     model: LocalModel
@@ -64,8 +66,8 @@ class PiecewiseModel(NamedTuple):
     clock: Stopwatch
 
     def minimum(self, direction: Direction) -> ModelMinimum:
-        """From the direction of a sweep at the iterate: full steps, then where they do not settle, ones that lower the
-        model."""
+        """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
+        not settle, steps that lower the model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
         end = self._at(*linear_step(e, gaps, sweep, self.model.box))
         value = 0.0 if gaps is None else np.inf
@@ -100,7 +102,8 @@ class PiecewiseModel(NamedTuple):
         return StepPoint(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
 
     def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
-        """The first point of 1, 1/2, ... of the sweep's step with a lower model, or none."""
+        """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
+        there is none."""
         gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
         for halves in range(HALVES):
             length, start = 0.5**halves, (here.dx, here.du)
@@ -110,7 +113,8 @@ class PiecewiseModel(NamedTuple):
         return None
 
     def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
-        """Whether other terms press at the end of a sweep's full step than where it began, or controls were clipped."""
+        """True if the set of active terms differs between the start and the end of a sweep's full step, or controls
+        were clipped."""
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
         if (m.sides(rows, at.c + here.rows) != m.sides(rows, at.c + end.rows)).any():
@@ -119,7 +123,7 @@ class PiecewiseModel(NamedTuple):
         return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
 
     def _sweep(self, here: StepPoint) -> SweepResult:
-        """The sweep of the model at a point, without gaps."""
+        """Backward pass of the model expanded at a point, without gaps."""
         formulation, model, e = self.formulation, self.model, self.expansion
         assert model.rows is not None and formulation.rows is not None
         lx, lu = e.lx + np.einsum("tij,tj->ti", e.lxx, here.dx), e.lu + np.einsum("tij,tj->ti", e.luu, here.du)
@@ -134,7 +138,7 @@ class PiecewiseModel(NamedTuple):
         return formulation.sweep(moved, self.mu, self.clock)
 
     def _about_iterate(self, sweep: SweepResult, end: StepPoint, first: SweepResult) -> SweepResult:
-        """The policy and the value function of a sweep at a point as functions of what is added to the iterate."""
+        """The sweep at a point with its policy and its value function expressed about the iterate."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None
         rate, _ = change_along(self.expansion, end.dx, end.du)
@@ -146,7 +150,7 @@ class PiecewiseModel(NamedTuple):
         return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))
 
     def _snapped(self, k: np.ndarray) -> np.ndarray:
-        """The change of the controls, to the limit itself where rounding alone keeps them from it."""
+        """The change k of the controls, set to the limit itself where it differs from that by rounding alone."""
         box, rounding = self.model.box, ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
         for limit in () if box is None else (box.lower, box.upper):
             k = np.where(np.abs(k - limit) <= rounding, limit, k)

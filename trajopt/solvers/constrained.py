@@ -1,12 +1,13 @@
-"""An iteration under constraints: the model's minimum, the penalty updated by what it promises, the multipliers moved.
+"""An iteration under constraints: minimum of the quadratic model, update of the penalty, update of the multipliers.
 
-multipliers take the dual iterate over where that pays
+the centre of the multipliers moves to the dual iterate where that reduces the error of the optimality conditions
 direction: to the minimum of the piecewise quadratic model
 the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
-of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
-and lowers the violation
-a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
-where the model had to be convexified, no penalty whose p would be larger than the multipliers are
+of the augmented Lagrangian; or more than 0.1, after a step that gained its predicted decrease, if then a full step does
+so too and lowers the violation
+at a minimum of the augmented Lagrangian that violates constraints, multipliers and penalty are updated, and the
+direction is computed again
+where the model had to be convexified, the penalty is limited so that p stays no larger than the multipliers
 """
 
 from __future__ import annotations
@@ -50,24 +51,27 @@ from trajopt.solvers.state import IDLE, FoundDirection, State, expected_decrease
 from trajopt.solvers.trial_steps import TrialSteps
 
 MINIMA, HARDER = 4, 10
-"""Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""
+"""Largest numbers, in one iteration, of updates of the multipliers at a minimum of the augmented Lagrangian, and of
+increases of mu."""
 NEAR = 1e-2
-"""An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised: for
-curvature with the terms of rows, for the penalty, which makes these large, without."""
+"""An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
+cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
+does not."""
 HALF = 0.5
-"""Multipliers that moved let the model's step remove the violation if it leaves this part at most; were they to move
-once more from the same point, they would be as far off on the other side."""
+"""After an update of the multipliers the model's step is taken if it leaves at most this fraction of the violation;
+another update from the same point would be as far off on the other side."""
 KEPT = 0.1
-"""A promise was kept where what was gained differs from it by less than this part."""
+"""A step gained its predicted decrease if the actual one differs from it by less than this fraction."""
 NOTICEABLY = 1.5
-"""No smaller change of the penalty is worth a sweep."""
+"""Factor of the penalty below which a change is not worth a sweep."""
 LOWER = 0.5
-"""A bold step lowers the violation to this part at most."""
+"""A step with a boldly raised penalty must lower the violation to at most this fraction."""
 
 
 class Bound(NamedTuple):
-    """What the model's step may leave of the violation, the largest factor of the penalty at a time, how many times it
-    may rise, its largest value, and the violation that needs no update of the penalty."""
+    """Limits of a penalty update: fraction of the violation that the model's step may leave, largest factor of one
+    increase, number of increases, largest penalty (in units of the cost's largest derivative), and the violation of
+    scaled rows that needs no update."""
 
     left: float
     leap: float
@@ -81,23 +85,24 @@ AT_START, AWAY, CLOSE, BOLD = (
     Bound(0.1, 1e3, 2, LARGEST, 1e-7),
 )  # fmt: skip
 HELP, HELP_AWAY = 2.0, 0.8
-"""A larger penalty helps if it removes so many times what the smaller one removes, or leaves less than this part."""
+"""A larger penalty helps if it removes at least HELP times the violation that the smaller one removes, or leaves at
+most the fraction HELP_AWAY of it."""
 
 
 def kept(promise: float, gain: float) -> bool:
-    """Whether a full step gained what it promised."""
+    """True if the gain of a full step agrees with its predicted decrease."""
     return abs(gain - promise) <= KEPT * promise
 
 
 class Constrained(NamedTuple):
-    """What iterations under constraints have in common."""
+    """Computes directions and updates multipliers under constraints."""
 
     formulation: Formulation
     options: LoopOptions
     clock: Stopwatch
 
     def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
-        """The direction of this iteration; enough: a predicted decrease that counts as none."""
+        """The direction of this iteration; enough: a predicted decrease that counts as zero."""
         formulation, model, m, regularization = self.formulation, state.model, state.multipliers, state.regularization
         rows, idle = formulation.rows, state.idle >= IDLE
         assert rows is not None and m is not None
@@ -127,7 +132,7 @@ class Constrained(NamedTuple):
         return found
 
     def _left(self, model: LocalModel, direction: Direction) -> float:
-        """The part of the violation that a step of the model leaves."""
+        """Fraction of the violation that the model's full step leaves."""
         rows, at = self.formulation.rows, model.rows
         assert rows is not None and at is not None
         dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
@@ -179,7 +184,8 @@ class Constrained(NamedTuple):
         return self._raised(found, minimum, bound)
 
     def _searched(self, bold: FoundDirection, gap_weight: float) -> FoundDirection | None:
-        """The direction with its trial step, if that is a full one which keeps its promise and lowers the violation."""
+        """The direction with its trial step, if that is a full step that gains its predicted decrease and lowers the
+        violation; None otherwise."""
         rows, at = self.formulation.rows, bold.model.rows
         assert bold.direction is not None and bold.multipliers is not None and rows is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
@@ -194,7 +200,7 @@ class Constrained(NamedTuple):
         return bold._replace(trial=trial) if good else None
 
     def _raised(self, found: FoundDirection, minimum: ModelMinimum, bound: Bound) -> FoundDirection:
-        """The direction with a larger penalty if its step leaves more than the bound.
+        """The direction with a larger penalty if its step leaves more of the violation than the bound allows.
 
         Of a row with S = C H^-1 C' a step leaves 1 / (1 + rho S), which tells how much larger rho has to be."""
         rows, at = self.formulation.rows, found.model.rows

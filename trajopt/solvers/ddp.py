@@ -13,11 +13,11 @@ COST_HESSIANS = ("exact", "gauss_newton")
 class DDP(ShootingSolver):
     """Differential dynamic programming: iLQR far from an optimum, Newton's quadratic convergence near it.
 
-    An iteration expands dynamics and costs along the trajectory, makes gains of that in a sweep backwards in time, and
-    rolls out shorter and shorter steps until one lowers the cost as predicted.  Steps are those of `ILQR` until little
-    is left to gain, and from then on have the curvature of the dynamics.  Limits of controls are kept by a box QP in
-    the sweep, other constraints by an augmented Lagrangian.  No solve raises because it fails: `Solution.status` names
-    how it ended, and `Solution.explain` says what to try.
+    An iteration expands dynamics and costs along the trajectory, computes gains in a backward pass, and rolls out
+    shorter and shorter steps until one lowers the cost as predicted.  Steps are those of `ILQR` until the predicted
+    decrease is small, and contain the curvature of the dynamics from then on.  Limits of controls are kept by a box QP
+    in the backward pass, other constraints by an augmented Lagrangian.  A solve that fails raises nothing:
+    `Solution.status` names how it ended, and `Solution.explain` says what to try.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class DDP(ShootingSolver):
         Exact steps begin once the predicted decrease is below this fraction of the cost.  Default 1e-2.
     escape : bool
         Where a solve converges to a saddle, which no step without curvature leaves, go on along the direction in which
-        the cost falls (default).  It is looked for where the last sweep was no exact one, for the price of a sweep.
+        the cost falls (default).  Saddles are looked for where the last sweep was no exact one, at the cost of a sweep.
     others
         See `LoopOptions`.
 

@@ -1,13 +1,14 @@
-"""The policy of a solution under constraints: its gains are to be executed, so they are those of a moderate penalty.
+"""Gains of a solution under constraints: they are to be deployed on a system, so they are computed with a moderate
+penalty.
 
 At a solution the penalty changes the model alone.  A large one makes K the feedback that keeps the rows exactly, about
-1/h^2 just before a hard terminal equality, and noise comes back with it.  Hence one more sweep at the same trajectory,
+1/h^2 just before a hard terminal equality, which amplifies noise.  Hence one more sweep at the same trajectory,
 
-    rho = min(rho, 1e4 unit)        lam_e = lam, the dual iterate
+    rho = min(rho, 1e4 scale)        lam_e = lam, the dual iterate
 
-whose k is as small as before, and whose K leaves a part of a disturbance of the rows.  A large penalty also made up for
-what is indefinite of the Lagrangian's Hessian; without it, what is positive of that is used, as in any iteration.  The
-rows that press are those where a step ends, for some may be within rounding of their limits.
+whose k is as small as before, and whose K leaves a part of a disturbance of the rows.  A large penalty also compensates
+for indefinite parts of the Lagrangian's Hessian; without it, the positive part of that is used, as in any iteration.
+The active rows are those that are active where a step ends, for some may be within rounding of their limits.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.state import State
 
 LARGEST = 1e4
-"""Penalty of gains to be executed, in units of the cost's largest derivative at the start."""
+"""Largest penalty for deployed gains, in units of the cost's largest derivative at the start (`Multipliers.scale`)."""
 SWEEPS, CROSSED = 3, 1e-6
-"""Of them at most; rows that the step of one violates by so much press in the next."""
+"""Largest number of such sweeps; violation of scaled rows after the step of one sweep above which a row counts as
+active in the next."""
 
 
 def deployed_gains(
     formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch
 ) -> SweepResult | None:
-    """The sweep that a solution has its policy of: the last one, None without any; after convergence under constraints
-    one with a moderate penalty."""
+    """The sweep that gives a solution its policy: the last one, None if there was none; after convergence under
+    constraints with a large penalty, a sweep with a moderate one."""
     last, m = state.direction, state.multipliers
     if last is None:
         return None
@@ -66,7 +68,7 @@ def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.
 def _sweep(
     formulation: Formulation, state: State, m: Multipliers, active: np.ndarray, clock: Stopwatch
 ) -> SweepResult | None:
-    """One with these multipliers where these rows press; None if there is none."""
+    """Backward pass with these multipliers and these rows active; None if it failed."""
     rows, at = formulation.rows, state.model.rows
     assert rows is not None and at is not None and state.direction is not None
     model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))

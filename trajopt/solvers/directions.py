@@ -1,4 +1,4 @@
-"""The direction of an iteration: an exact sweep where that is wanted and positive definite, else Gauss-Newton."""
+"""The direction of an iteration: an exact sweep where that is asked for and positive definite, else Gauss-Newton."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trajopt.solvers.state import FoundDirection
 
 
 class Directions(NamedTuple):
-    """What finding them takes."""
+    """Computes directions from models; `clock` counts the time."""
 
     formulation: Formulation
     clock: Stopwatch
@@ -31,10 +31,9 @@ class Directions(NamedTuple):
     def find(
         self, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False
     ) -> FoundDirection:
-        """The direction of a model, exact if wanted and possible, mu raised as it needs.  Where curvature is indefinite
-        and the optimum `near`, what is positive of it is used under constraints, else none.
-
-        The model that comes with it has what its sweep had, the exact one where there are constraints."""
+        """The direction of a model, exact if asked for and possible, mu raised until Quu is positive definite.  Where
+        exact curvature is indefinite, its positive part is used under constraints near the optimum (`near`), otherwise
+        none.  The model returned is that of the sweep, the exact one where there are constraints."""
         formulation, clock = self.formulation, self.clock
         knot, without_curvature = -1, False
         if not math.isfinite(model.gradient_norm):
@@ -77,7 +76,7 @@ class Directions(NamedTuple):
     def _convexified(
         self, model: LocalModel, regularization: Regularization, rejected: SweepResult, fallback: SweepResult | None
     ) -> FoundDirection | None:
-        """The direction with what is positive of the curvature, where an exact sweep is rejected under constraints."""
+        """The direction with the positive part of the curvature, where an exact sweep is rejected under constraints."""
         exact = model.exact
         if model.rows is None or exact is None or exact.of_knot is not None or not rejected.finite:
             return None

@@ -1,8 +1,8 @@
-"""Leaving saddles: where a solve ends without a definite exact sweep, the curvature there is looked at.
+"""Leaving saddles: where a solve ends without a definite exact sweep, the curvature at its end is examined.
 
-Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization shows a minimum, and
-most solves end with one; else the reduced Hessian is factored, for the price of a sweep.  At a saddle the trajectory
-moves along the eigenvector of its smallest eigenvalue, either way, and the solve goes on from there.
+Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization proves a minimum, and
+most solves end with one; otherwise the reduced Hessian is factored, at the cost of a sweep.  At a saddle the trajectory
+moves along the eigenvector of its smallest eigenvalue, in both directions, and the solve goes on from there.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from trajopt.solvers.state import State
 from trajopt.solvers.trial_steps import TrialSteps
 
 ESCAPES = 3
-"""From saddle to saddle, in one solve."""
+"""Largest number of saddles that one solve leaves."""
 FAR = 10.0
-"""The longest step, in units of the largest control, or 1."""
+"""Longest step along the eigenvector, in units of the largest control, or of 1 if that is smaller."""
 SHORTER = 2.0**-8
 VISIBLE = 1e-10
-"""Part of the cost that an escape must gain."""
+"""Fraction of the cost that an escape must gain."""
 ESCAPE = "escape"
-"""Kind of a step in the log."""
+"""Kind of such a step in the log."""
 
 
 class Saddle(NamedTuple):
-    """What a point is that is no strict minimum; where its curvature leads, if anywhere, and how much lower that is."""
+    """A converged point that is no strict minimum: its certificate, the better trajectory that its curvature leads to
+    (None if none was found), and the decrease of the cost there."""
 
     certificate: Certificate
     escape: Iterate | None
@@ -42,7 +43,7 @@ class Saddle(NamedTuple):
 
 
 def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle | None:
-    """The saddle at which a solve has converged; None at a minimum, or where there is no telling."""
+    """The saddle at which a solve has converged; None at a minimum, or where the certificate is undecided."""
     if state.status is not Status.CONVERGED or _known_minimum(state):
         return None
     with clock.measure("derivatives"), np.errstate(all="ignore"):
@@ -60,12 +61,12 @@ def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle |
 
 
 def _known_minimum(state: State) -> bool:
-    """Whether the last sweep was exact, without regularization, and about this iterate."""
+    """True if the last sweep was exact, without regularization, and about this iterate."""
     return _last(state).kind == EXACT and state.regularization.mu == 0.0
 
 
 def _last(state: State) -> Direction:
-    """The direction that a solve which has converged ends with."""
+    """The last direction of a converged solve."""
     assert state.direction is not None
     return state.direction
 
@@ -81,7 +82,8 @@ def _point(formulation: Formulation, state: State) -> KKTPoint:
 def _escape(
     formulation: Formulation, state: State, point: KKTPoint, found: Certificate, clock: Stopwatch
 ) -> tuple[Iterate | None, float]:
-    """The best trajectory along the direction, both ways, the last gains holding it together, and what it gains."""
+    """The best trajectory along the certificate's direction, tried with both signs and several lengths under the last
+    gains, and its decrease of the cost; (None, 0) if none gains enough."""
     model, problem, direction, sweep = state.model, formulation.problem, found.direction, _last(state).sweep
     assert direction is not None
     xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]

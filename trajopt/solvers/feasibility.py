@@ -1,12 +1,13 @@
-"""Whether constraints can be met near a trajectory: least squares of their violation, and a certificate where not.
+"""Feasibility of constraints near a trajectory: least squares of their violation, and a certificate where they cannot
+be met.
 
     minimize F = 1/2 sum v_i^2      v = c - clip(c, lower, upper)
 
-by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |du|^2)/2 and penalty 1 on rows that are
-violated.  Control limits in a box hold all the while.  At a minimum with F > 0 the weights nu = v show why: with the
+by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |du|^2)/2 and penalty 1 on violated rows.
+Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu = v are the certificate: with the
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
-of the controls lowers sum nu_i c_i.  That is local where rows are not linear; so the search begins again from where the
-solve began, and from perturbed controls, before the word is said.
+of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
+the start of the solve, and from perturbed controls, before constraints are reported as infeasible.
 """
 
 from __future__ import annotations
@@ -29,40 +30,41 @@ from trajopt.solvers.penalty_update import FIRST, GROWTH, LARGEST, influence, to
 from trajopt.solvers.state import IDLE, Checked, Log, State
 
 EVERY = 15
-"""Iterations between checks."""
+"""Steps of the solve between checks."""
 NOTICEABLE, SLOWLY = 1e-4, 0.7
-"""A check is made where the largest violation of scaled rows exceeds this, or nothing else is left to gain, and exceeds
-this part of what it was at the last."""
+"""A check is made if the largest violation of scaled rows exceeds NOTICEABLE, or if the cost no longer decreases, and
+if that violation exceeds the fraction SLOWLY of its value at the last check."""
 FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
 SUFFICIENT = 0.01
-"""A step is accepted that achieves this part of what the model promises."""
+"""A step is accepted if it achieves this fraction of the predicted decrease."""
 PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
-"""A minimum: the promise is such a part of F, or so many steps lowered it by less than such a part, where the gradient
-vanishes too."""
+"""F is at a minimum if its gradient vanishes and either the predicted decrease is at most the fraction PROMISE of F, or
+STALLS steps in a row lowered F by less than the fraction STALL."""
 NOTHING, MORE_STALLS = 1e-12, 20
-"""A minimum whatever the gradient is."""
+"""F is at a minimum, whatever its gradient, if the predicted decrease is at most the fraction NOTHING of F, or after
+MORE_STALLS such steps."""
 SAME = 1e-3
-"""Another search that comes as close, relative, to the least F known, ever more slowly, leads there too."""
+"""Relative difference from the least known F below which a search that stalls is taken to lead to the same minimum."""
 RAISES, STEPS = 14, 40
 STATIONARY = 1e-3
-"""Of a certificate: largest entry of its gradient, against that of the weights."""
+"""Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 RUNAWAY, RESTRAIN = 1e3, 1e2
-"""A solve whose cost falls by so many times what it was, or its largest derivative, while the violation grows, begins
-again with so many times the penalty."""
+"""A solve begins again with RESTRAIN times the penalty if its cost fell by more than RUNAWAY times its first value plus
+its largest derivative, while the violation grew."""
 AGAINST = 10.0
-"""The penalty after a search costs the trajectory it left so many times what that saves."""
+"""The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
 SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
-"""Searches from perturbed controls: the perturbation as a part of the largest control.  Slightly, to leave points where
-violations have no gradient without being least, such as no thrust where some is wanted; and widely.  A control that
-is smaller than this everywhere says nothing of its size, which is taken to be 1."""
+"""Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
+leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
+smaller than NO_CONTROL everywhere counts as of size 1."""
 
 
 FEASIBILITY = "feasibility"
-"""Kind of a step in the log."""
+"""Kind of such a step in the log."""
 
 
 class Budget(NamedTuple):
-    """What searches may take: the log so far, which they go on with, the most records it may have, and the clock."""
+    """Budget of the searches: the log so far, to which they append, its largest length, and the clock."""
 
     log: Log
     limit: int
@@ -70,13 +72,13 @@ class Budget(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left."""
+        """True if the records or the time are used up."""
         return len(self.log) >= self.limit or self.clock.over
 
 
 class RestorationResult(NamedTuple):
-    """Where least squares of the violation led: the last model, its weights nu (R,), F, whether that is a minimum, and
-    the log with a record of every step tried: decreases are those of F, and zeta stands for mu."""
+    """Result of a least-squares search: the last model, its weights nu (R,), F, True if F is at a minimum, and the log
+    with a record of every step tried, whose decreases are those of F and whose mu is zeta."""
 
     model: LocalModel
     weights: np.ndarray
@@ -86,7 +88,7 @@ class RestorationResult(NamedTuple):
 
 
 def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
-    """v (R,), signed."""
+    """Signed violations v (R,) of rows with values c (R,)."""
     rows = formulation.rows
     assert rows is not None
     return c - np.clip(c, rows.lower, rows.upper)
@@ -95,8 +97,8 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
 def least_violation(
     formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
 ) -> RestorationResult:
-    """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore, or
-    leads to the least one known (0: none is), or the budget is spent."""
+    """Lower the violation from an iterate without gaps, until F is at most `enough` or at a minimum, comes close to
+    the least one known (0: none), or the budget is spent."""
     rows, problem, clock = formulation.rows, formulation.problem, budget.clock
     assert rows is not None
     iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
@@ -146,7 +148,8 @@ def least_violation(
 def _step(
     formulation: Formulation, model: LocalModel, blocks: tuple[np.ndarray, ...], zeta: float, clock: Stopwatch
 ) -> tuple[Candidate | None, float]:
-    """The full step of the least-squares model, if its rollout is finite, and what it promises."""
+    """The full step of the least-squares model, None if its sweep fails or its rollout is not finite, and its predicted
+    decrease."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
     transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
@@ -160,8 +163,8 @@ def _step(
 
 
 def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones but where states are large numbers, which say nothing of how
-    far they may move; then the sizes of states, and the slopes of rows."""
+    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones; where states are large numbers, whose size says nothing of
+    how far they may move, the inverse squares of the sizes of states and the squared slopes of rows."""
     rows, (xs, us, *_) = formulation.rows, model.iterate
     if rows is None or not rows.large:
         return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
@@ -169,18 +172,18 @@ def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, n
 
 
 def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Typical derivatives (nu,) of rows by the controls; ones where they are not known."""
+    """Typical derivatives (nu,) of rows with respect to the controls; ones where they are not known."""
     slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
     return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: RestorationResult) -> bool:
-    """Whether the weights show that no small change of the controls lowers the violation."""
+    """True if the weights prove that no small change of the controls lowers the violation."""
     return _stationary(formulation, found.model, found.weights)
 
 
 def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> bool:
-    """Whether C_u'nu + fu'y vanishes."""
+    """True if C_u'nu + fu'y vanishes."""
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
     _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
@@ -193,11 +196,11 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
 ) -> tuple[RestorationResult, bool]:
-    """Search for a trajectory with half the violation, from an iterate; and where that is stuck, from the first one of
-    the solve, if it has no gaps, and from perturbed ones.
+    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
+    first iterate of the solve, if it has no gaps, and from perturbed ones.
 
-    Returns the search that lowered the violation most, with the log of all; whether the constraints contradict each
-    other as far as can be told, some violation being larger than the tolerance in the user's units."""
+    Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
+    other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))
@@ -229,8 +232,8 @@ def check(
 
 
 def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
-    """The state after a search for trajectories with less violation, if constraints are met too slowly: where it led,
-    or with its certificate as the end."""
+    """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
+    that search, or with its certificate and the status "infeasible"."""
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
     budget = Budget(state.log, options.max_iterations, clock)
     if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY or budget.over:
@@ -257,7 +260,7 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
 def begun_again(
     formulation: Formulation, state: State, iterate: Iterate, penalty: float, options: LoopOptions, clock: Stopwatch
 ) -> State:
-    """The state of a solve that goes on from another iterate, without multipliers and with this penalty."""
+    """The state of a solve that goes on from another iterate, with zero multipliers and this penalty."""
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None
     nothing = np.zeros(len(rows))
@@ -272,8 +275,8 @@ def begun_again(
 
 
 def restrained(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
-    """The state after a step; back at the start with a larger penalty where the step led away, to a cost that no
-    penalty as small as this one holds."""
+    """The state after a step; back at the start with a larger penalty where the cost fell without bound while the
+    violation grew."""
     m, first, rows = state.multipliers, state.first, formulation.rows
     if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
         return state

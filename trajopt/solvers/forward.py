@@ -1,4 +1,4 @@
-"""The problem as it stands: the sweep's controls are the controls, a trajectory is a rollout of the dynamics."""
+"""The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from trajopt.validation import same_shape
 
 @dataclass(frozen=True)
 class Curvature:
-    """What an exact sweep contains.
+    """Curvature in exact sweeps.
 
     Attributes
     ----------
     hessian : "parallel", "value", "costate" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
-    escape : whether the solve leaves saddles (`trajopt.solvers.escape`)
+    escape : True if the solve leaves saddles (`trajopt.solvers.escape`)
     """
 
     hessian: str = "parallel"
@@ -66,10 +66,11 @@ class Curvature:
 def regularized(
     expansion: Expansion, gaps: np.ndarray | None, mu: float, regularization: str
 ) -> tuple[Expansion, float]:
-    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu.
+    """The expansion with mu added to the Hessians in the states, where `regularization` asks for that, and the mu left
+    for Quu.
 
     With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
-    alone feedback fades as mu grows, and nothing holds the trajectory while its gaps close.
+    alone the feedback vanishes as mu grows, and nothing keeps the trajectory together while its gaps close.
     """
     if mu == 0.0 or (regularization == "control" and gaps is None):
         return expansion, mu
@@ -80,8 +81,8 @@ def regularized(
 
 
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
-    """Vx' + Vxx' dx' (N, ndx): what a sweep of the model predicts for the gradient of the value function at states xs,
-    exact up to the square of the step."""
+    """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
+    states xs, exact up to the square of the step."""
     found = problem.system.difference(model.iterate.xs, xs)
     dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
@@ -94,12 +95,12 @@ class ForwardFormulation:
     ----------
     problem : Problem
     rows : Rows or None
-        Constraints other than those limits.
+        Constraints other than these limits.
     limits : (lower, upper), (N, nu) each, or None
-        Control limits for sweeps and rollouts to keep.
+        Control limits that sweeps and rollouts keep.
     curvature : Curvature
     regularization : "control", "state" or "both"
-        What mu is added to.
+        Hessians to which mu is added (see `LoopOptions`).
     """
 
     def __init__(
@@ -135,8 +136,8 @@ class ForwardFormulation:
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """First-order dynamics, Gauss-Newton costs, and what these leave out if an exact model is to follow; or, with a
-        multiplier predicted by the sweep before, the exact model at once."""
+        """First-order dynamics and Gauss-Newton costs, with the terms that these leave out if an exact model is to
+        follow; with a multiplier predicted by the sweep before, the exact model at once."""
         (xs, us, *_), cost_curvature, rows = iterate, None, None
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
@@ -161,7 +162,7 @@ class ForwardFormulation:
             return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """As `Formulation` has it; only in the mode "parallel" Vx is needed."""
+        """See `Formulation`; Vx is needed only in the mode "parallel"."""
         hessian, system, (xs, us, *_) = self.curvature.hessian, self.problem.system, model.iterate
         if hessian == "parallel" and Vx is None:
             return model

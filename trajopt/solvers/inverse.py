@@ -1,8 +1,9 @@
-"""Accelerations as the sweep's controls: linear dynamics, the controls u(x, a) an output.
+"""The formulation by inverse dynamics: accelerations are the sweep's controls, the dynamics are linear, and the
+controls u(x, a) an output.
 
 The problem and its optimum are the same.  Costs and constraints keep their form in (x, u); their quadratic model is
 rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose multiplier for the curvature of u(x, a) is
-lu, known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
+lu, known before any sweep.  A trajectory is a linear recursion, and all its controls are computed in one call.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class InverseFormulation:
         self._no_gaps = np.zeros((N + 1, system.ndx))
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The rollout of us, or the states xs with their gaps, the accelerations those of us there."""
+        """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
         with clock.measure("rollouts"), np.errstate(all="ignore"):
             gaps = None
             if xs is None:
@@ -110,7 +111,7 @@ class InverseFormulation:
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """Linear dynamics, costs and rows rewritten in (x, a); with all curvature if exact."""
+        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
             blocks = CostBlocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
@@ -130,9 +131,9 @@ class InverseFormulation:
     def _with_rows(
         self, iterate: Iterate, blocks: CostBlocks, dual: np.ndarray, exact: bool
     ) -> tuple[Expansion, Expansion, RowModel]:
-        """The expansion, that of the Lagrangian, and the rows, in (x, a).
+        """Expansions of the cost and of the Lagrangian, and the rows, in (x, a).
 
-        The multiplier of the curvature of u(x, a) is lu + Cu'lam, the Lagrangian's.
+        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
         """
         assert self.rows is not None
         (xs, us, controls, *_), first = iterate, self.rows.first
@@ -149,7 +150,7 @@ class InverseFormulation:
         return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """The multiplier is lu, known before any sweep."""
+        """See `Formulation`; the multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
         return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
@@ -168,7 +169,7 @@ class InverseFormulation:
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
-        """Linear rollouts, one step length after another, and the controls that they take."""
+        """Linear rollouts, one step length after another, with the controls that they need."""
         xs, a, gaps = model.iterate.xs, model.iterate.controls, model.iterate.gaps
         gaps = self._no_gaps if gaps is None else gaps
         for alpha in ALPHAS:

@@ -1,4 +1,4 @@
-"""Wall-clock split of a solve."""
+"""Stopwatch, iterates, local models and directions: the data that the parts of an iteration exchange."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ class _TimedPart:
 
 
 class Stopwatch:
-    """Seconds since it was made, and how many of them were spent in each part; `limit`: how many there are, None for
-    any."""
+    """Seconds since construction, and the seconds spent in each part; `limit`: time limit in seconds, None for none."""
 
     def __init__(self, limit: float | None = None) -> None:
         self._start, self.limit = time.perf_counter(), limit
@@ -55,25 +54,25 @@ class Stopwatch:
 
     @property
     def over(self) -> bool:
-        """Whether the limit has passed."""
+        """True if the time limit has passed."""
         return self.limit is not None and self.elapsed >= self.limit
 
     def measure(self, part: str) -> _TimedPart:
-        """Count the time inside the with-block towards this part."""
+        """Context that adds the time inside the with-block to this part."""
         return self._parts[part]
 
     def split(self) -> dict[str, float]:
-        """total, derivatives, backward_pass, rollouts, other; seconds, and the last four add up to the first."""
+        """Seconds of total, derivatives, backward_pass, rollouts and other; the last four add up to the first."""
         total = self.elapsed
         seconds = {name: part.seconds for name, part in self._parts.items()}
         return {"total": total, **seconds, "other": total - sum(seconds.values())}
 
 
 # --------------------------------------------------------------------------------------------
-# What passes between the parts of an iteration: the iterate, its model, the direction found there.
+# Data that the parts of an iteration exchange: the iterate, its model, the direction found there.
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
-"""Kinds of sweeps: without second derivatives of dynamics and residuals, with all, with what is positive of all."""
+"""Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
 EPSILON = float(np.finfo(np.float64).eps)
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
@@ -91,8 +90,8 @@ def _absolute_sum(rows):
 class Iterate(NamedTuple):
     """A trajectory xs (N+1, nx), us (N, nu) and its cost; `time`: seconds from the start until it was reached.
 
-    `controls` (N, nu) is what the sweep changes: the controls themselves, or accelerations (`InverseFormulation`).
-    `cost` has terms for constraints in it, `own_cost` is the problem's alone.
+    `controls` (N, nu) are what the sweep changes: the controls themselves, or accelerations (`InverseFormulation`).
+    `cost` contains the augmented-Lagrangian terms of constraints, `own_cost` is the problem's alone.
     `gaps` (N+1, ndx) lie between the states and the dynamics (see `trajopt.System`); None if there are none.
     """
 
@@ -111,8 +110,8 @@ class Iterate(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """An expansion with all curvature; that of the dynamics may be left for the sweep to ask for, knot by knot.
-    `convex`: what is positive of it; None where that is not known (yet)."""
+    """An expansion with all curvature; the curvature of the dynamics may be computed during the sweep, knot by knot.
+    `convex`: the positive part of the curvature; None where it is not known (yet)."""
 
     expansion: Expansion
     of_knot: CurvatureOfKnot | None = None
@@ -120,8 +119,9 @@ class Exact(NamedTuple):
 
 
 class RowModel(NamedTuple):
-    """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) by what the sweep changes, the multipliers (R,)
-    that exact models and the costate have them with, and the weights of their terms; None before these are known."""
+    """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) with respect to states and the sweep's controls,
+    the multipliers (R,) of exact models and of the costate, and the weights of the augmented-Lagrangian terms; None
+    before these are known."""
 
     c: np.ndarray
     C: tuple[np.ndarray, np.ndarray]
@@ -132,11 +132,11 @@ class RowModel(NamedTuple):
 class LocalModel(NamedTuple):
     """An iterate and its quadratic models, Gauss-Newton and exact, of which one may not be known (yet).
 
-    costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; where a control lies
-    on a limit and its gradient pushes it outwards, that entry does not count.  `box`: the limits for a sweep to keep.
-    `cost_curvature`: blocks with what the costs' Gauss-Newton Hessians leave out, and the curvature of constraints;
-    None if they were not asked for.  `rows`: the constraints; None if there are none.  Their terms are in neither
-    model: sweeps fold them in.
+    costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; an entry whose
+    control lies on a limit that the gradient pushes it against does not count.  `box`: the limits that a sweep keeps.
+    `cost_curvature`: the terms that the costs' Gauss-Newton Hessians leave out, and the curvature of constraints; None
+    if they were not asked for.  `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are
+    in neither model: sweeps add them.
     """
 
     iterate: Iterate
@@ -150,7 +150,7 @@ class LocalModel(NamedTuple):
 
     @property
     def expansion(self) -> Expansion:
-        """One that is known: first derivatives are the same in both."""
+        """An expansion that is known: first derivatives are the same in both."""
         if self.gauss_newton is not None:
             return self.gauss_newton
         assert self.exact is not None
@@ -169,13 +169,14 @@ class LocalModel(NamedTuple):
 
 
 Before = tuple[LocalModel, SweepResult] | None
-"""The model and the sweep whose full step led to an iterate, where there are any."""
+"""The model and the sweep whose full step led to an iterate; None if there was no such step."""
 
 
 class Direction(NamedTuple):
     """A sweep and its kind; `fallback` is the Gauss-Newton sweep behind an exact one.
 
-    `indefinite_knot`: the last knot at which a sweep of this iteration met a Quu that is not positive definite; -1.
+    `indefinite_knot`: the last knot at which a sweep of this iteration met a Quu that is not positive definite; -1 if
+    there was none.
     """
 
     kind: str
@@ -185,12 +186,12 @@ class Direction(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Change of the objective that the model predicts for a full step."""
+        """Predicted change d1 + d2/2 of the objective for a full step."""
         return self.sweep.d1 + 0.5 * self.sweep.d2
 
 
 class Formulation(Protocol):
-    """How a problem is transcribed: what the sweep's controls are, and how a trajectory follows from them."""
+    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them."""
 
     problem: Problem
     limits: Limits | None
@@ -208,17 +209,17 @@ class Formulation(Protocol):
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """The Gauss-Newton model of an iterate; if `exact`, the exact one in its place where all it needs is known,
+        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
         perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
         ...
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """The model with the exact one too; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where that is
+        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
         needed and None."""
         ...
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of this kind, which the model must have."""
+        """Backward pass of this kind, whose expansion the model must have."""
         ...
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
@@ -226,12 +227,12 @@ class Formulation(Protocol):
         ...
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """k (N, nu) and K (N, nu, ndx) of the controls us."""
+        """k (N, nu) and K (N, nu, ndx) for the controls us."""
         ...
 
 
 def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
-    """What a step of length alpha to the states xs leaves of the gaps; None if that is below the states' rounding."""
+    """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
     if gaps is None:
         return None
     left = (1.0 - alpha) * gaps
@@ -239,7 +240,8 @@ def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.
 
 
 def rounding(model: LocalModel) -> float:
-    """What the last bits of the states make of the cost: each step in time rounds them, which the costate carries."""
+    """Rounding error of the cost that the last bits of the states cause: each step in time rounds them, and the costate
+    carries that into the cost."""
     xs, costate = model.iterate.xs, model.costate
     size = np.abs(xs) if xs.shape == costate.shape else np.abs(xs).max(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
@@ -247,7 +249,7 @@ def rounding(model: LocalModel) -> float:
 
 
 def noise(problem: Problem, model: LocalModel) -> float:
-    """Standard deviation of the cost, where steps in time are less exact than double precision; else 0."""
+    """Standard deviation of the cost where steps in time are less accurate than double precision, else 0."""
     step_noise = capability(problem.system, Steps).step_noise
     if step_noise is None:
         return 0.0
@@ -256,7 +258,7 @@ def noise(problem: Problem, model: LocalModel) -> float:
 
 
 def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:
-    """The model, expanded anew if it has the exact one alone."""
+    """The model with a Gauss-Newton expansion, expanded again if it has the exact one alone."""
     if model.gauss_newton is not None:
         return model
     dual = None if model.rows is None else model.rows.dual
@@ -264,14 +266,14 @@ def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwa
 
 
 def with_terms_of(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
-    """The expansion with the terms of the model's constraints."""
+    """The expansion with the augmented-Lagrangian terms of the model's constraints."""
     if rows is None or model.rows is None or model.rows.weights is None:
         return expansion
     return with_terms(expansion, rows.first, model.rows.C, model.rows.weights)
 
 
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
-    """Backward pass with curvature or without, and the Gauss-Newton one before it where it is needed."""
+    """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
     if kind != GAUSS_NEWTON and model.exact is not None:
         return formulation.sweep(model, mu, clock, kind)
     model = with_gauss_newton(formulation, model, clock)
@@ -305,7 +307,7 @@ def closed_loop(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x).
 
-    They keep the control limits (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
+    Control limits are kept: (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
     """
     system, policy = problem.system, (xs, us, k, K, ALPHAS)
     with np.errstate(all="ignore"):

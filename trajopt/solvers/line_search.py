@@ -1,8 +1,8 @@
 """The first acceptable step length of 1, 1/2, ..., 2^-7.
 
 The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
-part of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of
-d1.  Where there are gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
+fraction of the decrease that the model predicts; where the model predicts no decrease (d2 large and positive), a still
+smaller fraction of d1.  With gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
 J + weight * sum |gaps|.
 """
 
@@ -18,17 +18,17 @@ from trajopt.problem.objective import Objective
 
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
-"""Relative error of a sum of costs: an increase this small is no increase."""
+"""Relative rounding error of a sum of costs, below which an increase does not count."""
 INVISIBLE = 1e-12
-"""A predicted decrease below this fraction of the cost may not show in the cost itself; nor does what is below the
-noise of the dynamics, as their steps bring it into the cost."""
+"""Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
+that inexact steps of the dynamics bring into the cost."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
-"""The merit's weight lets the model's decrease of the merit be at least this share of what closing the gaps gives."""
+"""Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
 
 
 class Candidate(NamedTuple):
-    """A trajectory along a direction, its step length, and what the sweep's controls are there."""
+    """A trajectory along a direction: step length, states, controls, and the sweep's controls there."""
 
     alpha: float
     xs: np.ndarray
@@ -37,7 +37,8 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An accepted candidate, what it costs, what of that is the problem's own cost, and rows of constraints (R,)."""
+    """An accepted candidate, its cost with the terms of constraints, the problem's own cost, and rows of constraints
+    (R,)."""
 
     candidate: Candidate
     cost: float
@@ -51,10 +52,10 @@ class Step(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """What is known of the candidates that were rejected since the last step.
+    """The candidates that were rejected since the last step.
 
     not_finite : the last one with a state or a cost that is not finite
-    misled : one was finite, and was to lower the objective by more than its rounding
+    misled : True if one was finite and predicted to lower the objective by more than its rounding
     """
 
     not_finite: Candidate | None = None
@@ -62,29 +63,29 @@ class Rejected(NamedTuple):
 
     @property
     def blocked(self) -> Candidate | None:
-        """What stands in the way of every step, if it is that nothing there is finite."""
+        """The last candidate that was not finite, if none was finite; None otherwise."""
         return None if self.misled else self.not_finite
 
     def then(self, later: Rejected) -> Rejected:
-        """Both together."""
+        """These candidates and later ones together."""
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
 class LineSearchResult(NamedTuple):
-    """The step found, if any, and the candidates rejected."""
+    """The step found, None if there is none, and the candidates rejected."""
 
     step: Step | None
     rejected: Rejected
 
 
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
-    """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2), known but
-    for its noise."""
+    """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2), given the
+    standard deviation `noise` of the costs."""
     return bool(new_cost <= cost - decrease_wanted(alpha, d1, d2) + ROUNDING * abs(cost) + noise)
 
 
 def decrease_wanted(alpha: float, d1: float, d2: float) -> float:
-    """What a step of length alpha along a direction with (d1, d2) must achieve."""
+    """Least decrease that a step of length alpha along a direction with (d1, d2) must achieve."""
     promised = -(alpha * d1 + 0.5 * alpha**2 * d2)
     return SUFFICIENT * max(promised, -SUFFICIENT * alpha * d1)
 
@@ -92,7 +93,7 @@ def decrease_wanted(alpha: float, d1: float, d2: float) -> float:
 def merit_weight(weight: float, change: float, gap: float, cost: float) -> float:
     """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit.
 
-    It never falls, and lets all gaps together weigh at least a small part of the cost.
+    It never decreases, and all gaps together weigh at least a small fraction of the cost.
     """
     if gap <= 0.0:
         return weight
@@ -101,12 +102,12 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
 
 
 Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float, np.ndarray | None]]
-"""What is minimized at xs, us, and what of that is the problem's own cost; inf where that is not finite.  And rows of
-constraints (R,), where there are any and the cost is finite."""
+"""The merit at xs, us and the problem's own cost, inf where they are not finite; and rows of constraints (R,), None if
+there are none or the cost is not finite."""
 
 
 def own_merit(objective: Objective) -> Merit:
-    """The cost alone."""
+    """The merit of a problem without constraints: its cost."""
 
     def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float, None]:
         cost = objective.value(xs, us)
@@ -123,9 +124,9 @@ def search(
     weighted_gap: float = 0.0,
     noise: float = 0.0,
 ) -> LineSearchResult:
-    """The first acceptable candidate.  Those that diverged cost inf and are rejected.
+    """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
 
-    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise.
     """
     (d1, d2), not_finite, misled = expected, None, False
     least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)

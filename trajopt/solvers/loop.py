@@ -1,11 +1,11 @@
-"""A solve of one step from a warm start, as in a cycle of predictive control: what is known where that step led.
+"""The loop of iLQR and DDP; first, real-time iterations: the model after a single step from a warm start.
 
-Nothing is expanded there.  The gains are those of the step's sweep,
+Nothing is expanded after that step.  The gains are those of the step's sweep,
 
     u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
 
-so that (1 - alpha) k is left of k; its value function moves along, V_x + V_xx dx.  Multipliers are those that the step
-was taken with, moved by it; the gradient is that of the iterate before.  Values of constraints are new.
+so that (1 - alpha) k remains of k; its value function is moved to the new states, V_x + V_xx dx.  Multipliers are those
+after the step; the gradient is that of the iterate before.  Values of constraints are new.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def arrived(
     m: Multipliers | None,
     soft: bool,
 ) -> LocalModel:
-    """The model of the iterate before as that of the one that a step led to, where rows are c (R,); soft: whether
-    constraints are."""
+    """The model of the iterate before, moved to the iterate that a step led to, where rows have the values c (R,);
+    soft: True if constraints are soft."""
     if m is None or c is None or model.rows is None or formulation.rows is None:
         return model._replace(iterate=iterate)
     dual = m.weights(formulation.rows, c)[1].p if soft else m.dual
@@ -62,7 +62,7 @@ def arrived(
 
 
 def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
-    """The direction as one from where a step along it led."""
+    """The direction, expressed about the iterate that a step along it led to."""
     system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
     dx = same_shape("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx))
     dx = dx if iterate.gaps is None else dx - iterate.gaps
@@ -87,43 +87,43 @@ def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, st
 # Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite
 # far from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 #
-# Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
+# Where max_iterations is 1, no sweep follows the step.  From a warm start its own sweep is then the only one: an exact
 # one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
-# where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
-# penalty is not updated, and changes of the active set count only where the step would be short.
+# where the state or a target has jumped, and is compared with a Gauss-Newton step unless it gains what it predicted;
+# the penalty is not updated, and changes of the active set are followed only where the step would be short.
 #
-# An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
-# trajectories follow from them, is the business of a `Formulation`.
+# An iteration makes a new `State` of the one before, which stays as it is.  A `Formulation` defines what the sweep's
+# controls are, and how trajectories follow from them.
 
 Callback = Callable[[Progress], bool | None]
 SAME = 2.0
-"""An optimum that is given back has a gradient of at most so many times what it had: rounding may differ."""
+"""Largest ratio of the gradient of a returned optimum to the gradient it was found with: rounding may differ."""
 AGAIN = 3
-"""How often in a solve mu begins anew where no step was found with a large one."""
+"""Largest number of times in a solve that mu starts again from zero where no step was found with a large one."""
 STALLED = 50
-"""Steps in a row without a gain, more than mu takes to fall to zero, after which a large one leads nowhere."""
+"""Number of steps in a row without a gain after which a large mu is given up; mu falls to zero in fewer."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Improves an iterate until an end with a name.
+    """Improves an iterate until it has a status.
 
     Parameters
     ----------
     formulation : Formulation
-        How the problem is transcribed, and what is minimized.
+        Transcription of the problem, with the objective.
     options : LoopOptions
     threshold : float or None
         Exact steps once the predicted decrease is below this fraction of the cost; None: never.
     clock : Stopwatch
     warm : (multipliers (R,), penalty) or None
-        Those of the formulation's rows in a warm start.
-    cycle : bool
-        Whether all that is wanted is one step from a warm start, and nothing of where it leads.
+        Multipliers of the formulation's rows in a warm start, and its penalty.
+    real_time_iteration : bool
+        True if only one step from a warm start is asked for, without an expansion where it leads.
     costate : (N+1, ndx) array or None
-        That of the warm start.
+        Costate of the warm start.
     optimum : (float, float) or None
-        The largest gradient entry and the promise that a solve ended with which began this one.
+        Largest gradient entry and predicted decrease at the end of the solve that is the warm start.
     """
 
     formulation: Formulation
@@ -143,8 +143,8 @@ class Loop:
         log: Log = (),
         best: Ranked | None = None,
     ) -> State:
-        """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once; best:
-        what is known already where time ends the solve."""
+        """Iterate until there is a status, from an iterate of finite cost; `predicted` 0 lets exact steps begin at
+        once; best: the best state that is already known, for a solve that its time limit ends."""
         state = None
         try:
             state = self.begin(start, predicted, log)
@@ -183,7 +183,7 @@ class Loop:
         return state._replace(first=start, checked=Checked(len(log), violation))
 
     def step(self, state: State) -> State:
-        """One iteration; its status says why to stop before a step or after it, None to go on."""
+        """One iteration; the status of its result is the reason to stop, None to go on."""
         if self._single and state.tried > 0:
             return self._closed(state)
         if not self.clock.over:
@@ -238,13 +238,13 @@ class Loop:
         return state._replace(status=status, regularization=state.regularization.increased(), idle=idle)
 
     def _anew(self, state: State) -> State:
-        """The state with mu of zero."""
+        """The state with mu = 0."""
         regularization = replace(state.regularization, mu=0.0)
         return state._replace(regularization=regularization, again=state.again + 1, rejected=Rejected(), idle=0)
 
     def _tried_with_small(self, state: State) -> bool:
-        """Whether the search from this iterate began with a mu that does not disguise how far the optimum is: one that
-        a step with a large mu led to, by rounding alone perhaps, deserves another."""
+        """True if the search from this iterate began with a mu so small that the predicted decrease is reliable; an
+        iterate reached by a step with a large mu, perhaps by rounding alone, is searched again."""
         since = list(takewhile(lambda record: record.alpha == 0.0, reversed(state.log)))
         return replace(state.regularization, mu=since[-1].mu).small
 
@@ -277,7 +277,7 @@ class Loop:
         )  # fmt: skip
 
     def _moved(self, state: State, used: Direction, step: Step, m: Multipliers | None) -> LocalModel:
-        """The next model; where the full step of a sweep led there, that may know the multiplier of an exact one."""
+        """The model at the next iterate; after the full step of a sweep it may be exact at once."""
         alpha, xs, us, controls = step.candidate
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
@@ -289,7 +289,7 @@ class Loop:
         return model if m is None else weighted(self.formulation, model, m)
 
     def _relaxed(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, Multipliers]:
-        """The model with a smaller penalty, where one is wanted."""
+        """The model with a smaller penalty, where rows allow one."""
         assert self.formulation.rows is not None and model.rows is not None
         less = m if self.options.soft_penalty > 0.0 else relaxed(self.formulation.rows, model.rows.c, m)
         return (model, m) if less is m else (weighted(self.formulation, model, less), less)
@@ -297,16 +297,16 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ a single step
     @property
     def _single(self) -> bool:
-        """Whether one step is all that is wanted, as in predictive control."""
+        """True if a single step is asked for, as in predictive control."""
         return self.options.max_iterations == 1
 
     @property
     def _fixed_penalty(self) -> bool:
-        """Whether that step is one of a sweep, with the penalty of a warm start."""
+        """True if that single step comes from one sweep, with the penalty of a warm start."""
         return self._single and self.warm is not None
 
     def _as_promised(self, iterate: Iterate, found: TrialStep) -> bool:
-        """Whether a full step was found that gains what it promised."""
+        """True if a full step was found that gains its predicted decrease."""
         step = found.step
         return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
 
@@ -320,7 +320,7 @@ class Loop:
         return found.or_better(trials.along(minimum.direction)) if minimum.promise > 0.0 else found
 
     def _closed(self, state: State) -> State:
-        """The end of a solve of a single step, without another sweep: its promise is that of the step."""
+        """The end of a solve of a single step, without another sweep: its predicted decrease is that of the step."""
         status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
         if not (state.stopping or np.isfinite(state.model.gradient_norm)):
             status = Status.INVALID_DERIVATIVES
@@ -328,7 +328,7 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
-        """Whether the last predicted decrease was small enough for an exact step from this iterate."""
+        """True if the last predicted decrease was small enough for an exact step from this iterate."""
         return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
     def _find_direction(self, state: State) -> FoundDirection:
@@ -346,7 +346,7 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ ends
     def _end(self, state: State, lost: Status | None) -> Status | None:
-        """Why to stop before a step, None to go on; `lost`: why there is no direction."""
+        """The status with which to stop before a step, None to go on; `lost`: the status if there is no direction."""
         if state.stopping:
             return Status.STOPPED_BY_CALLBACK
         if lost is not None:
@@ -366,7 +366,7 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if stalled and state.again >= AGAIN else None
 
     def _given_back(self, state: State, enough: float) -> bool:
-        """Whether the start is an optimum that a solve of this problem has ended at."""
+        """True if the start is an optimum at which a solve of this problem has ended."""
         if self.optimum is None or state.model.iterate.gaps is not None or self.options.soft_penalty > 0.0:
             return False
         gradient, promise = self.optimum
@@ -375,20 +375,21 @@ class Loop:
         return stationary and satisfied(self.formulation, state.model, self.options)
 
     def _enough(self, model: LocalModel) -> float:
-        """The predicted decrease that counts as none."""
+        """The predicted decrease that counts as zero."""
         within = max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance)
         return max(within, noise(self.formulation.problem, model))
 
     def _visible(self, model: LocalModel) -> float:
-        """The least change that shows in the cost."""
+        """The least change that is more than rounding of the cost."""
         return max(INVISIBLE * abs(model.iterate.cost), rounding(model))
 
     def _invisible(self, state: State) -> bool:
-        """Whether what is left to gain is below the rounding of the cost."""
+        """True if the predicted decrease is below the rounding of the cost."""
         return state.model.iterate.gaps is None and state.predicted <= self._visible(state.model)
 
     def _end_without_step(self, state: State) -> Status | None:
-        """Why to stop after a line search without an acceptable step, None to try again with a larger mu."""
+        """The status with which to stop after a line search without an acceptable step, None to try again with a larger
+        mu."""
         if state.regularization.small and self._invisible(state):
             if satisfied(self.formulation, state.model, self.options):
                 return Status.CONVERGED
@@ -398,7 +399,8 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ the log
     def _last_record(self, state: State) -> IterationRecord:
-        """Of an iterate from which no direction was looked for: what is promised is what the step to it did."""
+        """Record of an iterate from which no direction was computed: its predicted decrease is that of the step to
+        it."""
         return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
 
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:

@@ -1,14 +1,14 @@
-"""The augmented Lagrangian of packed rows, and how its multipliers and its penalty move.
+"""The augmented Lagrangian of packed rows, its multipliers and its penalty.
 
-For lower <= c <= upper, with a centre lam_e for the multipliers (positive where the upper limit presses) and a penalty
+For lower <= c <= upper, with a centre lam_e for the multipliers (positive at an active upper limit) and a penalty
 rho > 0 that all rows share [Powell, Hestenes, Rockafellar],
 
     z = c + lam_e/rho      s = z - clip(z, lower, upper)      term  rho/2 s^2      p = rho s      w = rho where s != 0
 
 (or lower = upper).  In the quadratic model, with rows C of Jacobians, the term has the gradient C'p and the Hessian
 C'wC.  A step (dx, du) of that model has the multipliers lam+ = p + w C (dx, du): the dual-regularized Newton step of
-the KKT conditions.  The dual iterate lam follows it, and is what exact Hessians are contracted with; the centre lam_e
-takes it over where that pays.  p is a first-order estimate of the multipliers.
+the KKT conditions.  The dual iterate lam follows it, and is the multiplier of exact Hessians; the centre lam_e moves to
+it where that reduces the error of the optimality conditions.  p is a first-order estimate of the multipliers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Multipliers(NamedTuple):
     dual : lam (R,), the dual iterate
     centre : lam_e (R,)
     penalty : rho
-    scale : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made
-        of, a part of the penalty with which a step halves violations
-    slope : of rows by controls, where they are scaled so: scale times slope is that of gradients; else 1
+    scale : unit of penalties: the largest derivative of the cost at the start; where rows are scaled by the size of
+        their terms, a fraction of the penalty with which a step halves violations
+    slope : of rows by controls, where they are scaled like that: scale times slope is that of gradients; else 1
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
-    ceiling : of a penalty raised by what a step would leave of the violation
-    relaxed : how many times the penalty was lowered
+    ceiling : largest penalty to which a step that leaves too much of the violation may raise it
+    relaxed : number of times that the penalty was lowered
     """
 
     dual: np.ndarray
@@ -50,8 +50,8 @@ class Multipliers(NamedTuple):
     relaxed: int = 0
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
-        """The sum of the terms at c (R,), and their derivatives; sides (R,): which limits to take to press, -1 the
-        lower, 1 the upper one, 0 none."""
+        """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
+        active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
         total = _weigh(c, rows.lower, rows.upper, self.centre, self.penalty, p, w)
         if sides is not None:
@@ -61,11 +61,11 @@ class Multipliers(NamedTuple):
         return total, Weights(p, w)
 
     def value(self, rows: Rows, c: np.ndarray) -> float:
-        """The sum of the terms at c (R,)."""
+        """Sum of the augmented-Lagrangian terms at c (R,)."""
         return self.weights(rows, c)[0]
 
     def sides(self, rows: Rows, c: np.ndarray) -> np.ndarray:
-        """Which limits press (R,): -1 the lower, 1 the upper one or both, 0 none."""
+        """Active limits (R,): -1 the lower, 1 the upper one or both, 0 none."""
         z = c + self.centre / self.penalty
         return np.where((z > rows.upper) | (rows.lower == rows.upper), 1, np.where(z < rows.lower, -1, 0))
 
@@ -100,9 +100,9 @@ def _measure(c, lower, upper, D, rounding, lam):
 
 
 class Measures(NamedTuple):
-    """Of rows and multipliers: the largest violation in the user's units, the largest one that is more than rounding,
-    and the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their
-    largest product."""
+    """Measures of rows and multipliers: the largest violation in the user's units, the largest one in excess of
+    rounding, the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their
+    largest product of multiplier and slack."""
 
     violation: float
     excess: float
@@ -112,7 +112,7 @@ class Measures(NamedTuple):
 
 
 def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
-    """Of these values and multipliers (R,)."""
+    """Measures of these values and multipliers (R,)."""
     return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam))
 
 

@@ -1,4 +1,4 @@
-"""Solver options: frozen keyword-only dataclasses that answer a misspelt name with the nearest right one."""
+"""Solver options: frozen keyword-only dataclasses whose errors name the option nearest to a misspelt one."""
 
 from dataclasses import dataclass, fields
 from typing import TypeVar, dataclass_transform
@@ -38,43 +38,43 @@ CONTROL_LIMITS = ("box", "augmented_lagrangian")
 
 @solver_options
 class LoopOptions:
-    """What every solver needs, whatever its direction.
+    """Options of every solver.
 
     Parameters
     ----------
     max_iterations : int
-        Steps tried at most, those of searches for feasibility among them.  After the last one a sweep more tells
-        whether the solve has converged, but not where 1 is the limit, as in predictive control: that solve ends with
-        "max_iterations" unless it had converged where it began.  With the constraints' multipliers from a warm start
-        its step comes from a single sweep, whose penalty is at least 100 and at most 1000 times the cost's largest
-        derivative and is not updated.
+        Largest number of steps tried, those of searches for feasibility among them.  After the last one another sweep
+        tells whether the solve has converged, except where the limit is 1, as in predictive control: that solve ends
+        with "max_iterations" unless it had converged where it began.  With the constraints' multipliers from a warm
+        start its step comes from a single sweep, whose penalty is at least 100 and at most 1000 times the cost's
+        largest derivative and is not updated.
     tolerance : float
         Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small); or the noise
         of J, where the dynamics are less exact than double precision.
     absolute_tolerance : float
         The same in units of the cost, for problems whose optimal cost is zero.
     initial_regularization : float
-        The first mu, in the units of Quu; where costs curve by less than 1e-6 or more than 1e6 in the controls, in
-        units of that curvature.
+        The first mu, in the units of Quu; where the second derivatives of the costs in the controls are below 1e-6 or
+        above 1e6, in units of these.
     max_regularization : float
         The mu beyond which the solve gives up.
     regularization : str
-        What mu is added to: "control" (default), the diagonal of Quu, but as "state" while the states have gaps;
-        "state", the diagonals of the Hessians in the states, so that the step stays near the trajectory; "both".
+        Hessians to which mu is added: "control" (default), the diagonal of Quu, but as "state" while the states have
+        gaps; "state", the diagonals of the Hessians in the states, so that the step stays near the trajectory; "both".
     control_limits : str
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
         "augmented_lagrangian", as all other constraints (the inverse-dynamics formulation always does).
     feasibility_tolerance : float
-        Largest violation of a constraint, in its own units; or 100 eps times what it is made of, where that is more:
-        1.6e-7 m of a position near 7e6 m.
+        Largest violation of a constraint, in its own units; or 100 eps times the size of the terms it is computed
+        from, where that is more: 1.6e-7 m for a position near 7e6 m.
     complementarity_tolerance : float
         Largest product of a multiplier and its constraint's slack; relative to a thousandth of the cost where that
         exceeds 1.
     soft_penalty : float
-        0 (default): constraints hold.  Else what their violation costs, soft_penalty / 2 times its square, in place of
-        that, as for sets that plans of predictive control may miss; limits of controls in a box hold in either case.
+        0 (default): constraints hold.  Otherwise the violation of constraints costs soft_penalty / 2 times its square
+        instead, as for sets that plans of predictive control may miss; limits of controls in a box always hold.
     verbose : bool
-        Whether solves print a line for each iteration: cost, largest violation and gap, gradient, predicted decrease,
+        If True, solves print a line for each iteration: cost, largest violation and gap, gradient, predicted decrease,
         kind and length of the step, mu and seconds, as `trajopt.results.records.IterationRecord` has them; and at the
         end how they ended.  Steps of a search for feasibility are among those of the solution's log alone.
     """

@@ -1,16 +1,16 @@
-"""How the multipliers and the penalty of the augmented Lagrangian move, and how the penalty is updated.
+"""Update of the multipliers and of the penalty of the augmented Lagrangian.
 
-A minimum of the quadratic model with penalty rho leaves c + C z = (lam+ - lam_e)/rho of the rows that press.  Where the
-model's own optimum leaves most of their violation, the penalty is too small, whatever the units of cost and rows
-[Byrd, Nocedal and Waltz 2008].  The centre of the multipliers moves in every iteration that halves the violation of the
+A minimum of the quadratic model with penalty rho leaves c + C z = (lam+ - lam_e)/rho of the active rows.  Where the
+model's own optimum leaves most of their violation, the penalty is too small, whatever the units of cost and rows [Byrd,
+Nocedal and Waltz 2008].  The centre of the multipliers moves in every iteration that halves the violation of the
 optimality conditions
 
     E = max(|grad L(lam)|, violation, min(|lam|, slack))
 
 [Armand and Omheni 2017], so at most log2(E_0 / tolerance) times between minima of the augmented Lagrangian.  At those
-it moves too, found ever more closely, and the penalty rises if violation and slackness did not fall fourfold since the
-last.  It falls where constraints are nearly met and steps must be short: there a large one makes a narrow valley of
-what rows curve, which multipliers do not.
+minima it moves too, their tolerance is tightened, and the penalty rises if violation and slackness did not fall
+fourfold since the last one.  The penalty falls where constraints are nearly met and steps are short: a large one makes
+a narrow valley along curved rows, which multipliers do not.
 """
 
 from __future__ import annotations
@@ -28,34 +28,37 @@ from trajopt.solvers.options import LoopOptions
 
 GROWTH = 10.0
 LARGEST, FIRST = 1e8, 1e-4
-"""Of penalties and of multipliers, in units of the cost's largest derivative at the start; the first penalty."""
+"""Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
+start."""
 LARGEST_WARM = 1e3
-"""Penalty of a warm start, in units: one that a solve ended with was driven up."""
+"""Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
 FAST, SLOW = 0.5, 0.25
 TIGHTER = 0.1
-"""By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
+"""Factor of the gradient tolerance from one minimum of the augmented Lagrangian to the next."""
 NOISY = 10.0
-"""Scaled rows are met to so many times the noise of a step of the dynamics."""
+"""Scaled rows are met if their violation is at most this multiple of the noise of a step of the dynamics."""
 SOFT = 1e-3
-"""The unit of penalties with which rows scaled by what they are made of are stiff, by this factor: the largest penalty
-leaves them 1e-5 of their violation, and more would but make a narrow valley."""
+"""Factor of the unit of penalties where rows are scaled by the size of their terms, which makes them stiff: the largest
+penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
 SINGLE = 1e2
-"""The least penalty of a single step from a warm start, in units: that at which updates end at a start."""
+"""Least penalty of a single step from a warm start, in units: the largest one that updates reach at a start."""
 MOSTLY = 0.5
-"""It does so where rows have at least this part in what is violated."""
+"""A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
+conditions."""
 RELAXATIONS, LEAST_RELAXED = 8, 10.0
-"""How many times the penalty may fall in a solve, and the least one that does, in units."""
+"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
+not decrease."""
 LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
-"""Multipliers below this, in units, count as so large; the least violation that is divided by."""
+"""Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
 LARGE_COST = 1e-3
-"""Where this part of the cost exceeds 1, complementarity counts relative to it."""
+"""Complementarity is measured relative to this fraction of the cost where that exceeds 1."""
 
 
 @routine
 def _largest_derivative(lx, lu, lxx, luu):
-    """Of the cost: gradients and diagonals of Hessians; inf if one is not finite."""
+    """Largest entry of the cost's gradients and of the diagonals of its Hessians; inf if one is not finite."""
     largest = 0.0
     for g, H in ((lx, lxx), (lu, luu)):
         for t in range(g.shape[0]):
@@ -67,21 +70,21 @@ def _largest_derivative(lx, lu, lxx, luu):
 
 
 def penalty_scale(e: Expansion) -> float:
-    """The largest derivative of the cost in an expansion; 1 where there is none."""
+    """Largest derivative of the cost in an expansion; 1 where all vanish or one is not finite."""
     scale = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
     return scale if np.isfinite(scale) and scale > 0.0 else 1.0
 
 
 def influence(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Gradient (N, nu) by the controls of the sum of all rows with random signs."""
+    """Gradient (N, nu) of the sum of all rows with random signs, with respect to the controls."""
     assert model.rows is not None
     e = model.expansion
     return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
 
 
 def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
-    """A part of the penalty 1 / S with which a step of the model halves violations, S the mean over rows of
-    C luu^-1 C'; and the typical slope of rows by controls.  None where these are not known."""
+    """A fraction of the penalty 1 / S with which a step of the model halves violations, S the mean of C luu^-1 C' over
+    rows; and the typical derivative of rows with respect to controls.  None where these are not known."""
     squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
     with np.errstate(all="ignore"):
         S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
@@ -95,10 +98,10 @@ def first_multipliers(
     rows: Rows,
     single: bool = False,
 ) -> Multipliers:
-    """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is.
+    """Zeros with a small penalty, or the multipliers and the penalty of a warm start; a soft penalty stays as it is.
 
-    A warm start's is no larger than is bearable at the start or, where a single step is all that follows, no less than
-    one that makes it keep the rows."""
+    A warm start's penalty is at most the bearable one at the start or, where a single step is all that follows, at
+    least the one that makes that step keep the rows."""
     scale = penalty_scale(model.expansion)
     slope = 1.0
     if rows.large:
@@ -117,7 +120,7 @@ def first_multipliers(
 
 
 def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
-    """The model and the cost of its iterate with these multipliers and this penalty."""
+    """The model, and the cost of its iterate, with these multipliers and this penalty."""
     assert model.rows is not None and formulation.rows is not None
     terms, weights = multipliers.weights(formulation.rows, model.rows.c)
     iterate = model.iterate._replace(cost=model.iterate.own_cost + terms)
@@ -125,7 +128,7 @@ def weighted(formulation: Formulation, model: LocalModel, multipliers: Multiplie
 
 
 def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions) -> bool:
-    """Whether violation and complementarity are within their tolerances; always if they are soft."""
+    """True if violation and complementarity are within their tolerances, or constraints are soft."""
     if formulation.rows is None or model.rows is None or options.soft_penalty > 0.0:
         return True
     assert model.rows.weights is not None
@@ -139,7 +142,8 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
-    """The centre moved to the dual iterate if that has halved the violation of the optimality conditions.
+    """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
+    conditions.
 
     enough: a violation of scaled rows that is within the tolerance."""
     assert model.rows is not None
@@ -154,8 +158,8 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
 
 
 def worth(model: LocalModel, m: Multipliers) -> float:
-    """|p - lam_e|^2 / (2 rho): what the next move of the centre gains, next to which a minimum of the augmented
-    Lagrangian must be good enough [Rockafellar 1976, criterion B]."""
+    """|p - lam_e|^2 / (2 rho), the gain of the next move of the centre, which bounds the predicted decrease that counts
+    as a minimum of the augmented Lagrangian [Rockafellar 1976, criterion B]."""
     assert model.rows is not None and model.rows.weights is not None
     change = model.rows.weights.p - m.centre
     return 0.5 * float(change @ change) / m.penalty
@@ -169,8 +173,8 @@ def bearable(multipliers: np.ndarray, scale: float, violation: float) -> float:
 
 
 def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
-    """The multipliers after a minimum of the augmented Lagrangian, found as closely as was asked for; enough: as
-    above; careful: whether the model was convexified."""
+    """The multipliers after a minimum of the augmented Lagrangian within its tolerance; enough: see `advanced`;
+    careful: True if the model was convexified."""
     assert model.rows is not None and model.rows.weights is not None
     p, limit = model.rows.weights.p, LARGEST * m.scale
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
@@ -182,8 +186,8 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
 
 
 def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
-    """A smaller penalty after a short step to c (R,), or none, where rows are nearly met; the dual iterate for a
-    centre."""
+    """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
+    are nearly met; otherwise unchanged."""
     if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
         return m
     penalty = m.penalty / GROWTH
@@ -191,13 +195,13 @@ def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
 
 
 def raised(m: Multipliers, factor: float) -> float:
-    """The penalty so many times as large, within its limit."""
+    """The penalty multiplied by a factor, at most the largest one."""
     return min(factor * m.penalty, LARGEST * m.scale)
 
 
 def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
-    """The dual iterate after a step of length alpha along what is a full one of the linearized trajectory, dx (N+1,
-    ndx) and du (N, nu)."""
+    """The multipliers after a step of length alpha, given the full step dx (N+1, ndx), du (N, nu) of the linearized
+    trajectory."""
     p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
     limit, dual = LARGEST * m.scale, np.empty(len(p))
     _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)

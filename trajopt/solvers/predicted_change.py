@@ -1,4 +1,4 @@
-"""What a quadratic model predicts for a step along a sweep's direction: the step itself, and the change of the cost."""
+"""Predictions of a quadratic model for a step along a sweep's direction: the step itself and the change of the cost."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _NONE = np.empty((0, 0))
 
 @helper
 def dot(A, t, i, z, s):
-    """A[t, i] . z[s], four sums at a time, which vectorizes."""
+    """A[t, i] . z[s], in four partial sums, which vectorizes."""
     n = z.shape[1]
     a, b, c, d, j = 0.0, 0.0, 0.0, 0.0, 0
     while j + 4 <= n:
@@ -62,7 +62,7 @@ def linear_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
 
-    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or one of another length from a start (dx, du)."""
+    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or a step of another length from a start (dx, du)."""
     dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
     lower, upper = (_NONE, _NONE) if box is None else (box.lower, box.upper)
     gaps = _NONE if gaps is None else gaps
@@ -88,7 +88,7 @@ def _change(lx, lu, lxx, lux, luu, dx, du):
 
 @routine
 def gradient_at(Vx, Vxx, dx):
-    """Vx + Vxx dx of all knots (N+1, ndx)."""
+    """Vx + Vxx dx at all knots, (N+1, ndx)."""
     gradient = Vx.copy()
     for t in range(gradient.shape[0]):
         for j in range(gradient.shape[1]):
@@ -98,13 +98,14 @@ def gradient_at(Vx, Vxx, dx):
 
 
 def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
-    """Linear and twice the quadratic part of the cost's change along dx (N+1, ndx), du (N, nu)."""
+    """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
     return _change(*e[2:], dx, du)
 
 
 def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
-    """The sweep's result with d1, d2 of the step that also closes the gaps, those of the linearized trajectory: d1 =
-    sum lx'dx + lu'du, d2 the quadratic part; or, if it failed, with what it has to know of that."""
+    """The sweep's result with d1 = sum lx'dx + lu'du and d2, twice the quadratic part, of the step of the linearized
+    trajectory that also closes the gaps; or, if the sweep failed, with `finite` false if the expansion is not
+    finite."""
     if not result.ok:
         return result._replace(finite=result.finite and finite(*expansion))
     if gaps is None:

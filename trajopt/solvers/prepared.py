@@ -1,9 +1,9 @@
-"""A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
+"""A solver and a problem prepared to be solved repeatedly from new initial states, as in predictive control.
 
-What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into
-a shallow copy, where `dataclasses.replace` checks every cost again.  Constraints are packed into rows once.  The solves
-are those of the solver itself, bit for bit, and keep nothing from one to the next: the first one compiles the kernels,
-scratch memory is reused beneath them, and no solution refers to it.
+All that does not depend on the initial state is checked once, when the problem is made; a new initial state is put into
+a shallow copy, where `dataclasses.replace` would check every cost again.  Constraints are packed into rows once. The
+solves are those of the solver itself, bit for bit, and independent of one another: the first one compiles the kernels,
+scratch memory is reused, and no solution refers to it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class PreparedSolver:
         With its options; ``max_iterations=1`` makes every solve one real-time iteration.
     problem : Problem
     parameters : str or callable, optional
-        What the p of `prepare_step` moves: of all terms the attribute of this name, ``"target"`` being as
-        ``update(target=p)``; or what a function makes of p, a mapping for `update`.  By default p is that mapping.
+        Terms' values that the p of `prepare_step` sets: a str names the attribute that p is for all terms, ``"target"``
+        being ``update(target=p)``; a function turns p into a mapping for `update`.  By default p is that mapping.
 
     Raises
     ------
     TypeError
-        If one of them is something else.
+        If an argument has another type.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PreparedSolver:
         return with_x0(self.problem, x0)
 
     def update(self, by_name: Mapping[str, Any] | None = None, /, **everywhere: Any) -> None:
-        """Move targets, references, weights and limits for the solves to come.
+        """Set targets, references, weights and limits for the solves that follow.
 
             prepared.update(target=p)                            of all terms that have a target
             prepared.update(target=lambda s: path(t + s))        at each knot, s seconds from the first
@@ -80,10 +80,11 @@ class PreparedSolver:
             prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
-        controls "control bounds"; several of one name are numbered, "StateCost 2".  Which can change is said by
-        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  Targets and references with a row
-        for each knot, as those that were functions of time have, also take a function of a knot's time in the
-        problem.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
+        controls "control bounds"; several terms of one name are numbered, "StateCost 2".
+        `trajopt.interfaces.adjustable` says which attributes can change.  A value has the shape of the one before.
+        Targets and references with a row for each knot, as those that were functions of time have, may also be
+        functions of a knot's time in the problem.  The problem that was passed, and those of solutions, stay as they
+        are; so does the scenery.
 
         Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
         name that no term has, or several that differ.
@@ -105,7 +106,7 @@ class PreparedSolver:
         callback: Callback | None = None,
         time_limit: float | None = None,
     ) -> Solution:
-        """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
+        """The result of ``solver.solve`` for the problem with the initial state x0 (nx,), by default the problem's own.
 
         Parameters: x0; the others as for `ILQR.solve`, typically ``warm_start=solution.shifted(1)``.
         """
@@ -123,28 +124,28 @@ class PreparedSolver:
         *,
         exact: bool = True,
     ) -> Feedback:
-        """All of a cycle that can be done before the state and the parameters of its control are known.
+        """The part of a real-time iteration that precedes the measured state and parameters.
 
             feedback = prepared.prepare_step(x, p, plan)        a plan to start with
             u = feedback(x, p)                                  when x and p arrive: microseconds
             feedback = prepared.prepare_step(system.step(x, u), p, feedback.plan(x, p, steps=1))
 
-        Solves as `solve` does, with ``max_iterations=1`` by one iteration, moves targets, references and limits to p
-        as `update` does, and finds how the plan depends on its initial state and on p: by the exact second order at
-        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.  Soft
-        constraints yield in it as in the solve.
+        Solves as `solve` does, with ``max_iterations=1`` by one iteration, sets targets, references and limits to p as
+        `update` does, and computes how the plan depends on its initial state and on p: by exact second derivatives at
+        the plan, without regularization; by Gauss-Newton Hessians where these are not positive definite.  Soft
+        constraints stay soft.
 
         Parameters
         ----------
         x_predicted : (nx,) array
             The state that is expected.
         p : optional
-            The parameters that are known: what `parameters` of ``solver.prepare(problem, parameters=...)`` is about, a
-            number, an array, or a mapping or dataclass with some, whose other entries are constants; by default a
-            mapping of terms' names to values.  Targets of poses, and limits, take a function.
+            The parameters that are known: the argument of `parameters` of ``solver.prepare(problem, parameters=...)``,
+            a number, an array, or a mapping or dataclass with some, whose other entries are constants; by default a
+            mapping of terms' names to values.  Targets of poses, and limits, need a function.
         warm_start : Solution or WarmStart, optional
         exact : bool
-            False: Gauss-Newton Hessians in any case, which are less near for small moves, and safer for large ones.
+            False: always Gauss-Newton Hessians, less accurate for small changes, and safer for large ones.
 
         Returns
         -------
@@ -175,13 +176,13 @@ class PreparedSolver:
         return feedback_of(solution, parameters, moved, exact, *of_solver)
 
     def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """What `update` takes, by names and everywhere."""
+        """Arguments of `update`: values by the names of terms, and values for all terms."""
         if isinstance(self.parameters, str):
             return {}, {self.parameters: p}
         return (p if self.parameters is None else self.parameters(p)), {}
 
     def _numbers(self, p: Any) -> Any:
-        """p, with floats for numbers where all of it has to be numbers."""
+        """p with its numbers as floats where all of it has to be numbers."""
         if isinstance(self.parameters, str):
             return float_array("p", p, None)
         if self.parameters is not None:
@@ -196,5 +197,5 @@ class PreparedSolver:
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:
-        """`Solution.shifted`."""
+        """See `Solution.shifted`."""
         return solution.shifted(steps)

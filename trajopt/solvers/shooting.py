@@ -1,4 +1,4 @@
-"""What iLQR and DDP have in common as seen from outside: options, `solve` and `prepare`."""
+"""Common base of iLQR and DDP: options, `solve` and `prepare`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from trajopt.solvers.verbose import IterationLines
 
 @solver_options
 class ShootingSolver(LoopOptions):
-    """Base of the solvers; they differ in which curvature their steps contain, and from when on."""
+    """Base of the solvers; they differ in the curvature of their steps."""
 
     def _curvature(self) -> tuple[Curvature, float | None]:
-        """What exact sweeps contain, and the part of the cost below which the predicted decrease switches them on."""
+        """Curvature in exact sweeps, and the fraction of the cost below which the predicted decrease switches them on;
+        None: never."""
         raise NotImplementedError
 
     def solve(
@@ -65,7 +66,7 @@ class ShootingSolver(LoopOptions):
         Raises
         ------
         TypeError, ValueError
-            Naming the argument, what it got and what was wanted.
+            Naming the argument, the value it got and the one expected.
         """
         return self.solve_posed(problem, None, us, xs, callback, warm_start, time_limit)
 
@@ -79,7 +80,7 @@ class ShootingSolver(LoopOptions):
         warm_start: WarmStart | Solution | None,
         time_limit: float | None = None,
     ) -> Solution:
-        """`solve` where it is known how this solver poses the problem."""
+        """`solve` with the problem already transcribed for this solver, None if it is not."""
         check_callback(callback)
         lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
@@ -91,6 +92,6 @@ class ShootingSolver(LoopOptions):
     def prepare(
         self, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
     ) -> PreparedSolver:
-        """This solver with a problem to be solved again and again from new initial states; parameters: what the p of
-        `PreparedSolver.prepare_step` moves."""
+        """Prepare to solve a problem repeatedly from new initial states; parameters: the values that the p of
+        `PreparedSolver.prepare_step` sets."""
         return PreparedSolver(self, problem, parameters)

@@ -1,8 +1,8 @@
-"""Memory of arrays that are made anew in every iteration.
+"""A solve from a problem and options to a solution; first, memory of arrays that every iteration allocates again.
 
-The C library of Linux hands freed memory back to the system beyond a threshold, twice the largest block that it has
-mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page of it that is used again costs a fault: a third of
-an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
+The C library of Linux returns freed memory to the system beyond a threshold, twice the largest block that it has
+mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page that is used again then costs a page fault: a third
+of an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from trajopt.solvers.transcribed import TranscribedProblem, takes_accelerations,
 from trajopt.validation import positive_number
 
 BLOCKS = 6
-"""Sets of expansions, curvature and value functions that an exact iteration holds at a time."""
+"""Number of sets of expansions, curvature and value functions that an exact iteration holds at a time."""
 LARGEST = 31 << 20
-"""Blocks beyond 32 MB leave the threshold as it is."""
+"""Largest size in bytes of the freed block; blocks beyond 32 MB leave the threshold as it is."""
 
 
 @cache
 def keep_freed(horizon: int, ndx: int, nu: int) -> None:
-    """Let what one iteration frees serve the next: free a block of that size, which is not even touched."""
+    """Raise the threshold so that memory freed by one iteration serves the next, by freeing a block of that size, which
+    is never written."""
     numbers = BLOCKS * (horizon + 1) * (ndx + nu) ** 2
     np.empty(min(8 * numbers, LARGEST), dtype=np.uint8)
 
@@ -54,7 +55,8 @@ def keep_freed(horizon: int, ndx: int, nu: int) -> None:
 
 
 def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
-    """Which first derivative or Gauss-Newton Hessian at xs, us, the expansion of which failed a sweep."""
+    """Message: which first derivative or Gauss-Newton Hessian is not finite at xs, us, whose expansion failed a
+    sweep."""
     culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
     if culprit is not None:
         return culprit
@@ -65,7 +67,7 @@ def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs
 
 
 def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
-    """Which second derivative that Gauss-Newton Hessians leave out; nothing if all are finite."""
+    """Message: which second derivative, left out of Gauss-Newton Hessians, is not finite; empty if all are finite."""
     culprit = problem.objective.curvature_culprit(xs, us, problem.system.ndx)
     if culprit is None and rows is not None:
         culprit = rows.curvature_culprit(xs, us)
@@ -77,7 +79,7 @@ def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.nda
 
 
 def of_trajectory(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
-    """Which state, control, cost or constraint; or the dynamics, where states were given."""
+    """Message: which state, control, cost or constraint is not finite; or the dynamics, where states were given."""
     for what, points in (("the state is", xs), ("a control is", us)):
         t = first_not_finite(points)
         if t is not None:
@@ -109,7 +111,7 @@ def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | 
 def formulation_of(
     problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, rows: Rows | None = None
 ) -> Formulation:
-    """The formulation that the problem's system asks for."""
+    """The formulation for the problem's system: forward or inverse dynamics."""
     keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
     if takes_accelerations(problem.system):
         return InverseFormulation(problem, rows, curvature, options.regularization)
@@ -117,7 +119,7 @@ def formulation_of(
 
 
 def check_callback(callback: object) -> None:
-    """TypeError unless it is a function or None."""
+    """Raise TypeError unless the callback is a function or None."""
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
 
@@ -134,8 +136,8 @@ def solve(
     transcribed: TranscribedProblem | None = None,
     time_limit: float | None = None,
 ) -> Solution:
-    """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`;
-    transcribed: what `transcribe` makes of the problem, if that is known."""
+    """Improve the controls until there is a status; threshold None is iLQR, the other arguments are those of
+    `trajopt.DDP.solve`; transcribed: the result of `transcribe`, if it is known."""
     clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
     check_problem(problem)
     check_callback(callback)
@@ -185,7 +187,7 @@ def solve(
 def _transcribed_start(
     by: Transcription, us: ArrayLike | None, xs: ArrayLike | None, warm: WarmStart | None
 ) -> tuple[np.ndarray | None, np.ndarray | None, WarmStart | None]:
-    """Controls, states and warm start of what is solved in the place of a problem, from those of its own."""
+    """Controls, states and warm start of the problem that is solved in place of another, from those of the latter."""
     problem = by.given
     states = None if xs is None else problem.states("xs", xs)
     controls = None if us is None else problem.controls("us", us)
@@ -198,8 +200,8 @@ def _transcribed_start(
 
 
 def _goes_nowhere(state: State, start: Start) -> bool:
-    """Whether no step led on from a start that is no good: a held one in whose place a rollout is not finite, or one at
-    which derivatives or rows are not."""
+    """True if no step was accepted from a start that is unusable: a held initial state in place of a rollout that is
+    not finite, or a start at which derivatives or rows are not finite."""
     rows, rejected = state.model.rows, start.rejected
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         return rejected is not None or (rows is not None and not np.isfinite(rows.c).all())
@@ -235,7 +237,7 @@ def _solution(
     start: str,
     not_taken_over: tuple[str, ...],
 ) -> Solution:
-    """What a solve comes to; final: the sweep of its policy, if there is one."""
+    """The solution of a solve; final: the sweep that gives its policy, None if there is none."""
     problem, status = formulation.problem, state.status
     assert status is not None
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
@@ -267,7 +269,7 @@ def _solution(
 
 
 def _accuracy(formulation: Formulation, state: State) -> str:
-    """To how much the cost is known, where that is what a solve has converged to."""
+    """Message: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; else empty."""
     uncertain = noise(formulation.problem, state.model) if state.status is Status.CONVERGED else 0.0
     return f" Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}." if uncertain > 0.0 else ""
 
@@ -275,7 +277,7 @@ def _accuracy(formulation: Formulation, state: State) -> str:
 def _policy(
     formulation: Formulation, model: LocalModel, sweep: SweepResult | None, status: Status
 ) -> tuple[np.ndarray, ...]:
-    """k, K, Vx and Vxx of a sweep; zeros without one, or where a solve ended because they are not finite."""
+    """k, K, Vx and Vxx of a sweep; zeros without a sweep, or where a solve ended because they are not finite."""
     problem = formulation.problem
     if sweep is not None:
         policy = formulation.policy(model, sweep)
@@ -285,8 +287,8 @@ def _policy(
 
 
 def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
-    """Largest entry of the Lagrangian's gradient in the controls us, by the dynamics themselves where the sweep changes
-    others."""
+    """Largest entry of the Lagrangian's gradient in the controls us, by forward dynamics where the sweep's controls are
+    accelerations."""
     problem, rows, (xs, us, *_) = formulation.problem, formulation.rows, model.iterate
     if not takes_accelerations(problem.system):
         return model.gradient_norm
@@ -298,7 +300,7 @@ def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
 
 
 def _with_best_multipliers(formulation: Formulation, model: LocalModel) -> LocalModel:
-    """The model with those multipliers of its rows that leave the smaller gradient: the dual iterate, or p."""
+    """The model with whichever multipliers of its rows leave the smaller gradient, the dual iterate or p."""
     if model.rows is None or model.rows.weights is None:
         return model
     assert formulation.rows is not None
@@ -311,9 +313,9 @@ def _with_best_multipliers(formulation: Formulation, model: LocalModel) -> Local
 def _reports(
     formulation: Formulation, transcribed: TranscribedProblem, state: State, model: LocalModel, K: np.ndarray
 ) -> tuple[ConstraintReport, ...]:
-    """One report a constraint, in the problem's order.
+    """One report for each constraint, in the problem's order.
 
-    The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
+    The multiplier of a control limit is the gradient that it balances, under the feedback K: rounding does not grow.
     """
     problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
     reports, smooth, bounds, gradient = [], iter(()), iter(transcribed.bounds), None
@@ -338,7 +340,8 @@ def _reports(
 def _row_reports(
     rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
 ) -> list[ConstraintReport]:
-    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
+    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, None without
+    one."""
     columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
     rounding = rows.of_components(rows.rounding)
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
@@ -356,7 +359,7 @@ def _row_reports(
 
 
 def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:
-    """Gradient (N, nu) of the Lagrangian in what is added to the controls while K feeds back; zeros if not finite."""
+    """Gradient (N, nu) of the Lagrangian in changes of the controls under the feedback K; zeros if not finite."""
     lagrangian = model.expansion
     if formulation.rows is not None and model.rows is not None:
         lagrangian = with_multipliers(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
@@ -365,7 +368,7 @@ def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -
 
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:
-    """Which number was not finite, and where, if that is what the solve met at its end."""
+    """Message: which number was not finite, and where, if that ended the solve."""
     problem, rows, xs, us = formulation.problem, formulation.rows, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
         return of_derivatives(problem, rows, state.model.expansion, xs, us)
@@ -376,7 +379,8 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
 
 
 def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> Solution:
-    """No iterate is good: the initial state repeated, and the controls that were given."""
+    """The solution of a solve without a finite iterate: the initial state repeated, and the controls that were
+    given."""
     problem, status = formulation.problem, Status.DIVERGED
     xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
     k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)

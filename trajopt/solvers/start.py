@@ -1,18 +1,19 @@
-"""Where a solve begins: a trajectory, and the multipliers that a warm start has for the problem's constraints.
+"""Start of a solve: a trajectory, and the multipliers that a warm start has for the problem's constraints.
 
-Without a warm start the first controls are rolled out.  They lead away where that is not finite, or where the initial
-state at every knot is better by cost J and violation V, the sum of the violations of scaled rows, together:
+Without a warm start the first controls are rolled out.  The rollout is rejected where it is not finite, or where the
+initial state held at every knot is better in cost J and violation V, the sum of the violations of scaled rows,
+together:
 
     J > 2 J_held  and  J - 2 J_held > mu (V_held - V) for any mu up to 1e3 units,     or  J >= J_held  and  V > 2 V_held
 
-in units of penalties, the largest derivative of the cost there.  Then that state is held, with gaps for the solve
-to close.  Controls that keep the constraints where the held state breaks them stay, whatever they cost.
+in units of penalties, the largest derivative of the cost there.  Then the initial state is held, with gaps for the
+solve to close.  Controls that keep the constraints where the held state violates them stay, whatever their cost.
 
-A warm start is never compared with standing still.  Its states stay where they connect.  Where they do not, as from
-another initial state, a rollout with its gains takes their place if cost and violation are at most twice those of the
-states with gaps, the gaps counted as violation; else the gaps stay, and the first full step closes them.  The horizon
-may differ: what lies beyond is left out, or the last control goes on.  Multipliers go to constraints of the same name
-with as many rows, knot by knot.
+A warm start is never compared with the held initial state.  Its states stay where they have no gaps.  Where they have,
+as from another initial state, a rollout with its gains replaces them if cost and violation are at most twice those of
+the states with gaps, the gaps counted as violation; else the gaps stay, and the first full step closes them.  The
+horizon may differ: knots beyond it are left out, or the last control is repeated.  Multipliers are assigned to
+constraints of the same name with as many rows, knot by knot.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from trajopt.solvers.penalty_update import penalty_scale, total_violation
 from trajopt.validation import float_array
 
 FAR = 2.0
-"""A rollout leads away that costs, or violates, so many times what another start does."""
+"""Ratio of costs, or of violations, above which a rollout is worse than another start."""
 PRICE = 1e3
-"""Of a violation of scaled rows, in units of penalties: the largest that a multiplier is expected to be."""
+"""Cost of a violation of scaled rows, in units of penalties: the largest multiplier that is expected."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a solve begins with.
+    """The first iterate of a solve.
 
     iterate : Iterate
     kind : "given", "warm" or "held"
-    rejected : the rollout in whose place the initial state is held, if it is
+    rejected : the rollout that the held initial state replaces, None if there is none
     """
 
     iterate: Iterate
@@ -52,12 +53,12 @@ class Start:
     rejected: Iterate | None = None
 
 
-# ------------------------------------------------------------------------------------------------ what is given
+# ------------------------------------------------------------------------------------------------ given starts
 def given_trajectory(
     problem: Problem, us: Any, xs: Any, warm: WarmStart | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, bool]:
-    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's; the warm
-    start's gains about both, if it has some; and whether the controls are those of the warm start.
+    """Controls and states to start from, checked: those passed, else the warm start's, else the problem's; the warm
+    start's gains about both, None if it has none; and True if the controls are those of the warm start.
 
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
@@ -72,8 +73,8 @@ def given_trajectory(
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
-    """The warm start over the problem's horizon; what was done to it, and which of its constraints the problem has not,
-    in words.
+    """The warm start over the problem's horizon; messages that say how it was changed, and which of its constraints the
+    problem does not have.
 
     Raises ValueError naming what does not fit the problem's system.
     """
@@ -114,7 +115,7 @@ def first_iterate(
     options: LoopOptions,
     clock: Stopwatch,
 ) -> Start:
-    """The first iterate of a solve; K: gains about controls and states; `warm`: whether these are a warm start's."""
+    """The first iterate of a solve; K: gains about controls and states; `warm`: True if these are a warm start's."""
     iterate = formulation.start(us, xs, clock)
     if xs is not None and (not warm or np.isfinite(iterate.cost)):
         closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K, clock)
@@ -132,7 +133,7 @@ def first_iterate(
 
 
 def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, clock: Stopwatch) -> Iterate | None:
-    """The rollout of a warm start with its gains; None where it leads away from the states with their gaps."""
+    """The rollout of a warm start with its gains; None where it is worse than the states with their gaps."""
     problem, rows, (xs, us) = formulation.problem, formulation.rows, iterate[:2]
     with clock.measure("rollouts"):
         limits = problem.control_limits
@@ -154,7 +155,8 @@ def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, cloc
 def _leads_away(
     formulation: Formulation, rollout: Iterate, held: np.ndarray, options: LoopOptions, clock: Stopwatch
 ) -> bool:
-    """Whether a rollout of the first controls is worse than the states `held`, as the head of this file has it."""
+    """True if a rollout of the first controls is worse than the states `held`, by the rule in the module's
+    docstring."""
     J, J_held = rollout.cost, formulation.problem.objective.value(held, rollout.us)
     rows, dear = formulation.rows, 0.0 < FAR * J_held < J
     if not np.isfinite(J):
@@ -176,7 +178,7 @@ def _leads_away(
 
 
 def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
-    """Whether values (R,) are within the limits, to the tolerance."""
+    """True if values (R,) are within the limits, to the tolerance."""
     return measures(rows, c, np.zeros(len(c))).excess <= options.feasibility_tolerance
 
 
@@ -184,8 +186,9 @@ def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
 def taken_over(
     problem: Problem, warm: WarmStart, rows: Rows, iterate: Iterate
 ) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
-    """The rows, scaled as in the warm start where it has a constraint, else by their Jacobians at the iterate; the
-    multipliers and the penalty for them, None if the warm start has none; which rows have none, in words."""
+    """The rows, scaled as in the warm start where it has the constraint, else by their Jacobians at the iterate; the
+    multipliers and the penalty for them, None if the warm start has none; and messages that name constraints without
+    any."""
     known, scaled = {report.name: report for report in warm.constraints}, None
     multipliers, factors, penalties, left = [], [], [], []
     for i, (constraint, knots) in enumerate(zip(rows.constraints, rows.knots, strict=True)):
@@ -211,8 +214,9 @@ def taken_over(
 
 
 def at_knots(report: ConstraintReport, length: int, knots: np.ndarray, N: int) -> np.ndarray:
-    """Multipliers (len(knots), nr) at these knots of a horizon N, from those of a report over another one: at the last
-    knot those of the last knot, at knots beyond the other horizon the last ones before it, at others none."""
+    """Multipliers (len(knots), nr) at these knots of a horizon N, from a report over another horizon: at the last knot
+    those of the last knot, at knots beyond the other horizon the last ones before it, at knots without a report
+    zero."""
     values, path = report.multipliers, report.knots[report.knots < length]
     if len(values) != len(report.knots):
         shape = len(report.knots), values.shape[1]

@@ -1,4 +1,4 @@
-"""Where a solve has come to, and what an iteration of it goes by."""
+"""State of a solve between its iterations."""
 
 from __future__ import annotations
 
@@ -18,39 +18,38 @@ Log = tuple[IterationRecord, ...]
 
 
 IDLE = 3
-"""Steps in a row without a gain after which an iterate counts as a minimum."""
+"""Number of steps in a row without a gain after which an iterate counts as a minimum."""
 
 
 class Checked(NamedTuple):
-    """When it was last looked whether constraints are being met: steps tried, and the largest violation of scaled rows
-    then."""
+    """The last check of feasibility: the number of steps tried by then, and the largest violation of scaled rows."""
 
     tried: int = 0
     violation: float = np.inf
 
 
 class State(NamedTuple):
-    """Where a solve has come to.
+    """State of a solve between its iterations.
 
     model : of the last iterate
     regularization : for the next sweep
-    predicted : decrease of the merit that the last direction promised for a full step
-    log : a record of every step tried, whatever it was tried for; one more, the final iterate, where a solve has ended
+    predicted : predicted decrease of the merit for a full step along the last direction
+    log : a record of every step tried, of searches for feasibility too; where a solve has ended, also the final iterate
     multipliers : of the constraints; None if there are none
-    gap_weight : of the gaps in the merit
+    gap_weight : weight of the gaps in the merit
     direction : the last one found, of the loop that goes on from an iterate; None before its first
-    without_curvature : whether the iterate has curvature that is not finite, and the direction does without
-    rejected : what line searches met since the last step
-    idle : steps in a row that gained nothing that shows in the cost
-    again : how often mu began anew where no step was found with a large one
-    trusted : whether the last step was a full one and gained what it promised
+    without_curvature : True if the iterate's curvature is not finite, and the direction has none
+    rejected : candidates that line searches rejected since the last step
+    idle : number of steps in a row whose gain is below the rounding of the cost
+    again : number of times that mu began again at zero, no step being found with a large one
+    trusted : True if the last step was a full one and gained its predicted decrease
     violation : sum of the violations of scaled rows where that step began
-    checked : when constraints were last looked after
+    checked : the last check of feasibility
     first : the first iterate, where there are constraints
     certificate : weights (R,) of rows which show that these contradict each other; None if nothing does
-    stopping : whether the callback wants an end
-    status : why the solve has ended; None if it has not
-    saddle : what is said of a saddle that the solve has ended at and did not leave
+    stopping : True if the callback asks to stop
+    status : the reason why the solve has ended; None if it has not
+    saddle : message about a saddle at which the solve has ended
     """
 
     model: LocalModel
@@ -75,13 +74,13 @@ class State(NamedTuple):
 
     @property
     def tried(self) -> int:
-        """Steps so far: each has its record."""
+        """Number of steps tried so far; each has its record."""
         return len(self.log) - (self.status is not None)
 
 
 class FoundDirection(NamedTuple):
-    """The direction of an iteration, None and why if there is none; the model, the multipliers and the regularization
-    it was found with; the search along it, if that was made already."""
+    """The direction of an iteration, or None with a status; the model, the multipliers and the regularization it was
+    found with; the search along it, if that was already made."""
 
     direction: Direction | None
     model: LocalModel
@@ -102,17 +101,17 @@ def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float)
 # --------------------------------------------------------------------------------------------
 # The best iterate of a solve that a time limit ends: without gaps, then within constraints, then of the least cost.
 #
-# An iterate later on need not be better: gaps are closed, and multipliers moved, at the price of the cost.
+# An iterate later on need not be better: gaps are closed, and constraints met, at the expense of the cost.
 
 
 class Ranked(NamedTuple):
-    """A state and its rank, smaller if better: sum of gaps; largest violation beyond the tolerance, else 0; cost."""
+    """A state and its rank, smaller is better: sum of gaps; largest violation beyond the tolerance, else 0; cost."""
 
     rank: tuple[float, float, float]
     state: State
 
     def at_end(self, last: State) -> State:
-        """This state as the end of a solve that has come to another one."""
+        """This state as the end of a solve whose last state is another one."""
         return self.state._replace(status=last.status, log=last.log)
 
 

@@ -1,4 +1,4 @@
-"""What a solve takes of a problem whatever its initial state: limits for the box, rows of the other constraints."""
+"""Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trajopt.solvers.options import LoopOptions
 
 
 class TranscribedProblem(NamedTuple):
-    """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None without any; which of
-    the problem's constraints have rows; names and limits (N, nu) of those that have none; names (nu,) of the
-    controls, or none."""
+    """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None if there are none; for
+    each of the problem's constraints True if it has rows; names and limits (N, nu) of those that have none; names (nu,)
+    of the controls, empty without limits."""
 
     limits: Limits | None
     rows: Rows | None
@@ -29,12 +29,12 @@ class TranscribedProblem(NamedTuple):
 
 
 def takes_accelerations(system: System) -> bool:
-    """Whether the system wants accelerations as the sweep's controls."""
+    """True if the sweep's controls are accelerations for this system."""
     return capability(system, Expansions).acceleration_control is not None
 
 
 def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:
-    """The problem as these options want it."""
+    """Transcribe the problem for these options."""
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)

@@ -1,7 +1,7 @@
-"""The step of an iteration: a search along its direction and, where that gives a short step at best, along others.
+"""The step of an iteration: a search along its direction and, where that finds only a short step, along others.
 
-In turn: farther, where curvature was taken away; with controls held that limits clip; without curvature.  The step
-that leads to the lowest cost is taken.
+In turn: longer steps, where the direction is convexified; with the controls held that limits clip; without curvature.
+The step with the lowest cost is taken.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from trajopt.solvers.line_search import INVISIBLE, Rejected, Step, search
 from trajopt.solvers.multipliers import Multipliers
 
 LONG_STEP = 0.25
-"""A step that must be shorter than this is compared with others."""
+"""Step length below which a step is compared with steps along other directions."""
 HOLDS = 8
 LONGEST = 64.0
-"""So many times a full step is the longest one tried."""
+"""Longest step tried, in multiples of a full step."""
 CREDIBLE = 4.0
-"""Gains beyond so many times the promise times the length are those of another region."""
+"""Ratio of the gain to the predicted decrease times the length beyond which a longer step is rejected: it leads to
+another region."""
 
 
 class TrialStep(NamedTuple):
-    """A direction and the step found along it, if any; and what all searches rejected."""
+    """A direction and the step found along it, None if there is none; and the candidates that all searches rejected."""
 
     direction: Direction
     step: Step | None
@@ -45,18 +46,18 @@ class TrialStep(NamedTuple):
 
     @property
     def long(self) -> bool:
-        """Whether no other direction is worth a try."""
+        """True if the step is so long that no other direction is tried."""
         return self.step is not None and self.step.alpha >= LONG_STEP
 
     def or_better(self, other: TrialStep) -> TrialStep:
-        """The one whose step leads to the lower cost."""
+        """Whichever trial has the step with the lower cost."""
         worse = other.step is None or (self.step is not None and self.step.cost <= other.step.cost)
         return (self if worse else other)._replace(rejected=self.rejected.then(other.rejected))
 
 
 class TrialSteps(NamedTuple):
-    """What searches from an iterate have in common: its model, the multipliers of its constraints, the regularization,
-    the weight of its gaps, the noise of its cost."""
+    """Searches from an iterate: its model, the multipliers of its constraints, the regularization, the weight of its
+    gaps, the noise of its cost."""
 
     formulation: Formulation
     model: LocalModel
@@ -67,7 +68,7 @@ class TrialSteps(NamedTuple):
     noise: float = 0.0
 
     def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
-        """The cost with the terms of constraints, and without; and their rows."""
+        """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
         own, rows = self.formulation.problem.objective.value(xs, us), self.formulation.rows
         if self.multipliers is None or rows is None or not own < np.inf:
             return own, own, None
@@ -76,7 +77,7 @@ class TrialSteps(NamedTuple):
         return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 
     def best(self, direction: Direction) -> TrialStep:
-        """Search along the direction; where it is good for a short step at best, along others too."""
+        """Search along the direction and, where that finds only a short step, along others."""
         found = self._farther(self.along(direction))
         for others in (self._with_clipped_controls_held, self.without_curvature):
             if found.long:
@@ -85,8 +86,8 @@ class TrialSteps(NamedTuple):
         return found
 
     def _farther(self, found: TrialStep) -> TrialStep:
-        """The lowest of steps 2 to 64 times as long, where curvature was taken away and a full step gained much more
-        than it promised; none that gains more than a model without curvature could promise."""
+        """The best of steps 2 to 64 times as long, where the direction is convexified and a full step gained much more
+        than its predicted decrease; steps that gain more than `CREDIBLE` allows are left out."""
         step, direction, iterate = found.step, found.direction, self.model.iterate
         if step is None or step.alpha < 1.0 or direction.kind != CONVEXIFIED or iterate.gaps is not None:
             return found
@@ -112,8 +113,8 @@ class TrialSteps(NamedTuple):
             return TrialStep(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
 
     def _with_clipped_controls_held(self, best: TrialStep) -> TrialStep:
-        """The best of directions that hold ever more of the controls that limits clip; with constraints the model's
-        minimum heeds them already."""
+        """The best of directions that hold more and more of the controls that limits clip; with constraints the model's
+        minimum keeps these limits already."""
         model, direction = self.model, best.direction
         if self.multipliers is not None:
             return best
@@ -153,10 +154,10 @@ class TrialSteps(NamedTuple):
 
 
 def hold_clipped(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
-    """The model with its box closed for controls that lie on a limit and that even the shortest step's feedback pushes
-    against it; None if there are none (anymore).
+    """The model with its box closed for controls that lie on a limit and that the feedback of even the shortest step
+    pushes against it; None if there are none.
 
-    The sweep counts on such feedback, so its direction may lead uphill where the limit swallows it.
+    The sweep relies on such feedback, so its direction may lead uphill where the limit clips it.
     """
     if formulation.limits is None or model.box is None:
         return None

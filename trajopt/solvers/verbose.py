@@ -1,4 +1,4 @@
-"""A solve as lines of text, one for each iteration, as it goes on."""
+"""A solve printed as lines of text, one for each iteration."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 HEADER = f"{'iteration':>9} {'cost':>16} {'violation':>10} {'gap':>10} {'gradient':>10} {'predicted':>10} " + (
     f"{'step':<12} {'length':>8} {'mu':>8} {'time':>8}"
 )
-"""Of the columns: each line is about an iterate and the step tried from it, as `IterationRecord` says."""
+"""Header of the columns: each line describes an iterate and the step tried from it (see `IterationRecord`)."""
 
 
 def line_of(record: IterationRecord) -> str:
-    """An iteration in a line under the header."""
+    """One line for an iteration, under the header."""
     length = f"{record.alpha:.2g}" if record.alpha > 0.0 else "none"
     return (
         f"{record.iteration:>9d} {record.cost:>16.9g} {record.violation:>10.2e} {record.gap:>10.2e} "
@@ -27,7 +27,8 @@ def line_of(record: IterationRecord) -> str:
 
 
 class IterationLines:
-    """A callback that prints each iteration to stdout, plain where that is no terminal, and asks another callback."""
+    """A callback that prints each iteration to stdout, as plain text where that is no terminal, and calls another
+    callback."""
 
     def __init__(self, callback: Callback | None) -> None:
         from rich.console import Console
@@ -42,7 +43,7 @@ class IterationLines:
         self._console.print(text, markup=False)
 
     def __call__(self, progress: Progress) -> bool | None:
-        """Print the record of the iteration; what the other callback says."""
+        """Print the record of the iteration; return the other callback's result."""
         self._print(line_of(progress.record))
         return None if self._callback is None else self._callback(progress)
 

@@ -39,7 +39,7 @@ from dynamics.simd import (
     span,
     store,
 )
-from dynamics.simd.squares import weighted_squares
+from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
 from dynamics.systems.rollouts import close_gap, feedback, place_lanes
@@ -99,18 +99,26 @@ class ChartDifference:
         """Hessian of mu'r (K, nx, nx)."""
         return difference_expansion(self._turns, self._reference, xs, mu)[1], None, None
 
-    def weighted_squares(
-        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Any,
+        curvature: Any,
     ) -> float:
         """As `trajopt.interfaces.residual` has it."""
-        turned, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
-        if turned[:, : 2 if turned.shape[1] == 2 else 1].any():  # else whatever charts they are in
+        (given, layout), (start, stop), moved, rows = weights, span, xs, np.zeros(0, np.int64)
+        check_weights(weights, self.nr, span)
+        turned = given.reshape(len(given), -1, self.nr)[:, : 2 if layout == MULTIPLIERS else 1, self._turned]
+        if turned.any():  # else whatever charts they are in
             moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
         gradient, hessian = (_NO_ROWS, _NO_BLOCKS) if target is None else (target[0], target[2])
         if not len(rows) or (target is None and curvature is None):
-            return weighted_squares(moved, self._reference, weights, start, stop, gradient, hessian)
+            return add_squares(layout, given, start, stop, moved, self._reference, gradient, hessian)
         g, h = np.zeros(moved.shape), np.zeros((*moved.shape, self.nr))
-        total = weighted_squares(moved, self._reference, weights, start, stop, g, h)
+        total = add_squares(layout, given, start, stop, moved, self._reference, g, h)
         J, H = difference_expansion(self._turns, self._reference, xs[rows], g[rows])
         g[rows] = np.einsum("kij,ki->kj", J, g[rows])
         h[rows] = J.swapaxes(1, 2) @ h[rows] @ J

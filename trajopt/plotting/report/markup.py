@@ -1,4 +1,4 @@
-"""HTML from text: everything is escaped but what these functions made."""
+"""HTML from text: all text is escaped except the results of these functions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Html(str):
 
 
 def tag(name: str, *content: str, **attributes: str) -> Html:
-    """An element; of attributes that are words of Python, as `class_`, the underscore is left out, others in names
-    become hyphens."""
+    """An element; a trailing underscore of an attribute that is a Python keyword, such as `class_`, is removed, other
+    underscores become hyphens."""
     named = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
     return Html(f"<{name}{named}>{joined(content)}</{name}>")
 
 
 def joined(content: Iterable[str]) -> Html:
-    """One after another."""
+    """Markup of all, one after another."""
     return Html("".join(part if isinstance(part, Html) else escape(part) for part in content))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Html:
-    """A table, wider ones in a box that scrolls; all but the first so many columns are numbers, at the right."""
+    """A table, wider ones in a box that scrolls; all but the first `words` columns are numbers, aligned right."""
     kinds = ["words" if k < words else "number" for k in range(len(headings))]
     head = tag("tr", *(tag("th", text, class_=kind, scope="col") for text, kind in zip(headings, kinds, strict=True)))
     body = [tag("tr", *(tag("td", x, class_=kind) for x, kind in zip(row, kinds, strict=True))) for row in rows]
@@ -46,12 +46,12 @@ def section(name: str, title: str, *content: str) -> Html:
 
 
 def folded(title: str, *content: str) -> Html:
-    """What is shown when it is asked for."""
+    """Content that is shown when it is opened."""
     return tag("details", tag("summary", title), *content)
 
 
 def picture(figure: Figure, description: str) -> Html:
-    """A figure in the page itself, in a box that scrolls where the page is narrow."""
+    """A figure embedded in the page, in a box that scrolls where the page is narrow."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=DPI)
     data = base64.b64encode(stream.getvalue()).decode("ascii")

@@ -1,9 +1,9 @@
-"""What the player of a report is told of a scene: surfaces, layers of capsules, and where its camera begins.
+"""The page of a report; first, the scene for its player: surfaces, layers of capsules, and the initial camera.
 
 Everything but surfaces is a capsule, two ends with a radius each: tubes of the skeleton, heads of arrows with one
 radius zero, points with both ends in one place, lines so thin that the player draws them some pixels wide.  A layer is
-what one box shows and hides; its array has the eight numbers x y z r, x y z r of each capsule, of a layer that moves
-frame by frame.
+shown and hidden by one box; its array has the eight numbers x y z r, x y z r of each capsule, for a moving layer at
+each frame.
 """
 
 from __future__ import annotations
@@ -61,34 +61,34 @@ from trajopt.results.solution import Solution
 ASPECT = 1.5
 """Width / height of the picture in a wide window."""
 HEAD = 0.05
-"""Length of an arrow's head, in sizes of the scene."""
+"""Length of an arrow's head, as a fraction of the scene's size."""
 THIN = 1e-6
-"""Radius of a line, m: it is as thick as the pixels of its layer."""
+"""Radius of a line, m: its drawn width is the `pixels` of its layer."""
 PATH = (204, 121, 167)
 IN_THE_DARK = {BODY: (150, 170, 212), FREE: (120, 120, 120), CELLS: (70, 74, 82), OBSTACLE: (160, 160, 160)}
-"""Of what would hardly be seen, or seen too well, on a dark page."""
+"""Colours on a dark page that replace those which would be too faint, or too bright, there."""
 TIPS = 12
-"""Of a system with more loose ends the paths of these would be but a tangle."""
+"""Largest number of free ends whose paths are drawn."""
 
 
 class Layer(NamedTuple):
-    """Capsules of one colour; those of one name share a box."""
+    """Capsules of one colour; layers of one name share a box."""
 
     name: str
     label: str
     color: tuple[int, int, int]
-    capsules: np.ndarray  # (C, 8), or (K, C, 8) of what moves
+    capsules: np.ndarray  # (C, 8), or (K, C, 8) if they move
     pixels: float = 0.0  # least width
     plain: bool = False  # not lit
     shown: bool = True
 
     @property
     def colors(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        """On a light page, and on a dark one."""
+        """Colours on a light page, and on a dark one."""
         return self.color, IN_THE_DARK.get(self.color, self.color)
 
     def told(self) -> dict[str, Any]:
-        """In JSON."""
+        """The layer in JSON."""
         return {
             "name": self.name, "color": [[part / 255.0 for part in color] for color in self.colors],
             "pixels": self.pixels, "plain": self.plain, "shown": self.shown, "moves": self.capsules.ndim == 3,
@@ -97,7 +97,7 @@ class Layer(NamedTuple):
 
 
 def player_scene(scene: Scene) -> dict[str, Any]:
-    """The scene in JSON, as `player.js` takes it."""
+    """The scene in JSON, in the form that `player.js` reads."""
     camera = page_camera(scene, ASPECT)
     return {
         "times": [float(time) for time in scene.times],
@@ -111,18 +111,18 @@ def player_scene(scene: Scene) -> dict[str, Any]:
 
 
 def encoded(values: ArrayLike, kind: str) -> str:
-    """An array's numbers in base 64."""
+    """The numbers of an array in base 64."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
 # ------------------------------------------------------------------------------------------------ layers
 def layers_of(scene: Scene) -> list[Layer]:
-    """All that is drawn by capsules; layers without any are left out."""
+    """All layers of capsules; empty ones are left out."""
     size, held = scene.size, scene.held
     tube = max(TUBE * size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
     arrow, (tips, whose) = scene.arrows(), _followed(scene)
     length = np.linalg.norm(arrow, axis=-1)
-    head = np.minimum(HEAD * size / np.maximum(length, 1e-12), 1.0)  # its share: a short arrow is but a small head
+    head = np.minimum(HEAD * size / np.maximum(length, 1e-12), 1.0)  # fraction of the length: short arrows are all head
     ends, neck, wide = scene.points + arrow, scene.points + (1.0 - head)[..., None] * arrow, 0.4 * head * length
     center = scene.center.reshape(len(scene.times), -1, 3)
     still, arrived = (_lines(scene, target) for target in (False, True))
@@ -145,7 +145,8 @@ def layers_of(scene: Scene) -> list[Layer]:
 
 
 def _followed(scene: Scene) -> tuple[np.ndarray, str]:
-    """Points (K, P, 3) whose ways are drawn, of tips, or of the middle of a skeleton without, and a label."""
+    """Points (K, P, 3) whose paths are drawn, and a label: tips if there are at most TIPS, else the middle of the
+    skeleton."""
     tips = scene.tips()
     if 0 < tips.shape[1] <= TIPS:
         return tips, "paths of tips"
@@ -155,7 +156,7 @@ def _followed(scene: Scene) -> tuple[np.ndarray, str]:
 
 
 def _capsules(a: np.ndarray, b: np.ndarray, r: ArrayLike, s: ArrayLike) -> np.ndarray:
-    """Numbers (..., 8) of capsules from a (..., 3) with radius r to b with radius s."""
+    """Capsules (..., 8) from a (..., 3) with radius r to b with radius s."""
     radii = (np.broadcast_to(radius, a.shape[:-1])[..., None] for radius in (r, s))
     first, second = radii
     return np.concatenate([a, first, b, second], axis=-1)
@@ -166,19 +167,19 @@ def _balls(points: np.ndarray, radius: ArrayLike) -> np.ndarray:
 
 
 def _along(points: np.ndarray) -> np.ndarray:
-    """Lines along the ways of points (K, P, 3), from frame to frame."""
+    """Lines along the paths of points (K, P, 3), from frame to frame."""
     return _capsules(points[:-1], points[1:], THIN, THIN).reshape(-1, 8)
 
 
 def _lines(scene: Scene, target: bool) -> np.ndarray:
-    """Those of all shapes of a kind that have no surface."""
+    """Lines of all shapes of a kind that have no surface."""
     lines = [shape.lines() for shape in scene.shapes if shape.target == target and shape.surface() is None]
     ends = np.concatenate([np.empty((0, 2, 3)), *lines])
     return _capsules(ends[:, 0], ends[:, 1], THIN, THIN)
 
 
 def _grid(scene: Scene, below: float) -> np.ndarray:
-    """Lines of the ground, beneath all that is drawn; none if there is none."""
+    """Lines of the ground, below all that is drawn; none without ground."""
     if scene.ground is None:
         return np.empty((0, 8))
     low, high = scene.drawn().min(axis=0), scene.drawn().max(axis=0)
@@ -195,7 +196,7 @@ def _grid(scene: Scene, below: float) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ surfaces
 def _mesh(scene: Scene) -> dict[str, Any] | None:
-    """Surfaces of bodies, and of shapes on the body that never moves; None if there are none."""
+    """Surfaces of bodies, and of fixed shapes; None if there are none."""
     bodies = scene.solids
     count = bodies.turns.shape[1] or 1
     surfaces = [*bodies.solids]
@@ -220,8 +221,8 @@ def _mesh(scene: Scene) -> dict[str, Any] | None:
 
 
 def _placements(bodies: Bodies, frames: int) -> np.ndarray:
-    """Of each body at each frame, the one that never moves last, w x y z of a quaternion and a position (K, B, 7);
-    from frame to frame quaternions go the shorter way."""
+    """Places (K, B, 7) of each body at each frame, the fixed one last: w x y z of a quaternion and a position; signs of
+    quaternions are chosen for the shorter way from frame to frame."""
     if not bodies.solids:
         return np.tile([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (frames, 1, 1))
     q = turns_as_quaternions(bodies.turns)
@@ -234,19 +235,19 @@ def _placements(bodies: Bodies, frames: int) -> np.ndarray:
 # A problem and its solution in words and tables.
 
 LISTED = 200
-"""Rows of a table of iterations or components, at most."""
+"""Largest number of rows in a table of iterations or components."""
 THOUSANDS = 1e6
 
 
 def number(value: float, digits: int = 6) -> str:
-    """As people write it, with a true minus, and thousands without a power of ten."""
+    """A number in print, with a true minus sign, and thousands without a power of ten."""
     text = f"{float(value) + 0.0:.{digits}g}"
     text = f"{float(text):.0f}" if "e+" in text and abs(value) < THOUSANDS else text
     return text.replace("-", "\N{MINUS SIGN}").replace("inf", "∞")
 
 
 def between(values: np.ndarray, digits: int = 3) -> str:
-    """One number, or the least and the largest."""
+    """One number, or the smallest and the largest."""
     low, high = float(np.min(values)), float(np.max(values))
     return number(low, digits) if low == high else f"{number(low, digits)} … {number(high, digits)}"
 
@@ -275,7 +276,7 @@ def _system(problem: Problem) -> str:
 
 
 def _time(problem: Problem, solution: Solution) -> str:
-    """How long the steps are."""
+    """Text on the lengths of the steps."""
     planned, taken = (knot_durations(problem.system, problem.horizon, xs) for xs in (None, solution.xs))
     steps, whole = plural(problem.horizon, "step"), number(float(taken.sum()))
     if not np.array_equal(planned, taken):
@@ -292,7 +293,7 @@ def _where(term: Term, horizon: int) -> str:
 
 
 def knots_in_words(knots: np.ndarray, horizon: int) -> str:
-    """'knots 6 to 24', and how many of them if some are left out."""
+    """Text such as 'knots 6 to 24', with their number if some are left out."""
     if not len(knots):
         return "nowhere"
     first, last = int(knots[0]), int(knots[-1])
@@ -303,7 +304,7 @@ def knots_in_words(knots: np.ndarray, horizon: int) -> str:
 
 
 def _costs(problem: Problem, solution: Solution) -> Html:
-    """Every term, where it counts, what it weighs and what it costs."""
+    """Table of all terms: where they apply, their weights and their values."""
     values = [(term, float(rows.sum())) for term, rows in term_values(problem, solution.xs, solution.us)]
     whole = sum(abs(value) for _, value in values)
     rows = []
@@ -336,7 +337,7 @@ def _sides(report: ConstraintReport) -> tuple[str, str]:
 
 
 def _components(problem: Problem, solution: Solution) -> Html:
-    """Every number of states and controls: start, end, least and largest."""
+    """Table of all entries of states and controls: start, end, smallest and largest."""
     system = problem.system
     states = capability(system, Names).state_names or [f"x[{i}]" for i in range(system.nx)]
     controls = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
@@ -350,7 +351,7 @@ def _components(problem: Problem, solution: Solution) -> Html:
 
 # ------------------------------------------------------------------------------------------------ the result
 def result(solutions: Mapping[str, Solution]) -> Html:
-    """A row for each solver."""
+    """Table with a row for each solver."""
     headings = ["status", "iterations", "cost", "gradient norm", "violation", "gap"]
     rows = [
         [s.status, str(s.iterations), number(s.cost, 9),
@@ -361,14 +362,14 @@ def result(solutions: Mapping[str, Solution]) -> Html:
 
 
 def seconds(solutions: Mapping[str, Solution]) -> Html:
-    """Where the time of each went, milliseconds."""
+    """Table of the time of each solver, milliseconds."""
     parts = list(next(iter(solutions.values())).timings)
     rows = [[number(1e3 * s.timings.get(part, np.nan), 3) for part in parts] for s in solutions.values()]
     return _by_solver(solutions, [part.replace("_", " ") + " [ms]" for part in parts], rows, 0)
 
 
 def _by_solver(solutions: Mapping[str, Solution], headings: list[str], rows: list[list[str]], words: int) -> Html:
-    """A table with a first column of names, unless there is but a solution without one."""
+    """A table with a first column of names, except for a single solution without a name."""
     if list(solutions) == [LONE]:
         return table(headings, rows, words)
     named = ([name, *row] for name, row in zip(solutions, rows, strict=True))
@@ -376,7 +377,7 @@ def _by_solver(solutions: Mapping[str, Solution], headings: list[str], rows: lis
 
 
 def iterations(solution: Solution) -> Html:
-    """The log."""
+    """Table of the log."""
     rows = [
         [str(r.iteration), r.step.replace("_", "-"), number(r.cost, 9),
          *(number(value, 2) for value in (r.gradient_norm, r.predicted_decrease, r.alpha, r.mu, r.violation, r.gap))]
@@ -389,7 +390,7 @@ def iterations(solution: Solution) -> Html:
 
 
 def constraints(solution: Solution) -> Html:
-    """How each constraint is kept, where it is worst, and what it costs."""
+    """Table of constraints: how each is met, where it is worst, and its multipliers."""
     rows = [_constraint(report) for report in solution.constraints]
     headings = ["constraint", "most violated", "hardest pressed", "violation", "active", "multiplier", "penalty"]
     return table(headings, rows, words=3)
@@ -414,12 +415,12 @@ def _place(names: tuple[str, ...], component: int, knot: int) -> str:
 
 
 def paragraphs(text: str) -> Html:
-    """One for each line of what `Solution.explain` says, with those that continue it."""
+    """A paragraph for each line of `Solution.explain`, with the lines that continue it."""
     return joined([tag("p", line) for line in text.replace("\n  ", " ").split("\n")])
 
 
 # --------------------------------------------------------------------------------------------
-# What figures and times depend on.
+# The environment of figures and times.
 
 
 def machine() -> dict[str, Any]:
@@ -436,7 +437,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's name, if the system provides it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -446,13 +447,13 @@ def processor() -> str:
 
 
 # --------------------------------------------------------------------------------------------
-# The page of a report, put together from what its neighbours make.
+# The page of a report, assembled from its parts.
 
 FPS, MOST_FRAMES = 30.0, 300
-"""Frames per second, fewer of a long motion: between them the player moves on."""
+"""Frames per second, and largest number of frames, which lowers the rate for long motions; the player interpolates."""
 FINE, NUMBERS = 60_000, 250_000
-"""Triangles up to which bodies are drawn with all that they have, and numbers of what moves, which are a megabyte and a
-half in a file: of a system with many bodies there are fewer frames."""
+"""Largest number of triangles with which bodies are drawn in full, and of numbers for moving layers, a megabyte and a
+half in a file: systems with many bodies have fewer frames."""
 HINT = "Drag to turn, with Shift to move; click into the picture, then the wheel zooms and the space bar plays."
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2")
 TITLES = {
@@ -483,7 +484,7 @@ def write_report(results: Mapping[str, Solution] | Solution, path: str | Path, s
 
 
 def _solvers(solutions: dict[str, Solution], solver: Any) -> dict[str, Any]:
-    """What solved each, None where that is not known."""
+    """The solver of each solution, None where it is not known."""
     if not isinstance(solver, Mapping):
         return dict.fromkeys(solutions, solver)
     unknown = sorted(set(solver) - set(solutions))
@@ -507,7 +508,7 @@ def _page(solutions: dict[str, Solution], explained: dict[str, str]) -> str:
         numbers = json.dumps(player_scene(scene), allow_nan=False).replace("<", "\\u003c")
         data = tag("script", Html(numbers), type="application/json", id="scene")
         script = "\n".join(_file(name) for name in ("picture.js", "player.js"))
-    inside = f"\n{script}"  # as in the page
+    inside = f"\n{script}"  # exactly as in the page
     allowed = base64.b64encode(hashlib.sha256(inside.encode("utf-8")).digest()).decode("ascii")
     return Template(_file("page.html")).substitute(
         title=joined([f"{problem.name}: report"]),
@@ -526,11 +527,11 @@ def _file(name: str) -> str:
 def _sections(
     solutions: dict[str, Solution], explained: dict[str, str], best: Solution, scene: Scene | None
 ) -> Iterator[tuple[str, Html]]:
-    """Names and contents."""
+    """Names and contents of the sections."""
     name, several = best.problem.name, len(solutions) > 1
 
     def each(made: Any) -> Html:
-        """Of every solver, under its name if there are several."""
+        """Content for every solver, under its name if there are several."""
         parts = [(tag("h3", key) if several else Html(""), made(key, s)) for key, s in solutions.items()]
         return joined([part for pair in parts for part in pair])
 
@@ -553,7 +554,7 @@ def _sections(
 
 
 def _certificate(solution: Solution) -> Html:
-    """What the exact second order says of it, where it says something."""
+    """The certificate of a solution, empty if it has none."""
     try:
         found = str(solution.certificate())
     except ValueError:
@@ -573,13 +574,13 @@ def _made_with() -> Html:
 
 
 def _finite(solution: Solution) -> bool:
-    """Whether there is a motion to be drawn."""
+    """True if there is a finite motion to draw."""
     return bool(np.isfinite(solution.xs).all() and np.isfinite(solution.us).all())
 
 
 # ------------------------------------------------------------------------------------------------ the picture in space
 def _scene(solution: Solution) -> Scene | None:
-    """What is to be seen of it; None where a system cannot be drawn, or is somewhere that is not finite."""
+    """The scene of a solution; None where its system cannot be drawn, or is not finite somewhere."""
     motion = as_motion(solution)
     if capability(motion.system, Pictures).skeleton is None or not _finite(solution):
         return None
@@ -592,7 +593,7 @@ def _scene(solution: Solution) -> Scene | None:
 
 
 def _view(scene: Scene, whose: str) -> Html:
-    """A canvas, what controls it, and a box for each layer."""
+    """A canvas, its controls, and a box for each layer."""
     layers = {layer.name: layer for layer in layers_of(scene)}  # one box for each name
     boxes = [tag("label", _box(x.name, x.shown), _swatch(*x.colors), x.label) for x in layers.values()]
     named = {solid.label: solid.color[:3] for solid in scene.solids.solids if solid.label}
@@ -627,6 +628,6 @@ def _box(name: str, checked: bool) -> Html:
 
 
 def _swatch(light: tuple[int, ...], dark: tuple[int, ...]) -> Html:
-    """A spot of a colour; older browsers know only that of a light page."""
+    """A spot of a colour; older browsers show only that of a light page."""
     day, night = (f"rgb({r}, {g}, {b})" for r, g, b in (light, dark))
     return tag("span", class_="swatch", style=f"background: {day}; background: light-dark({day}, {night})")
