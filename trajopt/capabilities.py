@@ -8,7 +8,7 @@ for a member marked `NoDefault`.  A system need not inherit from a group.  A sys
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -394,28 +394,40 @@ def members(kind: type) -> tuple[str, ...]:
     return tuple(name for name in vars(kind) if not name.startswith("_") and name != "together")
 
 
+class _Member:
+    """A member of a group, of what was asked: its own, or the default of the group where it has none."""
+
+    def __init__(self, name: str, default: Any) -> None:
+        self.name, self.default = name, default
+
+    def __get__(self, view: Any, owner: type | None = None) -> Any:
+        found = getattr(view._of, self.name, None)
+        if found is not None:
+            return found
+        default = self.default
+        return default.__get__(view, owner) if hasattr(default, "__get__") else default
+
+
 class _WithDefaults:
-    """What has some members of a group, with the defaults of the others; all attributes are those of what it is of."""
+    """What was asked, with the members of a group; all other attributes are its own."""
 
     def __init__(self, of: Any) -> None:
-        object.__setattr__(self, "_of", of)
+        self._of = of
 
-    def __getattribute__(self, name: str) -> Any:
-        of = object.__getattribute__(self, "_of")
-        if name == "_of":
-            return of
-        found = getattr(of, name, None)
-        return object.__getattribute__(self, name) if found is None else found
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
 
 
 @cache
-def _with_defaults(kind: type) -> type:
-    return type(kind.__name__, (_WithDefaults, kind), {})
+def _with_defaults(kind: type) -> tuple[type, tuple[tuple[str, ...], ...]]:
+    """The class of answers of a group, and its members that belong together."""
+    own = {name: _Member(name, vars(kind)[name]) for name in members(kind)}
+    return type(kind.__name__, (_WithDefaults, kind), own), getattr(kind, "together", ())
 
 
 def itself(of: Any) -> Any:
     """The object that was asked, for a default that returns it."""
-    return object.__getattribute__(of, "_of") if isinstance(of, _WithDefaults) else of
+    return of._of if isinstance(of, _WithDefaults) else of
 
 
 def capability(of: Any, kind: type[C]) -> C:
@@ -423,7 +435,8 @@ def capability(of: Any, kind: type[C]) -> C:
 
     Raises TypeError for what has some of the members that belong together, but not all.
     """
-    for names in getattr(kind, "together", ()):
+    view, together = _with_defaults(kind)
+    for names in together:
         missing = [name for name in names if getattr(of, name, None) is None]
         if missing and len(missing) < len(names):
             has = ", ".join(name for name in names if name not in missing)
@@ -431,4 +444,4 @@ def capability(of: Any, kind: type[C]) -> C:
                 f"system: {type(of).__name__} has {has}, but lacks {', '.join(missing)}, expected all of what belongs "
                 f"together in trajopt.capabilities.{kind.__name__}, or nothing of it"
             )
-    return cast(C, _with_defaults(kind)(of))
+    return view(of)

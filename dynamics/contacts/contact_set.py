@@ -286,6 +286,9 @@ class ContactSet:
     ValueError : a contact of another model, or the same frame twice.
     """
 
+    ties = 0
+    """Number of couplings at the end that tie mimic joints to their sources; their forces are left out."""
+
     def __init__(self, model: RigidBodyModel, contacts: Sequence[Contact]) -> None:
         as_kind("model", model, RigidBodyModel)
         contacts = as_items("contacts", contacts, "PointContacts and RigidContacts")
@@ -318,8 +321,8 @@ class ContactSet:
 
     @property
     def places(self) -> dict[str, str]:
-        """Of every contact, by the name of its frame, a frame where pictures show it."""
-        return {contact.frame: contact.place for contact in self.contacts}
+        """Of every contact but ties, by the name of its frame, a frame where pictures show it."""
+        return {contact.frame: contact.place for contact in self.contacts[: len(self) - self.ties]}
 
     def damped(self, damping: float, name: str = "damping") -> ContactArrays | LoopArrays:
         """The arrays of contacts that yield; ValueError, with the argument's name, for other than a number >= 0."""
@@ -345,13 +348,15 @@ class ContactSet:
             replace(held, axes=AXES[0]) if isinstance(held, (PointContact, RigidContact)) else held
             for held in self.contacts
         ]
-        return ContactSet(self.model, turned)
+        found = ContactSet(self.model, turned)
+        found.ties = self.ties
+        return found
 
     def forces_and_moments(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (K, self.rows, ...) as the forces and the moments of all contacts, each (K, C, 3, ...); without feet the
-        moments are a read-only zero, which costs no memory."""
+        """Rows (K, self.rows, ...) as the forces and the moments of the C contacts that are no ties, each
+        (K, C, 3, ...); without feet the moments are a read-only zero, which costs no memory."""
         K, C, rest = len(rows), len(self), rows.shape[2:]
-        forces = rows[:, : 3 * C].reshape(K, C, 3, *rest)
+        forces = rows[:, : 3 * (C - self.ties)].reshape(K, C - self.ties, 3, *rest)
         if not (self.rigid or self.loops):
             return forces, np.ndarray(forces.shape, np.float64, _ZERO, 0, (0,) * forces.ndim)
         moments = np.zeros(forces.shape)
@@ -372,14 +377,14 @@ class ContactSet:
             found.append((i, (3 * blocks[:, None] + np.arange(3)).ravel(), self.contacts[i].wrench_map()))
         return found
 
-    def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int, ties: int = 0) -> np.ndarray:
-        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero, and so are
-        those of as many ties of mimic joints behind the C contacts.
+    def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int) -> np.ndarray:
+        """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows), zero for ties; w_m may be None,
+        zero.
 
         Raises ValueError for another shape or a non-finite entry."""
         C = len(self)
-        forces = self._multipliers("w_f", w_f, K, ties).reshape(K, 3 * C)
-        moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K, ties)
+        forces = self._multipliers("w_f", w_f, K).reshape(K, 3 * C)
+        moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K)
         if not (self.rigid or self.loops):
             return forces
         rows = np.zeros((K, self.rows))
@@ -389,12 +394,12 @@ class ContactSet:
             rows[:, held] = np.hstack([forces[:, 3 * i : 3 * i + 3], moments[:, i]]) @ W
         return rows
 
-    def _multipliers(self, name, value, K, ties):
-        array, C = as_array(name, value), len(self) - ties
+    def _multipliers(self, name, value, K):
+        array, C = as_array(name, value), len(self) - self.ties
         if array.shape not in ((C, 3), (K, C, 3)):
             raise ValueError(f"{name}: got shape {array.shape}, expected ({C}, 3) or ({K}, {C}, 3)")
         every = np.broadcast_to(array, (K, C, 3))
-        return np.concatenate([every, np.zeros((K, ties, 3))], axis=1) if ties else every
+        return np.concatenate([every, np.zeros((K, self.ties, 3))], axis=1) if self.ties else every
 
     def __len__(self) -> int:
         return len(self.contacts)
@@ -436,19 +441,21 @@ def on_full_model(
     contacts of a model with mimic joints; otherwise as `ContactSet`.
     """
     given = as_contact_set(model, contacts)
-    if model.mimics:
-        if damping != 0.0:
-            raise ValueError(f"{name}: got {damping}, expected zero for a model with mimic joints")
-        if any(isinstance(held, JointCoupling) for held in given.contacts):
-            raise ValueError("contacts: got a JointCoupling, expected none beside mimic joints; see add_mimic")
-        given = ContactSet(model.full, [replace(held, model=model.full) for held in given.contacts])
-    if dt is not None:
-        given = of_system(model.full, given, dt)
+    if not model.mimics:
+        return given if dt is None else of_system(model, given, dt)
+    if damping != 0.0:
+        raise ValueError(f"{name}: got {damping}, expected zero for a model with mimic joints")
+    if any(isinstance(held, JointCoupling) for held in given.contacts):
+        raise ValueError("contacts: got a JointCoupling, expected none beside mimic joints; see add_mimic")
+    given = ContactSet(model.full, [replace(held, model=model.full) for held in given.contacts])
+    given = given if dt is None else of_system(model.full, given, dt)
     ties = [
         JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}, mimic.offset, (0.0, 0.0))
         for mimic in model.mimics
     ]
-    return ContactSet(model.full, [*given.contacts, *ties]) if ties else given
+    found = ContactSet(model.full, [*given.contacts, *ties])
+    found.ties = len(ties)
+    return found
 
 
 def as_damping(damping: float, name: str = "damping") -> float:

@@ -218,13 +218,13 @@ def contact_dynamics_derivatives(
     contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     q, v, tau, full = enter.full_q(q), enter.full_v(v), enter.full_torques(tau), model.full
-    K, n, C = len(q), full.nv, len(contacts) - len(model.mimics)
+    K, n = len(q), full.nv
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
     sizes = full.arrays, contacts.arrays
     numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + full.nq + 2 * n
     flat = [x.reshape(K, (n + contacts.rows) * n) for x in z[:2]]
     launch(_drive, K, numbers, full.block, contacts.damped(damping), q, v, tau, *flat, z[2])
     z = [enter.leave(axis, x) for axis, x in zip("ppk", z, strict=True)]
-    wrenches = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     accelerations = (enter.leave("k-", x[:, :n]) for x in z)
-    return ContactDynamicsDerivatives(*unbatch(single, *accelerations, *(x[:, :C] for part in wrenches for x in part)))
+    return ContactDynamicsDerivatives(*unbatch(single, *accelerations, *forces, *moments))

@@ -459,9 +459,8 @@ def contact_dynamics(
     held, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     point = enter.full_q(q), enter.full_v(v), enter.full_torques(tau)
-    a, f, moment, *report = _at_points(model.full, *point, held, damping)
-    C = len(held) - len(model.mimics)
-    return ContactDynamics(*unbatch(single, enter.leave("k", a), f[:, :C], moment[:, :C], *report))
+    a, *rest = _at_points(model.full, *point, held, damping)
+    return ContactDynamics(*unbatch(single, enter.leave("k", a), *rest))
 
 
 def dynamics_of_set(

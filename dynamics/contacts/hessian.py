@@ -307,9 +307,9 @@ def contact_dynamics_hessian(
     ------
     ValueError, TypeError : as `contact_dynamics`.
     """
-    contacts, enter, ties = on_full_model(model, contacts, damping), model.mimic_map, len(model.mimics)
+    contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v, tau, w_a) = points(model, q, v=v, tau=tau, w_a=w_a)
-    y = np.hstack([enter.full_torques(w_a), contacts.multiplier_rows(w_f, w_m, len(q), ties)])
+    y = np.hstack([enter.full_torques(w_a), contacts.multiplier_rows(w_f, w_m, len(q))])
     H = empty_matrices(4, len(q), model.full.nv)
     point = enter.full_q(q), enter.full_v(v), enter.full_torques(tau)
     _drive(model.full, contacts.damped(damping), *point, y, *H)

@@ -224,13 +224,13 @@ def contact_impulse(
     """
     contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v) = points(model, q, v=v)
-    q, v, C = enter.full_q(q), enter.full_v(v), len(contacts) - len(model.mimics)
+    q, v = enter.full_q(q), enter.full_v(v)
     K, plant = len(q), contacts.impulsive(damping)
     after, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     _drive(*plant, q, v, as_restitution(restitution), after, f, report)
     redundant = report[:, 1].astype(np.int64)
-    impulses = (x[:, :C] for x in contacts.forces_and_moments(f))
-    return ContactImpulse(*unbatch(single, enter.leave("k", after), *impulses, report[:, 0].copy(), redundant))
+    after, impulses = enter.leave("k", after), contacts.forces_and_moments(f)
+    return ContactImpulse(*unbatch(single, after, *impulses, report[:, 0].copy(), redundant))
 
 
 def contact_impulse_derivatives(
@@ -253,15 +253,15 @@ def contact_impulse_derivatives(
     """
     contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v) = points(model, q, v=v)
-    q, v, C = enter.full_q(q), enter.full_v(v), len(contacts) - len(model.mimics)
+    q, v = enter.full_q(q), enter.full_v(v)
     K, n, plant = len(q), model.full.nv, contacts.impulsive(damping)
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(2)]
     flat = [x.reshape(K, (n + contacts.rows) * n) for x in z]
     _drive_first_order(*plant, q, v, as_restitution(restitution), *flat)
     z = [enter.leave("p", x) for x in z]
-    wrenches = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     velocities = (enter.leave("k-", x[:, :n]) for x in z)
-    return ContactImpulseDerivatives(*unbatch(single, *velocities, *(x[:, :C] for part in wrenches for x in part)))
+    return ContactImpulseDerivatives(*unbatch(single, *velocities, *forces, *moments))
 
 
 # --------------------------------------------------------------------------------------------
@@ -349,9 +349,9 @@ def contact_impulse_hessian(
     ------
     ValueError, TypeError : as `contact_impulse`.
     """
-    contacts, enter, ties = on_full_model(model, contacts, damping), model.mimic_map, len(model.mimics)
+    contacts, enter = on_full_model(model, contacts, damping), model.mimic_map
     single, (q, v, w_v) = points(model, q, v=v, w_v=w_v)
-    y = np.hstack([enter.full_torques(w_v), contacts.multiplier_rows(w_f, w_m, len(q), ties)])
+    y = np.hstack([enter.full_torques(w_v), contacts.multiplier_rows(w_f, w_m, len(q))])
     H = empty_matrices(2, len(q), model.full.nv)
     plant = contacts.impulsive(damping)
     _drive_hessian(*plant, enter.full_q(q), enter.full_v(v), as_restitution(restitution), y, *H)

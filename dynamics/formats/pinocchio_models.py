@@ -76,11 +76,11 @@ _ONE: dict[str, Callable[[Any], Joint]] = {"R": Revolute, "RUB": Continuous, "P"
 
 
 class _Part(NamedTuple):
-    """A joint of ours, placed in what the one before moves, which it may follow."""
+    """A joint of ours, placed in what the one before moves, which it may mimic."""
 
     joint: Joint
     placement: Pose = IDENTITY
-    pitch: float | None = None  # m/rad, by which it follows the one before
+    pitch: float | None = None  # m/rad, by which it mimics the one before
 
 
 def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
@@ -95,7 +95,7 @@ def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
     -------
     RigidBodyModel
         Joints with limits, armature, damping and friction, bodies and all frames.  Composite and universal joints
-        become as many joints; a helical joint a revolute one of its name, and "<joint>_slide" that follows it by its
+        become as many joints; a helical joint a revolute one of its name, and "<joint>_slide" that mimics it by its
         pitch (`ModelBuilder.add_mimic`).  A body without a frame of its own is called after its joint, "<joint>_body".
 
     Raises
@@ -119,8 +119,8 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
     bodies, held = _body_names(m), {0: "world"}
     for i in range(1, m.njoints):
         name, parent, placement = m.names[i], held[m.parents[i]], _pose(m.jointPlacements[i])
-        leads = _leader(m, i)
-        parts = _joints(m.joints[i], name) if leads is None else [_Part(_mimicking(m, i))]
+        source = _source(m, i)
+        parts = _joints(m.joints[i], name) if source is None else [_Part(_mimicking(m, i))]
         q, v = m.joints[i].idx_q, m.joints[i].idx_v
         several, label = sum(part.pitch is None for part in parts) > 1, name
         for k, (joint, inner, pitch) in enumerate(parts):
@@ -128,7 +128,7 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
             label = f"{before}_slide" if pitch is not None else f"{name}[{k}]" if several else name
             inner_body = f"{label}_body" if several else f"{label}_turn"
             body = bodies[i] if last else inner_body
-            own = {} if leads or pitch is not None else _joint_parameters(m, joint, q, v)
+            own = {} if source or pitch is not None else _joint_parameters(m, joint, q, v)
             parameters = own | (_inertia(m.inertias[i]) if last else {})
             builder.add_body(body, parent, joint, label, placement=compose(placement, inner), **parameters)
             parent, placement = body, IDENTITY
@@ -136,9 +136,9 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
                 builder.add_mimic(label, before, pitch)
                 continue
             q, v = q + joint.nq + _extra(joint), v + joint.nv
-            if leads:
+            if source:
                 exact = m.joints[i].extract()
-                builder.add_mimic(label, leads, float(exact.scaling), float(exact.offset))
+                builder.add_mimic(label, source, float(exact.scaling), float(exact.offset))
         held[i] = parent
     taken = {*bodies.values(), *m.names}
     for frame in m.frames:
@@ -152,7 +152,7 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
     return builder
 
 
-def _leader(m: Any, i: int) -> str | None:
+def _source(m: Any, i: int) -> str | None:
     """The name of the joint that joint i mimics, if it does: that of the same coordinate."""
     if m.joints[i].shortname() != "JointModelMimic":
         return None
@@ -213,9 +213,9 @@ def _mimicking(m: Any, i: int) -> Joint:
     pinocchio = import_module("pinocchio")
     exact, data, q = m.joints[i].extract(), m.createData(), pinocchio.neutral(m)
     q[m.joints[i].idx_q] = (1.0 - exact.offset) / exact.scaling
-    leader = next(j for j in m.joints if j.shortname() != "JointModelMimic" and j.nq and j.idx_q == m.joints[i].idx_q)
-    if leader.nq == 2:
-        q[leader.idx_q : leader.idx_q + 2] = np.cos(q[leader.idx_q]), np.sin(q[leader.idx_q])
+    source = next(j for j in m.joints if j.shortname() != "JointModelMimic" and j.nq and j.idx_q == m.joints[i].idx_q)
+    if source.nq == 2:
+        q[source.idx_q : source.idx_q + 2] = np.cos(q[source.idx_q]), np.sin(q[source.idx_q])
     pinocchio.forwardKinematics(m, data, q)
     moved = m.jointPlacements[i].actInv(data.liMi[i])
     turn = Rotation.from_matrix(np.array(moved.rotation)).as_rotvec()

@@ -429,7 +429,7 @@ def _read_joint(element: Element, links: dict[str, Element], rotors: dict[str, f
 
 
 def _read_mimic(element: Element, where: str) -> dict[str, Any] | None:
-    """Which joint this one follows, and how."""
+    """The source of a mimic joint, its multiplier and its offset."""
     mimic = element.find("mimic")
     if mimic is None:
         return None

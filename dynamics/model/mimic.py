@@ -213,20 +213,19 @@ class MimicMap(IdentityMap):
         x0 = None if loops.x0 is None else self.full_x(loops.x0)
         (full,) = aligned_arrays((*X.shape[:2], len(self.index_q) + len(self.index_v), X.shape[3]))
         if x0 is None or start > 0:  # else X has nothing yet
-            full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
-        before = None if loops.before is None else self._full_gains_before(loops.before, loops.us.shape[1])
+            for t in range(max(start - 1, 0), start + 1):  # feedback may be to the knot before, too
+                full[:, t] = np.moveaxis(self.full_x(np.moveaxis(X[:, t], 1, -1)), -1, 1)
+        before = self._full_before(loops.before)
         return loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps, before=before), full
 
-    def _full_gains_before(self, gains: np.ndarray, nu: int) -> np.ndarray:
-        """Gains (N, nu, n + nu) to the last n numbers of the state and to the controls of the knot before, n as many as
-        reach the same independent coordinates from the end of the full state."""
-        n = gains.shape[2] - nu
-        if n == 0:
-            return gains
-        kept, size = self._kept_x[-n:], len(self.index_q) + len(self.index_v)
-        full = np.zeros((*gains.shape[:2], size - kept[0] + nu))
-        full[..., kept - kept[0]], full[..., size - kept[0] :] = gains[..., :n], gains[..., n:]
-        return full
+    def _full_before(self, before: np.ndarray | None) -> np.ndarray | None:
+        """Gains (N, nu, n + nu) of the velocities and controls of the knot before, as those of all velocities."""
+        n = 0 if before is None else before.shape[2] - before.shape[1]
+        if before is None or n == 0:
+            return before
+        whole = np.zeros((*before.shape[:2], len(self.index_v) + before.shape[1]))
+        whole[:, :, self.kept_v[-n:]], whole[:, :, len(self.index_v) :] = before[:, :, :n], before[:, :, n:]
+        return whole
 
     def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray) -> None:
         """See `IdentityMap`."""

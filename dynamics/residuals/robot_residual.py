@@ -260,7 +260,7 @@ class RobotResidual:
         ----------
         span : (start, stop), the knots start <= t < stop
         xs (N+1, nx), us (N, nu) : a whole trajectory; or without controls, and with None for blocks of theirs
-        weights : ResidualWeights, the function (`dynamics.simd.squares`), with one row or one for each of the knots
+        weights : of the function (`dynamics.simd.squares.ResidualWeights`), with one row or one for each of the knots
         target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
             Receives gradient and Gauss-Newton Hessian.
         curvature : the same or other such arrays, or None

@@ -199,7 +199,6 @@ class Impact(RobotSystem):
         given, damping = as_contact_set(model, contacts), (contact_damping, "contact_damping")
         self._given = contacts, actuation, restitution, contact_damping
         self.contacts = on_full_model(model, given, *damping, dt=0.0)
-        self._shown = len(self.contacts) - len(model.mimics)  # all but the ties
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")
         super().__init__(model, 0.0, actuation_map(model, actuation), given.places)
@@ -264,4 +263,4 @@ class Impact(RobotSystem):
         contacts ask for."""
         q, v = np.split(self.joint_map.full_x(xs), [self.full.nq], axis=1)
         struck = contact_impulse(self.full, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)
-        return in_world_axes(self.contacts, q, struck.f)[0][:, : self._shown]
+        return in_world_axes(self.contacts, q, struck.f)[0]

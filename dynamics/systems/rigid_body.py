@@ -141,9 +141,7 @@ class RigidBodySystem(RobotSystem):
         self.contact_damping = self.contact_arrays.damping
         if self.contact_damping != 0.0 and not self.in_contact:
             raise ValueError(f"contact_damping: got {contact_damping}, expected zero for a robot without contacts")
-        self._shown = len(self.contacts) - len(model.mimics)  # all but the ties
-        places = dict(list(self.contacts.places.items())[: self._shown])
-        super().__init__(model, dt, actuation_map(model, actuation), places)
+        super().__init__(model, dt, actuation_map(model, actuation), self.contacts.places)
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
@@ -175,7 +173,7 @@ class RigidBodySystem(RobotSystem):
             lacking.append("no mimic joints")
         if B.shape[0] != B.shape[1] or np.linalg.matrix_rank(B) < len(B):
             lacking.append("an independent control for every degree of freedom")
-        if self._shown:
+        if self.contact_frames:
             lacking.append("no contacts")
         if self.frame_actuators is not None:
             lacking.append("actuators on joints alone")
@@ -274,7 +272,7 @@ class RigidBodySystem(RobotSystem):
         if self.frame_actuators is not None:
             tau += (force_map(self.full, q) @ us[:, :, None])[..., 0]
         found = dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
-        return [part[:, : self._shown] for part in in_world_axes(self.contacts, q, found.f, found.moment)]
+        return in_world_axes(self.contacts, q, found.f, found.moment)
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).

@@ -71,23 +71,23 @@ def test_expansions_of_steps(robot, integrator, held, rng):
     assert relative_error(rolled[3], system.step(rolled[2], us[2])) < 1e2 * IDENTITY
 
 
-def test_phases_and_followers(robot, rng):
-    """In hybrid systems, and on robots with joints that follow others."""
+def test_phases_and_mimic_joints(robot, rng):
+    """In hybrid systems, and on robots with mimic joints."""
     system = HybridSystem(robot, 0.01, [("free", [], 1), ("held", ["f1"], 1)], actuation="model")
     xs, us = np.hstack(random_states(robot, 3, rng, 1)), rng.normal(size=(3, 5))
     assert system.horizon == 3 and system.nu == 5
     assert model_slopes(system.window(2, 3), xs, us, rng, 0.2) == pytest.approx((2.0, 3.0), abs=SLOPE)
     builder = robot_builder(np.random.default_rng(2))
     builder.add_mimic("body 4_joint", "body 1_joint", -0.5, 0.1)
-    led = builder.build()
-    system = RigidBodySystem(led, 0.01, "rk4", "model")
-    xs = np.hstack(random_states(led, 3, rng, 1))
+    model = builder.build()
+    system = RigidBodySystem(model, 0.01, "rk4", "model")
+    xs = np.hstack(random_states(model, 3, rng, 1))
     assert model_slopes(system, xs, us, rng, 0.2) == pytest.approx((2.0, 3.0), abs=SLOPE)
-    one = RigidBodySystem(led, 0.01, "explicit_euler", "model")
-    q, v = led.full_configuration(xs[:1, : led.nq]), xs[:, led.nq :]
-    tau = led.mimic_map.leave("p", force_map(led.full, q) @ us[0])[0] + one.actuation.B @ us[0]
-    a = dynamics.forward_dynamics(led, xs[0, : led.nq], v[0], tau)
-    assert relative_error(one.step(xs[0], us[0])[led.nq :], v[0] + 0.01 * a) < 1e3 * IDENTITY
+    one = RigidBodySystem(model, 0.01, "explicit_euler", "model")
+    q, v = model.full_configuration(xs[:1, : model.nq]), xs[:, model.nq :]
+    tau = model.mimic_map.leave("p", force_map(model.full, q) @ us[0])[0] + one.actuation.B @ us[0]
+    a = dynamics.forward_dynamics(model, xs[0, : model.nq], v[0], tau)
+    assert relative_error(one.step(xs[0], us[0])[model.nq :], v[0] + 0.01 * a) < 1e3 * IDENTITY
 
 
 def test_no_length_is_no_failure(rng):
@@ -223,13 +223,13 @@ def test_what_hangs_on_cylinders_and_thrust_is_held():
 
 
 def test_a_matrix_means_torques(robot):
-    """Also one that has zeros where the model has actuators on frames; and on robots with followers."""
+    """Also one that has zeros where the model has actuators on frames; and on robots with mimic joints."""
     model = quadrotor()
     system = RigidBodySystem(model, 0.01, actuation=np.zeros((6, 4)))
     assert system.frame_actuators is None and system.control_names[0] == "control 0"
     assert system.step(system.neutral_state, np.full(4, 9.0))[9] == pytest.approx(-0.0981)
     builder = robot_builder(np.random.default_rng(2))
     builder.add_mimic("body 4_joint", "body 1_joint", -0.5, 0.1)
-    led = builder.build()
-    B = np.eye(led.nv)[:, 6:]
-    np.testing.assert_array_equal(RigidBodySystem(led, 0.01, actuation=B).actuation.B, B)
+    model = builder.build()
+    B = np.eye(model.nv)[:, 6:]
+    np.testing.assert_array_equal(RigidBodySystem(model, 0.01, actuation=B).actuation.B, B)

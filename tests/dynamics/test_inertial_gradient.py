@@ -36,7 +36,7 @@ def arm(integrator="semi_implicit_euler"):
     return dynamics.RigidBodySystem(builder.build(), 0.02, integrator, actuation="model")
 
 
-def follower():
+def with_mimic():
     builder = actuated()
     builder.add_mimic("third", "second", multiplier=-0.5, offset=0.1)
     return dynamics.RigidBodySystem(builder.build(), 0.02)
@@ -106,9 +106,9 @@ def test_phases_and_impacts(rng):
     assert (gradient * direction).sum() == pytest.approx(along(system, xs, us, lam, direction), rel=1e-8)
 
 
-def test_joints_that_follow_others(rng):
+def test_mimic_joints(rng):
     """Of the bodies of all joints, in the coordinates of those that lead."""
-    system = follower()
+    system = with_mimic()
     xs, us = points(system, rng)
     lam = rng.standard_normal((len(us), system.ndx))
     gradient, n, h = system.parameter_gradient(xs, us, lam), system.nv, system.dt
@@ -176,4 +176,4 @@ def test_parameters_of_no_body():
         dynamics.with_inertial_parameters(model, flat)
     assert dynamics.inertial_parameters(dynamics.with_inertial_parameters(model, lighter, physical=False))[1, 0] == -1.0
     with pytest.raises(ValueError, match="has mimic joints, expected independent joints"):
-        dynamics.with_inertial_parameters(follower().model, pi)
+        dynamics.with_inertial_parameters(with_mimic().model, pi)

@@ -27,11 +27,11 @@ from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, CONTRACTED, IDENTITY, ORACLE, SLOPE, relative_error
 
 STEP = 1e-5
-FOLLOWERS = (("thumb", "index", -0.7, 0.2), ("ring", "thumb", 1.5, -0.1), ("slide", "wrist", 0.3, 0.05))
+MIMICS = (("thumb", "index", -0.7, 0.2), ("ring", "thumb", 1.5, -0.1), ("slide", "wrist", 0.3, 0.05))
 
 
 def hand_builder(rng, floating=True):
-    """A palm on a wrist, and fingers; a ring that follows a thumb that follows an index, a slide behind a wrist."""
+    """A palm on a wrist, and fingers; a ring that mimics a thumb that mimics an index, a slide that mimics a wrist."""
     builder = ModelBuilder(gravity=(0.5, -1.0, -9.0), name="hand")
     kinds = {
         "base": FreeFlyer() if floating else Revolute("z"), "wrist": Revolute((0, 1, 1)), "ball": Spherical(),
@@ -49,7 +49,7 @@ def hand_builder(rng, floating=True):
             armature=0.1, **({"lower": -2.0, "upper": 2.0} if kind.nv == 1 else {}),
         )  # fmt: skip
     builder.add_frame("tip", "slide link", (random_rotation(rng), rng.uniform(-0.2, 0.2, 3)))
-    for joint, source, multiplier, offset in FOLLOWERS:
+    for joint, source, multiplier, offset in MIMICS:
         builder.add_mimic(joint, source, multiplier, offset)
     return builder
 
@@ -80,7 +80,7 @@ def symmetric(A):
 
 
 # ------------------------------------------------------------------------------------------------ the robot
-def test_coordinates_of_those_that_lead(hand, rng):
+def test_coordinates_of_independent_joints(hand, rng):
     assert hand.joint_names == ("base", "wrist", "ball", "index") and (hand.nq, hand.nv) == (13, 11)
     assert hand.full.joint_names == ("base", "wrist", "ball", "thumb", "slide", "index", "ring")
     q = dynamics.random_configuration(hand, rng)
@@ -99,7 +99,7 @@ def test_coordinates_of_those_that_lead(hand, rng):
         hand.full_configuration(whole)
 
 
-def test_limits_keep_followers_within_theirs():
+def test_limits_keep_mimic_joints_within_theirs():
     builder = ModelBuilder()
     rod = {"mass": 1.0, "com": (0.1, 0, 0), "inertia": np.eye(3)}
     builder.add_body("a", "world", Revolute("z"), "lead", **rod, lower=-1.0, upper=1.0, velocity=2.0, effort=3.0)
@@ -118,7 +118,7 @@ def test_limits_keep_followers_within_theirs():
 
 
 def test_locks(hand):
-    """A leader takes its followers with it, a follower its leader."""
+    """A source takes its mimic joints with it, a mimic joint its source."""
     held = hand.locked({"wrist": 0.5})
     assert held.joint_names == ("base", "ball", "index") and held.full.joint_names[-2:] == ("index", "ring")
     assert hand.locked({"thumb": 0.2}).joint_names == ("base", "wrist", "ball")
@@ -131,7 +131,7 @@ def test_locks(hand):
     assert hand.locked(keep=["base", "ring"]).joint_names == ("base", "index")
 
 
-def test_edits_keep_who_follows_whom(hand, rng):
+def test_edits_keep_mimic_joints(hand, rng):
     again = builder_of(hand).build()
     assert again.mimics == hand.mimics and again.joint_names == hand.joint_names
     q, v, a = (x[0] for x in random_states(hand, 1, rng))
@@ -159,7 +159,7 @@ def test_edits_keep_who_follows_whom(hand, rng):
 
 
 # ------------------------------------------------------------------------------------------------ functions
-def test_inverse_dynamics_is_folded(hand, rng):
+def test_inverse_dynamics_is_projected(hand, rng):
     G, whole = hand.mimic_map.G, hand.full
     q, v, a, w = (x[0] for x in random_states(hand, 1, rng, 3))
     Q, V, A, W = hand.full_configuration(q), G @ v, G @ a, G @ w
@@ -211,8 +211,8 @@ def test_forward_dynamics_against_differences(hand, rng):
     assert relative_error(np.einsum("i,ijk", w, T.d2a_dqdtau), H.Hqtau) < 1e2 * CONTRACTED
 
 
-class Led(Robot):
-    """The complex robot of all joints, in the coordinates of those that lead."""
+class Independent(Robot):
+    """The complex robot of all joints, in the coordinates of the independent ones."""
 
     def __init__(self, model, q, point, reference):
         self.G = model.mimic_map.G
@@ -233,7 +233,7 @@ def test_derivatives_along_parameters_against_complex_steps(hand, mode, referenc
     nothing = np.zeros(n), np.zeros((nb, 10)), np.zeros((nb, 6))
     here = Point(nothing[0], v, a, tau, *nothing[1:], loads)
     values = dynamics.hybrid_dynamics(hand, q, v, a, tau, chosen, loads, reference)
-    expected = Led(hand, q, here, reference).hybrid_dynamics(v, a, tau, chosen)
+    expected = Independent(hand, q, here, reference).hybrid_dynamics(v, a, tau, chosen)
     for x, y in zip(values, expected, strict=True):
         assert relative_error(x, y.real) < ORACLE
     dq, dv, da, dtau = rng.uniform(-2, 2, (4, 3, n))
@@ -251,7 +251,7 @@ def test_derivatives_along_parameters_against_complex_steps(hand, mode, referenc
         moved = {name: x + 1j * COMPLEX * dloads.get(name, np.zeros((3, 6)))[k] for name, x in loads.items()}
         ends = (dq, v + 1j * COMPLEX * dv[k], a + 1j * COMPLEX * da[k], tau + 1j * COMPLEX * dtau[k])
         there = Point(1j * COMPLEX * dq[k], *ends[1:], 1j * COMPLEX * inertial[k], 1j * COMPLEX * placement[k], moved)
-        robot = Led(hand, q, there, reference)
+        robot = Independent(hand, q, there, reference)
         for x, y in zip(found, robot.hybrid_dynamics(*ends[1:], chosen), strict=True):
             assert relative_error(x[k], y.imag / COMPLEX) < ORACLE
     one = dynamics.parameter_derivatives(hand, q, v, **{name: x for name, x in given.items() if name[0] != "d"})
@@ -259,7 +259,7 @@ def test_derivatives_along_parameters_against_complex_steps(hand, mode, referenc
 
 
 def test_contact_dynamics_against_a_dense_system(hand, rng):
-    """[M J'; J 0] of the coordinates that lead, and derivatives against differences."""
+    """[M J'; J 0] of the independent coordinates, and derivatives against differences."""
     held = [PointContact(hand, "tip", gains=(0.0, 20.0))]
     q, v, tau, w = (x[0] for x in random_states(hand, 1, rng, 3))
     found = dynamics.contact_dynamics(hand, q, v, tau, held)
@@ -315,7 +315,7 @@ def test_values_against_pinocchio(rng, tmp_path):
 @pytest.mark.peer
 @pytest.mark.parametrize("composed", [False, True])
 def test_helical_joints_of_pinocchio(composed, rng):
-    """A turn and a slide that follows it by the pitch: torques, places, and derivatives; these not of composite joints,
+    """A turn and a slide that mimics it by the pitch: torques, places, and derivatives; these not of composite joints,
     where those of Pinocchio 4.0 are not what differences of its torques say."""
     pin = pytest.importorskip("pinocchio")
     pin.seed(0)
@@ -400,7 +400,7 @@ def test_phases_and_impacts(hand, rng):
     assert np.abs(system.contact_impulses(xs)[2]).max() > 0.0 and np.abs(system.contact_forces(xs, us)[3]).max() > 0.0
 
 
-def test_springs_and_damping_of_followers():
+def test_springs_and_damping_of_mimic_joints():
     """Two sliders, one of which goes f times as far: an oscillator of mass m1 + f^2 m2 and stiffness f^2 k."""
     builder = ModelBuilder(gravity=(0, 0, 0))
     builder.add_body("a", "world", Prismatic("x"), "lead", mass=2.0)
@@ -475,7 +475,7 @@ def test_residuals_against_differences(hand, number, rng):
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
-def test_bad_followers(rng):
+def test_bad_mimic_joints(rng):
     builder = hand_builder(rng)
     for arguments, text in (
         (("nobody", "wrist"), "unknown joint 'nobody'"), (("index", "nobody"), "unknown joint 'nobody'"),
@@ -491,7 +491,7 @@ def test_bad_followers(rng):
     assert len(builder.build().mimics) == 3, "nothing is half done"
 
 
-def test_what_does_not_know_followers(hand, rng):
+def test_what_does_not_take_mimic_joints(hand, rng):
     q, v, a = (x[0] for x in random_states(hand, 1, rng))
     with pytest.raises(ValueError, match="'hand' has mimic joints, which this function does not take"):
         hand.block  # noqa: B018
@@ -520,7 +520,7 @@ def test_what_does_not_know_followers(hand, rng):
 # ------------------------------------------------------------------------------------------------ feedback of joints
 @pytest.mark.parametrize("floating", [True, False])
 def test_driven_joints_and_their_inertias(floating, rng):
-    """Of the joints that lead: where they are in a tangent, what drives them, and inertias as torques say."""
+    """Of the independent joints: where they are in a tangent, what drives them, and inertias as torques say."""
     model = hand_builder(rng, floating).build()
     n, base = model.nv, 6 if floating else 0
     B = rng.standard_normal((n, 3)) * (np.arange(n) % 3 > 0)[:, None]

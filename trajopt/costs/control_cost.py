@@ -95,7 +95,7 @@ class ControlCost(PlacedCost, ExpandedCost):
         return self._of[nu]
 
     def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
-        """See `CostOfResidual.squares`."""
+        """See `trajopt.costs.cost_of_residual.CostOfResidual.squares`."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:

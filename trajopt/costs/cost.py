@@ -36,7 +36,7 @@ Into = Quadratic | None
 class Cost(Protocol):
     """What `Problem` accepts as a cost; any object with these methods will do.
 
-    Those of the library are an `ExpandedCost`, which does what the last two methods do in one pass.
+    Those of the library are a `trajopt.costs.cost.ExpandedCost`, which does what the last two methods do in one pass.
 
     Optional: ``knots`` is the number of knots a cost was made for, None for any; ``name`` is what messages call it;
     ``squares(nu)`` returns the residual and the weights that it is the sum of squares of (see
