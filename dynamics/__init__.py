@@ -4,6 +4,10 @@ Names load on first use, so that importing the package compiles and imports noth
 """
 
 import importlib
+import os
+
+if os.environ.get("TRAJOPT_PLAIN_KERNELS"):
+    importlib.import_module("dynamics.plain").install()
 
 _HOME = {
     "dynamics.model.builder": ("ModelBuilder",),

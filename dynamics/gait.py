@@ -21,7 +21,7 @@ from dynamics.algorithms.frames import frame_placement
 from dynamics.algorithms.reach import REACHED, own_joints, reach
 from dynamics.contacts.frame_contact import PointContact, RigidContact
 from dynamics.model.joints import FreeFlyer
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.printed import in_brief
 from dynamics.residuals.friction_cone import FrictionCone
 from dynamics.residuals.wrench_cone import WrenchCone
@@ -33,7 +33,6 @@ from dynamics.validation import (
     as_name,
     as_not_negative,
     as_whole_number,
-    check_configuration,
     check_time_step,
     unknown_name,
 )

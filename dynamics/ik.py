@@ -27,8 +27,9 @@ from scipy.spatial.transform import Rotation
 
 from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.contacts.loop_constraint import LoopConstraint, loop_gap, pair_motion
+from dynamics.model.actuation import joint_row
 from dynamics.model.joints import FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.printed import in_brief
 from dynamics.residuals.frame_rotation import FrameRotation
 from dynamics.residuals.frame_translation import FrameTranslation
@@ -41,7 +42,6 @@ from dynamics.validation import (
     as_name,
     as_placement,
     as_whole_number,
-    check_configuration,
     unknown_name,
 )
 
@@ -379,7 +379,7 @@ class _Rows:
         full, now = model.full, model.full_configuration(q)
         at = [[(full.q_index[full.joint_index(joint)], ratio) for joint, ratio in c.joints] for c in self.couplings]
         sums = [sum(ratio * now[i] for i, ratio in entries) for entries in at]
-        J = np.array([coupling.row(full) for coupling in self.couplings])
+        J = np.array([joint_row(full, coupling.joints) for coupling in self.couplings])
         return np.array(sums) - [coupling.offset for coupling in self.couplings], model.mimic_map.leave("p", J)
 
     def _beyond(self, residual: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-if TYPE_CHECKING:
-    from dynamics.model.model import RigidBodyModel
 
 PLACEMENT_TOLERANCE = 1e-6  # on R'R - I: rotations printed with seven digits pass
 SYMMETRY_TOLERANCE = 1e-6  # relative to the largest entry
@@ -111,26 +108,6 @@ def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},) or (K, {n})")
     _require_finite(name, array)
     return (array[np.newaxis] if single else array), single
-
-
-def check_configuration(model: RigidBodyModel, q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
-    """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and True if it was one point.
-
-    Raises ValueError for a wrong shape, a non-finite entry, and a quaternion whose norm is not 1 within 1e-6.
-    """
-    array, single = as_batch(name, q, model.nq)
-    for joint, start in model.quaternion_slots:
-        with np.errstate(over="ignore"):
-            norm = np.sqrt(np.square(array[:, start : start + 4]).sum(axis=1))
-        bad = np.abs(norm - 1.0) > QUATERNION_TOLERANCE
-        if bad.any():
-            row = int(np.argmax(bad))
-            where = "" if single else f" in row {row}"
-            raise ValueError(
-                f"{name}: the quaternion of joint {joint!r} ({name}[{start}:{start + 4}]){where} "
-                f"has norm {norm[row]:.9g}, expected a unit quaternion (x y z w) within {QUATERNION_TOLERANCE:g}"
-            )
-    return array, single
 
 
 def check_time_step(dt: object) -> None:

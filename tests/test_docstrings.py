@@ -86,7 +86,8 @@ def can_be_imported(name):
 
 def has(value, path):
     for name in path:
-        if not hasattr(value, name) and name not in getattr(value, "__annotations__", {}):
+        fields = {field for base in getattr(value, "__mro__", ()) for field in inspect.get_annotations(base)}
+        if not hasattr(value, name) and name not in fields:
             return False
         value = getattr(value, name, None)
     return True

@@ -36,15 +36,11 @@ if TYPE_CHECKING:
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
     from trajopt.optimality.weak_limits import WeakLimit
-    from trajopt.plotting import (
-        MovingPicture,
-        Viewer,
-        animate,
-        plot_continuation,
-        plot_convergence,
-        plot_trajectory,
-        view,
-    )  # fmt: skip
+    from trajopt.plotting.animation import MovingPicture, animate
+    from trajopt.plotting.continuation import plot_continuation
+    from trajopt.plotting.convergence import plot_convergence
+    from trajopt.plotting.trajectory import plot_trajectory
+    from trajopt.plotting.viewer import Viewer, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives

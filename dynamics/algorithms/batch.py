@@ -12,9 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.simd import LANES, aligned_empty, launch, routine, scratch
-from dynamics.validation import QUATERNION_TOLERANCE, as_batch, check_configuration
+from dynamics.validation import QUATERNION_TOLERANCE, as_batch
 
 __all__ = ["empty_matrices", "launch", "points", "scratch", "square_matrices", "unbatch"]
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
 from dynamics.model.knot_driver import knot_driver, nv
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.simd.sizes import Size
 from dynamics.spatial.tangent import difference_configuration, integrate_configuration
-from dynamics.validation import as_kind, check_configuration
+from dynamics.validation import as_kind
 
 _nq = Size("nq", "q.shape[1]")
 _integrate_all = knot_driver(integrate_configuration, inputs="q dq", scratch={}, outputs={"q_out": _nq})

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.model.knot_driver import knot_driver, nb, nv
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
@@ -43,7 +43,6 @@ from dynamics.spatial.spatial import (
     store9,
 )
 from dynamics.spatial.tangent import store_column6
-from dynamics.validation import check_configuration
 
 LOCAL_WORLD_ALIGNED, LOCAL, WORLD = 0, 1, 2
 REFERENCES = {"local_world_aligned": LOCAL_WORLD_ALIGNED, "local": LOCAL, "world": WORLD}

@@ -11,8 +11,8 @@ from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import frame_placement
 from dynamics.contacts.contact_set import ContactSet, of_system
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, pair_motion
-from dynamics.model.model import RigidBodyModel, check_model
-from dynamics.validation import as_array, as_items, check_configuration, unknown_name
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
+from dynamics.validation import as_array, as_items, unknown_name
 
 CLOSED = 1e-10
 """Gap below which a loop counts as closed, m, or a coupling as satisfied, in the unit of its sum."""

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.formats.mujoco_names import joint_names
 from dynamics.model.joints import FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL
-from dynamics.model.model import RigidBodyModel, check_model
-from dynamics.validation import as_array, as_batch, as_items, as_name, check_configuration, unknown_name
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
+from dynamics.validation import as_array, as_batch, as_items, as_name, unknown_name
 
 if TYPE_CHECKING:
     import mujoco  # pyright: ignore[reportMissingImports]

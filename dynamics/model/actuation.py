@@ -1,4 +1,4 @@
-"""From controls to joint torques, tau = B u.
+"""Attachments in the coordinates of a robot: matrices of its springs, and joint torques of its controls, tau = B u.
 
 Where every control drives one degree of freedom in order, tau = (0, ..., 0, u), only the number of leading unactuated
 degrees of freedom is kept; any other B is a dense matrix.
@@ -11,12 +11,45 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model.attachments import Actuator, actuation_of
+from dynamics.model.attachments import Actuator, Ratios, Springs
 from dynamics.model.joint_forces import subtract_joint_forces
 from dynamics.model.joints import FREE_FLYER
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import fma, kernel, load, splat, store
 from dynamics.validation import as_array
+
+
+def joint_row(model: RigidBodyModel, joints: Ratios) -> np.ndarray:
+    """Ratios of joints as a row (nv,)."""
+    row = np.zeros(model.nv)
+    for joint, ratio in joints:
+        row[model.v_index[model.joint_index(joint)]] = ratio
+    return row
+
+
+def spring_matrices(model: RigidBodyModel) -> Springs:
+    """K = sum k r'r, D = sum d r'r and c = sum k rest r over the springs; joints of several degrees of freedom have
+    none."""
+    K, D, c = np.zeros((model.nv, model.nv)), np.zeros((model.nv, model.nv)), np.zeros(model.nv)
+    for each in model.springs:
+        row = joint_row(model, each.joints)
+        K += each.stiffness * np.outer(row, row)
+        D += each.damping * np.outer(row, row)
+        c += each.stiffness * each.rest * row
+    return Springs(K, D, c)
+
+
+def actuation_of(model: RigidBodyModel) -> np.ndarray:
+    """B (nv, nu) of the actuators of a robot; ValueError if it has none."""
+    if not model.actuators:
+        raise ValueError('actuation is "model" but the model has no actuators')
+    rows = np.array([joint_row(model.full, each.joints) for each in model.actuators])
+    return np.ascontiguousarray(model.mimic_map.leave("p", rows).T)
+
+
+def actuator_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
+    """lower and upper (nu,) of the actuators' forces."""
+    return np.array([each.lower for each in model.actuators]), np.array([each.upper for each in model.actuators])
 
 
 class Actuation(NamedTuple):

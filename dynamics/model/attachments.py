@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from dynamics.validation import as_array, as_kind, as_name
-
-if TYPE_CHECKING:
-    from dynamics.model.model import RigidBodyModel
 
 LOOP_KINDS = ("ball", "hinge", "weld")
 
@@ -38,13 +35,6 @@ class _OnJoints:
     def renamed(self, prefix: str) -> Self:
         """The same on joints whose names have this prefix, for combined robots."""
         return replace(self, joints=tuple((prefix + joint, ratio) for joint, ratio in self.joints))
-
-    def row(self, model: RigidBodyModel) -> np.ndarray:
-        """The ratios as a row (nv,)."""
-        row = np.zeros(model.nv)
-        for joint, ratio in self.joints:
-            row[model.v_index[model.joint_index(joint)]] = ratio
-        return row
 
     def without(self, joint: str, q: float) -> Self | None:
         """The same after a joint is fixed at q; None if it was the last one."""
@@ -91,10 +81,7 @@ class _OnFrames:
     zero."""
 
     name: str
-
-    def row(self, model: RigidBodyModel) -> np.ndarray:
-        """Zeros (nv,)."""
-        return np.zeros(model.nv)
+    joints: ClassVar[Ratios] = ()
 
     def without(self, joint: str, q: float) -> Self | None:
         """The same, since frames remain when a joint is fixed."""
@@ -246,28 +233,3 @@ class Springs(NamedTuple):
     K: np.ndarray  # (nv, nv)
     D: np.ndarray
     c: np.ndarray  # (nv,)
-
-
-def spring_matrices(model: RigidBodyModel) -> Springs:
-    """K = sum k r'r, D = sum d r'r and c = sum k rest r over the springs; joints of several degrees of freedom have no
-    springs."""
-    K, D, c = np.zeros((model.nv, model.nv)), np.zeros((model.nv, model.nv)), np.zeros(model.nv)
-    for each in model.springs:
-        row = each.row(model)
-        K += each.stiffness * np.outer(row, row)
-        D += each.damping * np.outer(row, row)
-        c += each.stiffness * each.rest * row
-    return Springs(K, D, c)
-
-
-def actuation_of(model: RigidBodyModel) -> np.ndarray:
-    """B (nv, nu) of the actuators of a robot; ValueError if it has none."""
-    if not model.actuators:
-        raise ValueError('actuation is "model" but the model has no actuators')
-    rows = np.array([each.row(model.full) for each in model.actuators])
-    return np.ascontiguousarray(model.mimic_map.leave("p", rows).T)
-
-
-def actuator_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper limits (nu,) of the actuators' forces."""
-    return np.array([each.lower for each in model.actuators]), np.array([each.upper for each in model.actuators])

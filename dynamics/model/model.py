@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from dynamics.model.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.model.kernel_model import model_block
 from dynamics.model.mimic import IDENTITY, IdentityMap, MimicMap
 from dynamics.model.model_arrays import ModelArrays
-from dynamics.validation import as_array, as_items, as_kind, look_up
+from dynamics.validation import QUATERNION_TOLERANCE, as_array, as_batch, as_items, as_kind, look_up
 
 UNCOMPARED = ("name", "arrays", "base_inertia", "geometries")
 """Fields that are ignored when models are compared; the fields of `arrays` are compared one by one."""
@@ -305,7 +304,9 @@ class RigidBodyModel(ByContent):
         >>> [geometry.name for geometry in loaded.geometries], round(loaded.total_mass - robot.total_mass, 9)
         (['payload_0'], 2.0)
         """
-        return _edits().with_body(
+        from dynamics.model import with_body
+
+        return with_body(
             self, name, parent, joint, geometry, joint_name=joint_name, placement=placement, mass=mass, com=com,
             inertia=inertia, armature=armature, lower=lower, upper=upper, velocity=velocity, effort=effort,
             damping=damping, friction=friction,
@@ -315,7 +316,9 @@ class RigidBodyModel(ByContent):
         self, lock: Mapping[str, ArrayLike] | None = None, keep: Iterable[str] | None = None
     ) -> RigidBodyModel:
         """The robot with some joints fixed; see `dynamics.model.edits.locked`."""
-        return _edits().locked(self, lock, keep)
+        from dynamics.model import locked
+
+        return locked(self, lock, keep)
 
     def with_geometries(self, geometries: Iterable[Geometry]) -> RigidBodyModel:
         """The same robot with these shapes in place of its own.
@@ -354,14 +357,29 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _edits() -> ModuleType:
-    """The module above this one that makes edited robots."""
-    return import_module("dynamics.model.edits")
-
-
 def check_model(model: object) -> RigidBodyModel:
     """The model; TypeError unless it is that of a rigid robot."""
     return as_kind("model", model, RigidBodyModel)
+
+
+def check_configuration(model: RigidBodyModel, q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
+    """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and whether it was one point.
+
+    Raises ValueError for a wrong shape, a non-finite entry, and a quaternion whose norm is not 1 within 1e-6.
+    """
+    array, single = as_batch(name, q, model.nq)
+    for joint, start in model.quaternion_slots:
+        with np.errstate(over="ignore"):
+            norm = np.sqrt(np.square(array[:, start : start + 4]).sum(axis=1))
+        bad = np.abs(norm - 1.0) > QUATERNION_TOLERANCE
+        if bad.any():
+            row = int(np.argmax(bad))
+            where = "" if single else f" in row {row}"
+            raise ValueError(
+                f"{name}: the quaternion of joint {joint!r} ({name}[{start}:{start + 4}]){where} "
+                f"has norm {norm[row]:.9g}, expected a unit quaternion (x y z w) within {QUATERNION_TOLERANCE:g}"
+            )
+    return array, single
 
 
 def _rebuild(values: dict) -> RigidBodyModel:

@@ -17,7 +17,7 @@ projection P = 1 - (1 - dv+/dv)/(1 + e).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,17 +31,13 @@ from dynamics.systems.rollouts import drive_steps
 from dynamics.systems.steps import FixedDuration, Plant, method_of, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 
-if TYPE_CHECKING:
-    from dynamics.systems.impact import Impact
-    from dynamics.systems.rigid_body import RigidBodySystem
-
 UNIT_STEP = {"method": method_of("explicit_euler", True, True), "duration": FixedDuration(1.0)}
 """The fields of a plant that takes explicit Euler steps of one second."""
 STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
 """Stages of RK4, the last first: its weight, and h_i/h."""
 
 
-def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+def of_steps(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Gradient (nb, 10) of the steps at xs (N, nx) under us (N, nu), lam (N, ndx), by the parameters of all bodies."""
     (n, m), nq, h = system.full_actuation.B.shape, system.full.nq, us[:, -1:] if system.free_duration else system.dt
     given, xs, lam = xs, system.joint_map.full_x(xs), system.joint_map.full_multipliers(lam)
@@ -58,7 +54,7 @@ def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.nd
     return _contracted(system, xs, system.joint_map.full_v(rate), w)
 
 
-def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+def _torques(system: Any, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
     """Torques (N, nv) of all actuators on the full model, with those on frames at their configuration."""
     B = system.full_actuation.B
     tau = us[:, : B.shape[1]] @ B.T
@@ -67,7 +63,7 @@ def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndar
     return tau
 
 
-def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+def _of_stages(system: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Gradient (nb, 10) of RK4 steps."""
     if not system.euclidean or system.free_duration:
         raise ValueError(
@@ -91,12 +87,12 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.
     return total
 
 
-def _driven(system: RigidBodySystem, **fields: Any) -> Plant:
+def _driven(system: Any, **fields: Any) -> Plant:
     """The plant with a torque on every degree of freedom, and these fields in place of its own."""
     return system.plant[1]._replace(B=np.eye(system.full.nv), skip=0, actuators=None, **fields)
 
 
-def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _linearized(system: Any, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n = us.shape, system.full.nv
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
@@ -105,7 +101,7 @@ def _linearized(system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.nd
     return fx, fu
 
 
-def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
+def _unit_steps(system: Any, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """States (N, nx) after explicit Euler steps of one second."""
     full, plant, moved = system.full, _driven(system, **UNIT_STEP), np.empty_like(xs)
     numbers = dynamics_numbers(full, system.contacts) + step_numbers(full, plant) + 2 * full.nq + 3 * full.nv
@@ -113,13 +109,13 @@ def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.
     return moved
 
 
-def _contracted(system: RigidBodySystem, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _contracted(system: Any, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
     """- sum_t Y(q_t, v_t, a_t)'w_t (nb, 10)."""
     q, v, a, w = (np.ascontiguousarray(part) for part in (xs[:, : system.full.nq], xs[:, system.full.nq :], a, w))
     return -regressor_product(system.full, q, v, a, w).sum(axis=0)
 
 
-def of_impacts(impact: Impact, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+def of_impacts(impact: Any, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Gradient (nb, 10) of the velocity jumps at xs (N, nx), lam (N, ndx)."""
     n, nq, enter = impact.nv, impact.nq, impact.joint_map
     jump = np.ascontiguousarray(impact.step(xs, us)[:, nq:] - xs[:, nq:])

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.model.attachments import spring_matrices
+from dynamics.model.actuation import spring_matrices
 from dynamics.model.joint_forces import with_springs
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd.caller import warn

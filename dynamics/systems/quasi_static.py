@@ -7,7 +7,7 @@ from dynamics.algorithms.inverse_dynamics import gravity_forces
 from dynamics.contacts.contact_set import Contact, ContactSet
 from dynamics.contacts.frame_contact import FrameContact
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, loop_gap, loop_rows
-from dynamics.model.attachments import spring_matrices
+from dynamics.model.actuation import spring_matrices
 from dynamics.model.model import RigidBodyModel
 
 AWAY = 1e-3

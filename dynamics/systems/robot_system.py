@@ -13,10 +13,10 @@ from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import body_placements, frame_placement
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
-from dynamics.model.actuation import Actuation, on_full_joints
-from dynamics.model.attachments import Actuator, actuation_of, actuator_limits
+from dynamics.model.actuation import Actuation, actuation_of, actuator_limits, on_full_joints
+from dynamics.model.attachments import Actuator
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.model.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.pictures import Solid, skeleton, solids
@@ -27,7 +27,7 @@ from dynamics.systems.state_difference import (
     integrate_jacobian,
     integrate_states,
 )
-from dynamics.validation import as_array, check_configuration
+from dynamics.validation import as_array
 
 PLAIN = (REVOLUTE, PRISMATIC, TRANSLATION)
 """Joints whose displacement from the neutral configuration is their configuration."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.tape import trace as array_functions
 from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.symbol import Condition, Symbol, SymbolArray, condition_of
 
@@ -203,7 +202,7 @@ number."""
 ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
 """Exceptions of a function where it is not defined."""
 
-BUILTINS = {"max": array_functions.largest, "min": array_functions.smallest, "float": array_functions.as_float}
+BUILTINS = {"max": largest, "min": smallest, "float": as_float}
 
 
 class _Module:
@@ -235,18 +234,18 @@ def traceable(function: Any, copies: dict[int, Any] | None = None) -> Any:
 def _instead(value: Any, copies: dict[int, Any]) -> Any:
     """Replacement of the value of a global name of the function."""
     if value is np:
-        return _Module(np, lambda name, own: array_functions.NUMPY.get(name, own))
+        return _Module(np, lambda name, own: NUMPY.get(name, own))
     if value is math:
         return _Module(math, lambda _, own: _of_math(own))
     if value is np.linalg:
-        return array_functions.LINALG
+        return LINALG
     if isinstance(value, types.ModuleType):
         return _Module(value, lambda _, own: traceable(own, copies))
     if isinstance(value, types.BuiltinFunctionType):
         return _of_math(value)
     name = getattr(value, "__name__", None)
-    if isinstance(name, str) and name in array_functions.NUMPY and value is getattr(np, name, None):
-        return array_functions.NUMPY[name]
+    if isinstance(name, str) and name in NUMPY and value is getattr(np, name, None):
+        return NUMPY[name]
     return value
 
 
@@ -254,7 +253,7 @@ def _of_math(value: Any) -> Any:
     """NumPy function that replaces one of the module `math`."""
     name = getattr(value, "__name__", "")
     if value is math.remainder:
-        return array_functions.ieee_remainder
+        return ieee_remainder
     if getattr(value, "__module__", None) != "math" or value is not getattr(math, name, None):
         return value
     ufunc = getattr(np, MATH_NAMES.get(name, name), None)
@@ -350,7 +349,7 @@ class _Paths:
             return None
         if one.shape != other.shape:
             raise Untraceable(f"it returns shapes {one.shape} and {other.shape}")
-        return np.asarray(array_functions.NUMPY["where"](Condition(self.graph, i), one, other), dtype=object)
+        return np.asarray(NUMPY["where"](Condition(self.graph, i), one, other), dtype=object)
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[np.ndarray], branched: Callable[[], bool]) -> Any:

@@ -28,7 +28,7 @@ MEASURES = ("iterations_to", "seconds_to", "iterations", "seconds")
 Run = dict[str, Any]
 
 
-def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.results.solution.IterationRecord:
+def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.IterationRecord:
     """The first iterate from which on all are within tolerance of the last."""
     distance = np.abs(solution.history("cost") - solution.cost)
     outside = (distance > tolerance * abs(solution.cost)) | (solution.history("violation") > FEASIBLE)

@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.validation import as_array, as_batch, check_configuration
+from dynamics.model.model import check_configuration
+from dynamics.validation import as_array, as_batch
 
 GOOD = {"name": "arm", "parent": "world", "joint": Revolute("z"), "mass": 1.0, "inertia": np.eye(3)}
 

@@ -8,7 +8,7 @@ import pytest
 from dynamics.model import joints
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.validation import check_configuration
+from dynamics.model.model import check_configuration
 from tests.reference.rigid_body_models import load_reference
 
 

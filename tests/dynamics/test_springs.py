@@ -7,6 +7,7 @@ from scipy.integrate import solve_ivp
 import dynamics
 import trajopt
 from dynamics import ModelBuilder, Prismatic, Revolute, RigidBodySystem
+from dynamics.model.actuation import joint_row
 from dynamics.model.edits import builder_of
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_contact_system, model_slopes
@@ -42,7 +43,7 @@ def pull(model, q, v):
     """Forces of the springs (K, nv), spring by spring."""
     tau = np.zeros_like(v)
     for each in model.springs:
-        r = each.row(model)
+        r = joint_row(model, each.joints)
         places = np.zeros((model.nv, model.nq))
         places[model.v_index, model.q_index] = 1.0
         s, rate = q @ places.T @ r, v @ r

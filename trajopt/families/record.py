@@ -120,7 +120,7 @@ class Continuation(PrintedAsTable):
 
     def plot(self, path: str | FilePath | None = None) -> Figure:
         """Cost, eigenvalue, iterations and limits along the path; see `trajopt.plot_continuation`."""
-        from trajopt.plotting.continuation import plot_continuation
+        from trajopt.plotting import plot_continuation
 
         return plot_continuation(self, path)
 

@@ -2,63 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trajopt.interfaces.system import control_names, tangent_names
+from trajopt.interfaces.system import System, control_names, tangent_names
 from trajopt.printed import new_table
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.objective import runs
+from trajopt.problem.objective import Objective, runs
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from trajopt.problem.problem import Problem
 
 FIRST_RUNS = 3
 """Number of runs of knots that are listed."""
 
 
-def heading(problem: Problem) -> str:
+def heading(name: str, horizon: int, dt: float) -> str:
     """Name of the problem, number and length of its steps."""
-    return f"{problem.name}: {problem.horizon} steps of {problem.system.dt:g} s"
+    return f"{name}: {horizon} steps of {dt:g} s"
 
 
-def overview(problem: Problem) -> Table:
-    """Table of the system, the costs and the constraints, with the knots at which they count."""
+def overview(
+    name: str, system: System, horizon: int, objective: Objective, constraints: Sequence[Any],
+    free: tuple[int, ...] | None, parameters: tuple[int, ...],
+) -> Table:  # fmt: skip
+    """Table of the system, the costs and the constraints, with the knots at which they count.
+
+    free: components of the initial state that are free, None for a given one; parameters: controls that are one number
+    over the whole horizon.
+    """
     from rich.markup import escape
 
-    table = new_table(heading(problem))
-    for name in ("part", "what", "knots"):
-        table.add_column(name, overflow="fold")
-    system = problem.system
+    table = new_table(heading(name, horizon, system.dt))
+    for column in ("part", "what", "knots"):
+        table.add_column(column, overflow="fold")
     table.add_row("system", type(system).__name__, f"nx {system.nx}, nu {system.nu}")
-    if problem.free_initial_state is not None:
-        free = problem.free_initial_state.components
+    if free is not None:
         names = tangent_names(system)
         which = "all" if len(free) == system.ndx else ", ".join(names[i] if names else str(i) for i in free)
         table.add_row("free initial state", escape(which), "0")
-    if problem.parameters:
+    if parameters:
         names = control_names(system)
-        which = ", ".join(names[i] if names else f"control {i}" for i in problem.parameters)
-        table.add_row("parameters", escape(which), _in_words(np.arange(problem.horizon)))
-    for part, name, knots in _parts(problem):
-        table.add_row(part, escape(name), _in_words(knots))
+        which = ", ".join(names[i] if names else f"control {i}" for i in parameters)
+        table.add_row("parameters", escape(which), _in_words(np.arange(horizon)))
+    for part, label, knots in _parts(horizon, objective, constraints):
+        table.add_row(part, escape(label), _in_words(knots))
     return table
 
 
-def _parts(problem: Problem) -> Iterator[tuple[str, str, np.ndarray]]:
+def _parts(N: int, objective: Objective, constraints: Sequence[Any]) -> Iterator[tuple[str, str, np.ndarray]]:
     """Kind, name and knots of costs, those of one name together, and of constraints."""
-    N, costs = problem.horizon, {}
-    for term in problem.objective.terms:
+    costs: dict[tuple[str, str], set[int]] = {}
+    for term in objective.terms:
         part = "terminal cost" if term.terminal else "running cost"
         knots = [N] if term.terminal else range(N) if term.knots is None else term.knots.tolist()
         costs.setdefault((part, term.name), set()).update(knots)
     for (part, name), knots in costs.items():
         yield part, name, np.array(sorted(knots))
-    for constraint in problem.constraints:
+    for constraint in constraints:
         if isinstance(constraint, ControlBounds):
             yield "constraint", "control bounds", np.arange(N)
         else:

@@ -189,7 +189,9 @@ class Problem(PrintedAsTable):
 
     def table(self) -> Table:
         """Table of the system, costs and constraints, and of the knots at which they count."""
-        return overview(self)
+        free = None if self.free_initial_state is None else self.free_initial_state.components
+        parts = self.objective, self.constraints, free, self.parameters
+        return overview(self.name, self.system, self.horizon, *parts)
 
     @property
     def residual_constraints(self) -> tuple[ResidualConstraint, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
-from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, Status
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
+from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 
 NEARLY_DONE = 1e-6
 """Fraction of the cost below which a predicted decrease is called small."""
@@ -35,7 +32,7 @@ def plural(count: int, what: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ predicted decrease
-def _at_last(solution: Solution) -> IterationRecord:
+def _at_last(solution: SolutionData) -> IterationRecord:
     """The record at the last iterate with the smallest mu that was tried there."""
     log = [record for record in solution.log if record.descends]
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
@@ -45,44 +42,44 @@ def _at_last(solution: Solution) -> IterationRecord:
     return max(since or log[-1:], key=lambda record: record.predicted_decrease)
 
 
-def promise(solution: Solution) -> float:
+def promise(solution: SolutionData) -> float:
     """Predicted decrease from the last iterate, with the smallest mu that was tried there."""
     return _at_last(solution).predicted_decrease
 
 
-def disguise(solution: Solution) -> float:
+def disguise(solution: SolutionData) -> float:
     """The mu of that predicted decrease where it shortens steps so much that the decrease does not measure the distance
     to the optimum; else 0."""
     mu = _at_last(solution).mu
     return 0.0 if Regularization(mu).small else mu
 
 
-def promise_is_plain(solution: Solution) -> bool:
+def promise_is_plain(solution: SolutionData) -> bool:
     """True if the predicted decrease is one of the cost alone, without augmented-Lagrangian terms and gaps."""
     return solution.consistent and not any(report.penalty > 0.0 for report in solution.constraints)
 
 
-def relative_promise(solution: Solution) -> float:
+def relative_promise(solution: SolutionData) -> float:
     """Ratio of the predicted decrease to the cost."""
     gain, cost = promise(solution), abs(solution.cost)
     return gain / cost if cost > 0.0 else (np.inf if gain > 0.0 else 0.0)
 
 
-def largest_violation(solution: Solution, solver: Any) -> ConstraintReport | None:
+def largest_violation(solution: SolutionData, solver: Any) -> ConstraintReport | None:
     """The constraint with the largest violation, None if all are met."""
     allowed = getattr(solver, "feasibility_tolerance", SMALL_VIOLATION)
     worst = max(solution.constraints, key=lambda report: report.excess, default=None)
     return worst if worst is not None and worst.excess > allowed else None
 
 
-def _nearly_done(solution: Solution, solver: Any) -> bool:
+def _nearly_done(solution: SolutionData, solver: Any) -> bool:
     """True if only a small fraction of the cost is left to gain, and no large mu makes it appear smaller than it is."""
     met = solution.consistent and largest_violation(solution, solver) is None
     return met and disguise(solution) == 0.0 and relative_promise(solution) < NEARLY_DONE
 
 
 # ------------------------------------------------------------------------------------------------ advice
-def advice(solution: Solution, solver: Any) -> Iterator[str]:
+def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
     """Sentences that say what to try next, for this status and these numbers."""
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
@@ -114,7 +111,7 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
             yield from _for_infeasible(solution, solver)
 
 
-def _for_a_start_without_states(solution: Solution) -> Iterator[str]:
+def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:
     """Advice to start from the states that the system suggests, unless a solve without them took few steps and no angle
     made more than half a turn."""
     problem = solution.problem
@@ -128,7 +125,7 @@ def _for_a_start_without_states(solution: Solution) -> Iterator[str]:
         yield f"start from {advice}" + (f": {turned}" if turned else "")
 
 
-def _for_negative_durations(solution: Solution) -> Iterator[str]:
+def _for_negative_durations(solution: SolutionData) -> Iterator[str]:
     """Advice to limit durations, where a plan with free ones goes back in time."""
     if solution.problem is not None and np.isfinite(solution.xs).all():
         seconds = knot_durations(solution.problem.system, len(solution.us), solution.xs)
@@ -137,7 +134,7 @@ def _for_negative_durations(solution: Solution) -> Iterator[str]:
             yield f"add system.duration_bounds() to the constraints: knot {k} takes {seconds[k]:.3g} s"
 
 
-def _turned_over(solution: Solution) -> str:
+def _turned_over(solution: SolutionData) -> str:
     """The angle that went farthest from where it began, in words, if by more than half a turn; else empty."""
     assert solution.problem is not None
     system, units = solution.problem.system, capability(solution.problem.system, Names).tangent_units
@@ -152,7 +149,7 @@ def _turned_over(solution: Solution) -> str:
     return f"{name} turned over, {away[knot, i]:.2g} rad from its start at knot {knot}"
 
 
-def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:
+def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterator[str]:
     if _nearly_done(solution, solver):
         left = f"{relative_promise(solution):.1g} of the cost"
         yield f"a larger tolerance: what is left to gain, {left}, does not show in it"
@@ -167,7 +164,7 @@ def _state_regularization(solver: Any) -> bool:
     return getattr(solver, "regularization", "control") == "control"
 
 
-def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
+def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
     steps = [r for r in solution.log if r.descends]
     accepted = [r.alpha for r in steps if r.alpha > 0.0]
     if solution.iterations and _nearly_done(solution, solver):
@@ -183,7 +180,7 @@ def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
         yield f"start from states that meet {where}: solver.solve(problem, xs=...)"
 
 
-def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
+def _for_indefinite(solution: SolutionData, solver: Any) -> Iterator[str]:
     if solution.problem is not None:
         luu = expand(solution.problem, solution.xs, solution.us).luu
         free = np.flatnonzero((np.einsum("tii->ti", luu) <= 0.0).any(axis=0))
@@ -204,7 +201,7 @@ def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
         yield "regularization='both': the Hessians in the states are raised too"
 
 
-def _straight_line(solution: Solution) -> str:
+def _straight_line(solution: SolutionData) -> str:
     """Code for the argument `xs=` that starts on a straight line."""
     knots = len(solution.us) + 1
     if solution.problem is None or as_manifold(solution.problem.system) is None:
@@ -212,7 +209,7 @@ def _straight_line(solution: Solution) -> str:
     return f"xs=[system.integrate(x0, s * system.difference(x0, x_goal)) for s in np.linspace(0, 1, {knots})]"
 
 
-def _for_infeasible(solution: Solution, solver: Any) -> Iterator[str]:
+def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
     worst = largest_violation(solution, solver)
     if worst is None:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"

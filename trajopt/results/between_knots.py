@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +33,7 @@ from trajopt.problem.extended_system import innermost
 from trajopt.results.advice import SMALL_VIOLATION, called
 from trajopt.results.dense_output import dense_output, finer
 from trajopt.results.policy import planned_problem
-from trajopt.results.records import ConstraintReport
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
+from trajopt.results.records import ConstraintReport, SolutionData
 
 TIMES, OF_STEP, OF_PLAN = 10.0, 0.05, 1e-3
 """A violation is reported if it exceeds TIMES the one at knots, and these fractions of the changes of the row by the
@@ -128,7 +125,7 @@ class ViolationBetweenKnots:
         return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraint holds between knots'})"
 
 
-def violation_between_knots(solution: Solution) -> ViolationBetweenKnots:
+def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:
     """Measure the violations of a plan's constraints between its knots.
 
     Raises
@@ -164,7 +161,7 @@ def _jacobians(residual: Any, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarra
         return residual.jacobians(xs, us)
 
 
-def _steps(solution: Solution, constraint: ResidualConstraint, report: ConstraintReport) -> tuple[np.ndarray, bool]:
+def _steps(solution: SolutionData, constraint: ResidualConstraint, report: ConstraintReport) -> tuple[np.ndarray, bool]:
     """The steps that take time and at both ends of which a constraint holds (at the last step of all, for a constraint
     that reads controls, the beginning is enough); and True if it reads states alone."""
     N = len(solution.us)
@@ -187,7 +184,7 @@ def _of_whole_steps(residual: Any) -> bool:
     return False
 
 
-def _remembers(solution: Solution, residual: Any, t: int) -> bool:
+def _remembers(solution: SolutionData, residual: Any, t: int) -> bool:
     """True if the residual reads what states remember of the knot before."""
     rx = _jacobians(residual, solution.xs[t : t + 1], solution.us[t : t + 1])[0]
     return bool(rx[..., innermost(solution.problem.system).ndx :].any())
@@ -224,7 +221,7 @@ def _between(ends: np.ndarray, steps: np.ndarray, s: float) -> np.ndarray:
 
 
 def _measured(
-    solution: Solution,
+    solution: SolutionData,
     constraint: ResidualConstraint,
     report: ConstraintReport,
     motion: np.ndarray,
@@ -267,7 +264,7 @@ def _measured(
     return BetweenKnots(report.name, violation, held, t, time, i, name, of_step, of_plan)
 
 
-def _sizes(solution: Solution, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
+def _sizes(solution: SolutionData, residual: Any, i: int, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
     """Changes of entry i of a residual by the largest motion of a step and by that of the plan, each at the one of
     these points where it is largest."""
     system, xs_plan, us_plan = solution.problem.system, solution.xs, solution.us
@@ -283,7 +280,7 @@ def _sizes(solution: Solution, residual: Any, i: int, xs: np.ndarray, us: np.nda
 
 
 # ------------------------------------------------------------------------------------------------ in words
-def notable_violation(solution: Solution) -> tuple[BetweenKnots, ...]:
+def notable_violation(solution: SolutionData) -> tuple[BetweenKnots, ...]:
     """The violations between knots that are large enough to be reported; none where they cannot be computed."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or not solution.consistent:

@@ -71,7 +71,8 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
         from rich.markup import escape
 
-        table = new_table(heading(self.problem), "\n".join(["times in milliseconds", *self._notes()]))
+        title = heading(self.problem.name, self.problem.horizon, self.problem.system.dt)
+        table = new_table(title, "\n".join(["times in milliseconds", *self._notes()]))
         table.add_column("solver", no_wrap=True)
         table.add_column("status", overflow="fold")
         for name in (

@@ -22,7 +22,6 @@ stands still with the motion of those that move.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,10 +31,8 @@ from trajopt.interfaces.system import System, tangent_names, tangent_units
 from trajopt.results.advice import called
 from trajopt.results.dense_output import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.results.policy import planned_problem
+from trajopt.results.records import SolutionData
 from trajopt.validation import whole_number
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 NOTABLE, AWAY = 0.1, 100.0
 """A plan's error is reported above NOTABLE times its own motion; a plan runs away whose error exceeds AWAY times its
@@ -129,7 +126,7 @@ class DiscretizationError:
         return f"is off by {amount(E[knot, i], unit)} ({where})" + ("" if least else f", {compared}")
 
 
-def discretization_error(solution: Solution, substeps: int | None = None) -> DiscretizationError:
+def discretization_error(solution: SolutionData, substeps: int | None = None) -> DiscretizationError:
     """Compute the errors of a plan's integrator.
 
     Parameters
@@ -223,7 +220,7 @@ def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ in words
-def notable_error(solution: Solution) -> DiscretizationError | None:
+def notable_error(solution: SolutionData) -> DiscretizationError | None:
     """The error of a plan if it is large, None if it is small or cannot be computed."""
     problem = solution.problem
     if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Steps).refined is None:
@@ -237,7 +234,7 @@ def notable_error(solution: Solution) -> DiscretizationError | None:
     return None
 
 
-def in_words(solution: Solution, error: DiscretizationError) -> str:
+def in_words(solution: SolutionData, error: DiscretizationError) -> str:
     """Sentences on the size of a notable error and on what reduces it."""
     alone, held = (error.in_words(feedback) for feedback in (False, True))
     return (
@@ -256,7 +253,7 @@ def in_short(error: DiscretizationError) -> str:
     return f"integration error of {off} without feedback, {share_of(error.relative, 'its motion')}"
 
 
-def remedy(solution: Solution, error: DiscretizationError) -> str:
+def remedy(solution: SolutionData, error: DiscretizationError) -> str:
     """Sentence that names the integrator and the dt with which a notable error becomes smaller."""
     system = solution.problem.system
     shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +32,8 @@ from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
-from trajopt.results.records import HELD, WARM, ConstraintReport, Status
+from trajopt.results.records import HELD, WARM, ConstraintReport, SolutionData, Status
 from trajopt.results.stationary import solution_inside
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 WIDTH = 100
 NO_PROMISE = (
@@ -56,7 +53,7 @@ AMPLIFIED = 100.0
 cause."""
 
 
-def explain(solution: Solution, solver: Any = None) -> str:
+def explain(solution: SolutionData, solver: Any = None) -> str:
     """Explain what happened in a solve, and what to try next: several lines of text, for any status.
 
     Parameters
@@ -87,7 +84,7 @@ def explain(solution: Solution, solver: Any = None) -> str:
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
 
 
-def _start(solution: Solution) -> Iterator[str]:
+def _start(solution: SolutionData) -> Iterator[str]:
     if solution.start == HELD:
         yield "A rollout of the first controls led away: the solve began with the initial state at every knot."
     if solution.start == WARM:
@@ -96,7 +93,7 @@ def _start(solution: Solution) -> Iterator[str]:
         yield f"Of the warm start: {'; '.join(solution.not_taken_over)}."
 
 
-def _initial_state(solution: Solution) -> Iterator[str]:
+def _initial_state(solution: SolutionData) -> Iterator[str]:
     """Sentences on active limits of a free initial state."""
     problem = solution.problem
     if problem is None or problem.free_initial_state is None or not np.isfinite(solution.xs[0]).all():
@@ -113,7 +110,7 @@ def _initial_state(solution: Solution) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ the end
-def _ending(solution: Solution, solver: Any) -> Iterator[str]:
+def _ending(solution: SolutionData, solver: Any) -> Iterator[str]:
     tried, cost = plural(solution.iterations, "step"), abs(solution.cost)
     if not solution.log:
         yield "No step was tried."
@@ -138,7 +135,7 @@ def _ending(solution: Solution, solver: Any) -> Iterator[str]:
         )
 
 
-def _states(solution: Solution) -> str:
+def _states(solution: SolutionData) -> str:
     gap = solution.largest_gap
     if solution.consistent:
         return f"States follow from the controls (largest gap {gap:.1g})."
@@ -150,14 +147,14 @@ def _states(solution: Solution) -> str:
     )
 
 
-def _integration(solution: Solution) -> Iterator[str]:
+def _integration(solution: SolutionData) -> Iterator[str]:
     error = notable_error(solution)
     if error is not None:
         yield error_in_words(solution, error)
 
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
-def _lagrangian_expansion(solution: Solution) -> Expansion:
+def _lagrangian_expansion(solution: SolutionData) -> Expansion:
     """The expansion of the Lagrangian with the multipliers of the solution; its Hessians are those of the cost."""
     problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
     expansion = expand(problem, xs, us)
@@ -178,7 +175,7 @@ def _lagrangian_expansion(solution: Solution) -> Expansion:
     return expansion._replace(lx=lx, lu=lu)
 
 
-def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.ndarray:
+def lagrangian_gradient(solution: SolutionData, closed_loop: bool = False) -> np.ndarray:
     """Gradient (N, nu) of the Lagrangian with respect to the controls, with the multipliers of the solution;
     closed_loop: with respect to changes of the controls under the gains of the solution."""
     by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
@@ -187,7 +184,7 @@ def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.nda
     return gradient if by is None else by.gradient_outside(gradient)
 
 
-def _gradient(solution: Solution) -> Iterator[str]:
+def _gradient(solution: SolutionData) -> Iterator[str]:
     step = f" The full step changes no control by more than {np.abs(solution.k).max(initial=0.0):.2g}."
     last = step if solution.converged else ""
     if solution.problem is None:
@@ -208,7 +205,7 @@ def _gradient(solution: Solution) -> Iterator[str]:
     yield told + last
 
 
-def _without_effect(solution: Solution) -> Iterator[str]:
+def _without_effect(solution: SolutionData) -> Iterator[str]:
     """Sentences on controls that move nothing at any knot, and enter nothing but a cost of their own."""
     if solution.problem is None or not len(solution.us):
         return
@@ -230,7 +227,7 @@ def _without_effect(solution: Solution) -> Iterator[str]:
     )
 
 
-def controls_without_effect(solution: Solution) -> np.ndarray:
+def controls_without_effect(solution: SolutionData) -> np.ndarray:
     """Indices of the controls whose columns of fu are zero at all knots, and which no cost and no row of a constraint
     reads together with states; controls that a state remembers are not among them."""
     problem, xs, us = solution.problem, solution.xs, solution.us
@@ -258,7 +255,7 @@ def term_values(problem: Problem, xs: np.ndarray, us: np.ndarray) -> list[tuple[
     return values
 
 
-def _costs(solution: Solution) -> Iterator[str]:
+def _costs(solution: SolutionData) -> Iterator[str]:
     if solution.problem is None:
         return
     values = term_values(solution.problem, solution.xs, solution.us)
@@ -278,7 +275,7 @@ def _costs(solution: Solution) -> Iterator[str]:
     yield f"Cost: {shares}{more}; the dearest knot is {knot}{last} with {100 * abs(per_knot[knot]) / whole:.3g} %."
 
 
-def _feedback(solution: Solution) -> Iterator[str]:
+def _feedback(solution: SolutionData) -> Iterator[str]:
     """Sentences on gains that push joints away from the plan where contacts give way."""
     if solution.problem is None or not len(solution.us) or not solution.K.any():
         return
@@ -313,7 +310,7 @@ def _constraint(report: ConstraintReport) -> str:
     )
 
 
-def _at_fault(solution: Solution) -> Iterator[str]:
+def _at_fault(solution: SolutionData) -> Iterator[str]:
     """Sentences on the constraints that the certificate of local infeasibility blames, and on those that oppose
     them."""
     blamed = [
@@ -340,7 +337,7 @@ def _at_fault(solution: Solution) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ steps
-def _steps(solution: Solution) -> Iterator[str]:
+def _steps(solution: SolutionData) -> Iterator[str]:
     accepted = [r for r in solution.log if r.alpha > 0.0]
     if solution.iterations:
         kinds = Counter(r.step for r in accepted)

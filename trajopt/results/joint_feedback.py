@@ -20,16 +20,14 @@ follows it: gains there depend on the end and grow stiffer from knot to knot.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trajopt.capabilities import Contacts, Joints, capability
 from trajopt.interfaces.system import System
+from trajopt.results.records import AnySolution, SolutionData
 from trajopt.validation import scalar_or_vector
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 AUTO = "auto"
 MARGIN = 1.2
@@ -44,8 +42,8 @@ PERIOD = 1e-3
 
 
 def with_joint_feedback(
-    solution: Solution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
-) -> tuple[Solution, np.ndarray | None]:
+    solution: AnySolution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
+) -> tuple[AnySolution, np.ndarray | None]:
     """The solution with stiffness and damping of joints added to its gains, and the gain (nu, ndx) of standing still at
     the end, if it is given, with the same added.
 
@@ -78,7 +76,7 @@ def _driven_joints(system: System, argument: str) -> Joints:
     return known
 
 
-def least_stiffness(solution: Solution) -> float:
+def least_stiffness(solution: SolutionData) -> float:
     """Least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots that
     the default counts: negative where joints are pushed away from the plan if contacts yield; zero for a system without
     driven joints."""
@@ -88,7 +86,7 @@ def least_stiffness(solution: Solution) -> float:
     return _least(efforts, solution.K[_counted(solution)], positions)
 
 
-def in_contact(solution: Solution) -> np.ndarray:
+def in_contact(solution: SolutionData) -> np.ndarray:
     """True for the knots (N,) at which forces act on contacts."""
     contact_forces = capability(solution.problem.system, Contacts).contact_forces
     if contact_forces is None:
@@ -96,7 +94,7 @@ def in_contact(solution: Solution) -> np.ndarray:
     return np.abs(contact_forces(solution.xs, solution.us)).max(axis=(1, 2), initial=0.0) > 0.0
 
 
-def _counted(solution: Solution, ending: float = ENDING) -> np.ndarray:
+def _counted(solution: SolutionData, ending: float = ENDING) -> np.ndarray:
     """True for the knots (N,) that the default counts: those in contact, of plans without contacts all that take time,
     except this fraction of the plan at its end, unless none is left."""
     held, lasting, times = in_contact(solution), np.diff(solution.times) > 0.0, solution.times
@@ -111,7 +109,7 @@ def _least(efforts: np.ndarray, K: np.ndarray, columns: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2))).min())
 
 
-def _feedback(known: Joints, solution: Solution, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
+def _feedback(known: Joints, solution: SolutionData, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
     """The additional gain P (nu, ndx), by default for these gains K (M, nu, ndx)."""
     positions, velocities, efforts = known.joint_feedback
     J, own = len(positions), 0.0

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 from trajopt.printed import new_table
 from trajopt.problem.overview import heading
 from trajopt.results.advice import plural
-from trajopt.results.records import Status
+from trajopt.results.records import SolutionData, Status
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trajopt.results.solution import Solution
 
 PARTS = {"derivatives": "derivatives", "backward_pass": "backward pass", "rollouts": "rollouts"}
 
 
-def overview(solution: Solution) -> Table:
+def overview(solution: SolutionData) -> Table:
     """Status, iterations, cost, gradient, gaps if there are some, constraints and time."""
     from rich.markup import escape
 
-    table = new_table("solution" if solution.problem is None else heading(solution.problem), header=False)
+    problem = solution.problem
+    title = "solution" if problem is None else heading(problem.name, problem.horizon, problem.system.dt)
+    table = new_table(title, header=False)
     table.add_column("what", overflow="fold")
     table.add_column("value", overflow="fold")
     local = ", near this trajectory" if solution.status == Status.INFEASIBLE else ""
@@ -32,7 +33,7 @@ def overview(solution: Solution) -> Table:
     return table
 
 
-def _rows(solution: Solution) -> Iterator[tuple[str, str]]:
+def _rows(solution: SolutionData) -> Iterator[tuple[str, str]]:
     yield "iterations", str(solution.iterations)
     yield "cost", f"{solution.cost:.9g}"
     yield "gradient norm", f"{solution.gradient_norm:.1e}"

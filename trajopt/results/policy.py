@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import IO, Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,14 +27,10 @@ from trajopt.problem.remembering_system import remembered_numbers
 from trajopt.results.advice import called
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.joint_feedback import with_joint_feedback
-from trajopt.results.records import ConstraintReport
+from trajopt.results.records import AnySolution, ConstraintReport, SolutionData
 from trajopt.results.results_files import archive_of, checked_file, write_atomically
 from trajopt.results.stationary import after_the_start
 from trajopt.validation import flag, float_array, one_of
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
-
 
 # --------------------------------------------------------------------------------------------
 # Gains of a plan that ends by standing still for ever.
@@ -78,7 +74,7 @@ class Hold(NamedTuple):
         return in_brief(self)
 
 
-def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
+def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
     """The solution with the gains of a plan that ends by standing still, and the control after its end.
 
     Raises ValueError for a plan whose end is not at rest, or where no gain holds it, and for one with parameters.
@@ -173,7 +169,7 @@ def _holds(fx: np.ndarray, fu: np.ndarray, K: np.ndarray) -> bool:
     return bool((sizes < 1.0 + 1e-6).all() and (sizes[moved] < 1.0 - NEUTRAL).all())
 
 
-def _along(solution: Solution) -> Expansion:
+def _along(solution: SolutionData) -> Expansion:
     """The expansion along the plan, with active constraints penalized and controls on limits held."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     durations = knot_durations(problem.system, len(us), xs)
@@ -434,7 +430,7 @@ def _seconds(t: Any) -> float:
     return float(float_array("t", t, ()))
 
 
-def planned_problem(solution: Solution) -> Problem:
+def planned_problem(solution: SolutionData) -> Problem:
     """The problem of a solution that is a plan; ValueError for one without its problem or without a trajectory."""
     if solution.problem is None:
         raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
@@ -444,7 +440,7 @@ def planned_problem(solution: Solution) -> Problem:
 
 
 def policy_of(
-    solution: Solution,
+    solution: SolutionData,
     feedback: bool = True,
     control: str = HELD,
     joint_stiffness: Any = None,
@@ -462,8 +458,8 @@ def policy_of(
 
 
 def deployed(
-    solution: Solution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
-) -> tuple[Solution, bool, Hold | None]:
+    solution: AnySolution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
+) -> tuple[AnySolution, bool, Hold | None]:
     """The solution with the gains to deploy (its own, if they are fed back, and those of joints), True if there are
     any, and the control after its end, None if that of the last knot goes on."""
     solution, end = followed_by_standing(solution) if hold else (solution, None)

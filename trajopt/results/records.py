@@ -1,11 +1,16 @@
 """Statuses of a solve.  Every end has a name and a sentence; none is an exception."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from dynamics.printed import in_brief
+from trajopt.interfaces.system import knot_times
+from trajopt.problem.problem import Problem
 
 
 class Status(StrEnum):
@@ -204,3 +209,120 @@ class WarmStart(NamedTuple):
 
     def __repr__(self) -> str:
         return in_brief(self)
+
+
+# --------------------------------------------------------------------------------------------
+# The numbers of a solution.  Their shapes are checked as it is made: by a solve, from a file, by `dataclasses.replace`.
+
+
+@dataclass(frozen=True, repr=False)
+class SolutionData:
+    """The fields of `trajopt.Solution`, with what follows from them alone."""
+
+    problem: Problem = field(repr=False)
+    xs: np.ndarray = field(repr=False)
+    us: np.ndarray = field(repr=False)
+    cost: float
+    status: str
+    message: str
+    iterations: int
+    k: np.ndarray = field(repr=False)
+    K: np.ndarray = field(repr=False)
+    Vx: np.ndarray = field(repr=False)
+    Vxx: np.ndarray = field(repr=False)
+    gradient_norm: float
+    log: tuple[IterationRecord, ...] = field(repr=False)
+    timings: dict[str, float] = field(repr=False)
+    gaps: np.ndarray = field(repr=False)
+    constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
+    cause: str = ""
+    start: str = GIVEN
+    not_taken_over: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for arrays whose shapes do not fit each other, or the problem: kernels rely on them."""
+        check_arrays(self)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (N+1,) of the knots, s, with the durations found where these are free."""
+        return knot_times(self.problem.system, len(self.us), self.xs)
+
+    @property
+    def converged(self) -> bool:
+        """True if the status is "converged"."""
+        return self.status == "converged"
+
+    @property
+    def largest_gap(self) -> float:
+        """Largest entry of the gaps; 0 if the states are a rollout of the controls."""
+        return float(np.abs(self.gaps).max(initial=0.0))
+
+    @property
+    def consistent(self) -> bool:
+        """True if the states follow from the controls: no gap exceeds 1e-9."""
+        return self.largest_gap <= 1e-9
+
+    @property
+    def violation(self) -> float:
+        """Largest constraint violation."""
+        return max((report.violation for report in self.constraints), default=0.0)
+
+    def history(self, name: str) -> np.ndarray:
+        """One column of the log as an array, e.g. ``history("gradient_norm")``."""
+        if name not in IterationRecord._fields:
+            raise ValueError(f"name: got {name!r}, wanted one of {', '.join(IterationRecord._fields)}")
+        return np.array([getattr(record, name) for record in self.log])
+
+
+AnySolution = TypeVar("AnySolution", bound=SolutionData)
+"""A solution, or the class derived from it that a function is given and returns."""
+
+
+def check_arrays(solution: SolutionData) -> None:
+    """Raise ValueError, naming the field, unless the arrays of a solution are numbers of shapes that fit each other and
+    its problem, if it has one."""
+    xs, us, Vx, problem = solution.xs, solution.us, solution.Vx, solution.problem
+    if problem is None:
+        for name, array in ("us", us), ("xs", xs), ("Vx", Vx):
+            if not isinstance(array, np.ndarray) or array.ndim != 2:
+                raise ValueError(f"{name}: got {type(array).__name__}, expected an array with two axes")
+        N, nu, nx, n = len(us), us.shape[1], xs.shape[1], Vx.shape[1]
+    else:
+        system = problem.system
+        N, nu, nx, n = problem.horizon, system.nu, system.nx, system.ndx
+    for name, array, shape in (
+        ("us", us, (N, nu)),
+        ("xs", xs, (N + 1, nx)),
+        ("k", solution.k, (N, nu)),
+        ("K", solution.K, (N, nu, n)),
+        ("Vx", Vx, (N + 1, n)),
+        ("Vxx", solution.Vxx, (N + 1, n, n)),
+        ("gaps", solution.gaps, (N + 1, n)),
+    ):
+        _check(name, array, shape)
+    for i, report in enumerate(solution.constraints):
+        _check_report(f"constraints[{i}]", report, N)
+
+
+def _check(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name}: got {type(array).__name__}, expected an array of shape {shape}")
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+    if array.dtype != np.float64:
+        raise ValueError(f"{name}: got numbers of {array.dtype}, expected float64")
+
+
+def _check_report(name: str, report: ConstraintReport, N: int) -> None:
+    """Check that each array has a row for each knot, and that the knots exist."""
+    knots, shape = np.asarray(report.knots), np.shape(report.values)
+    if knots.ndim != 1 or (len(knots) and (knots.dtype.kind not in "iu" or knots.min() < 0 or knots.max() > N)):
+        raise ValueError(f"{name}.knots: got {report.knots!r}, expected knots from 0 to {N}")
+    if len(shape) != 2 or shape[0] != len(knots):
+        raise ValueError(f"{name}.values: got shape {shape}, expected a row for each of {len(knots)} knots")
+    for which in ("values", "lower", "upper", "multipliers"):
+        _check(f"{name}.{which}", getattr(report, which), shape)
+    for which, each in ("factors", report.factors), ("rounding", report.rounding):
+        if each is not None:
+            _check(f"{name}.{which}", each, shape[1:])

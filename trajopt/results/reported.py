@@ -33,6 +33,6 @@ class Reported:
         ValueError : another extension, a solution without its problem, or unknown names of solvers.
         TypeError : the argument is no path or no solver.
         """
-        from trajopt.plotting.report import write_report
+        from trajopt.plotting import write_report
 
-        return write_report(self, path, solver)  # pyright: ignore[reportArgumentType]
+        return write_report(self, path, solver)

@@ -6,7 +6,7 @@ The motion between knots is that of `trajopt.results.dense_output`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
 from trajopt.results.policy import deployed, planned_problem
+from trajopt.results.records import SolutionData
 from trajopt.validation import flag, positive_number
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class ResampledPlan:
 
 
 def resample(
-    solution: Solution, dt: float, joint_stiffness: Any = None, joint_damping: Any = None, hold: bool = False
+    solution: SolutionData, dt: float, joint_stiffness: Any = None, joint_damping: Any = None, hold: bool = False
 ) -> ResampledPlan:
     """The plan at times dt apart.
 

@@ -27,26 +27,22 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.records import ConstraintReport, IterationRecord, Status
+from trajopt.results.records import AnySolution, ConstraintReport, IterationRecord, SolutionData, Status
 from trajopt.validation import one_of
 
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
-
-S = TypeVar("S", bound="Solution")
 FORMAT, VERSION = "trajopt.Solution", 1
 
 _PREFIX = {"log": "log_", "timings": "time_"}
 
 
-def save_solution(solution: Solution, path: str | os.PathLike) -> Path:
+def save_solution(solution: SolutionData, path: str | os.PathLike) -> Path:
     """Write everything in the solution but the problem itself to exactly this path; folders are made as needed.
 
     The file appears complete or not at all, even if the process is killed.
@@ -80,7 +76,7 @@ def draft_of(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
         raise
 
 
-def solution_bytes(solution: Solution) -> bytes:
+def solution_bytes(solution: SolutionData) -> bytes:
     """The content of the file that `save_solution` writes."""
     arrays: dict[str, np.ndarray] = {}
     layout = {}
@@ -135,12 +131,14 @@ def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return "array" if isinstance(value, np.ndarray) else "scalar"
 
 
-def load_solution(kind: type[S], source: str | os.PathLike | IO[bytes], problem: Problem | None = None) -> S:
+def load_solution(
+    kind: type[AnySolution], source: str | os.PathLike | IO[bytes], problem: Problem | None = None
+) -> AnySolution:
     """Read back what `save_solution` wrote.
 
     Parameters
     ----------
-    kind : Solution, or a class derived from it
+    kind : SolutionData, or a class derived from it
     source : path, or a binary stream
     problem : Problem, optional
         Value of `Solution.problem` of the result, for its time step, its plots or another solve.  It must have the
@@ -319,7 +317,7 @@ def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> Non
         raise ValueError(f"{name}: got the solution of another trajopt, with {surplus} too much, {lack} missing")
 
 
-def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str, np.ndarray]) -> None:
+def _check_problem(name, solution: SolutionData, problem: Problem, arrays: dict[str, np.ndarray]) -> None:
     check_problem(problem)
     system, N = problem.system, problem.horizon
     for what, array, shape in (

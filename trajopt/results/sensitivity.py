@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parametric import INITIAL, DeclaredParameters
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcribed, counts_besides, transcribed, transcribed_by, transcription_of
-from trajopt.results.records import WarmStart
+from trajopt.results.records import SolutionData, WarmStart
 from trajopt.results.reverse import covector_step, problem_vjp
 from trajopt.results.stationary import (
     factored,
@@ -34,11 +34,6 @@ from trajopt.results.stationary import (
     warm_start_outside,
 )
 from trajopt.validation import flag, float_array
-
-if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
-
-
 
 # --------------------------------------------------------------------------------------------
 # Changes of parameters up to which, to first order, the same limits are active: a ratio test.
@@ -152,7 +147,7 @@ class Sensitivity:
 
     parameters: Parameters
     point: KKTPoint = field(repr=False)
-    solution: Solution = field(repr=False)
+    solution: SolutionData = field(repr=False)
     make_problem: Callable[[Any], Problem] = field(repr=False)
     steps: np.ndarray = field(repr=False)
     system: KKTSystem = field(repr=False)
@@ -355,7 +350,7 @@ class Sensitivity:
 def sensitivity(
     make_problem: Callable[[Any], Problem],
     p: Any,
-    solution: Solution,
+    solution: SolutionData,
     *,
     wrt: Sequence[str] | None = None,
     steps: float | ArrayLike | None = None,
@@ -402,7 +397,7 @@ def sensitivity_at(
     point: KKTPoint,
     make_problem: Callable[[Any], Problem],
     p: Any,
-    solution: Solution,
+    solution: SolutionData,
     wrt: Sequence[str] | None = None,
     steps: float | ArrayLike | None = None,
 ) -> Sensitivity:

@@ -1,11 +1,11 @@
-"""The result of a solve, checks of its arrays, and its export to other programs."""
+"""The result of a solve, and its export to other programs."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.capabilities import Joints, Names, capability
-from trajopt.interfaces.system import System, along_tangents, control_names, knot_times, tangent_names, window
+from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
@@ -29,7 +29,7 @@ from trajopt.results.discretization import DiscretizationError, discretization_e
 from trajopt.results.explanation import explain
 from trajopt.results.overview import overview
 from trajopt.results.policy import Policy, planned_problem, policy_of
-from trajopt.results.records import GIVEN, ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.records import ConstraintReport, SolutionData, WarmStart
 from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution, write_atomically
@@ -40,56 +40,6 @@ from trajopt.validation import did_you_mean, flag, float_array, positive_number,
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-
-def check_arrays(solution: Solution) -> None:
-    """Raise ValueError, naming the field, unless the arrays of a solution are numbers of shapes that fit each other and
-    its problem, if it has one."""
-    xs, us, Vx, problem = solution.xs, solution.us, solution.Vx, solution.problem
-    if problem is None:
-        for name, array in ("us", us), ("xs", xs), ("Vx", Vx):
-            if not isinstance(array, np.ndarray) or array.ndim != 2:
-                raise ValueError(f"{name}: got {type(array).__name__}, expected an array with two axes")
-        N, nu, nx, n = len(us), us.shape[1], xs.shape[1], Vx.shape[1]
-    else:
-        system = problem.system
-        N, nu, nx, n = problem.horizon, system.nu, system.nx, system.ndx
-    for name, array, shape in (
-        ("us", us, (N, nu)),
-        ("xs", xs, (N + 1, nx)),
-        ("k", solution.k, (N, nu)),
-        ("K", solution.K, (N, nu, n)),
-        ("Vx", Vx, (N + 1, n)),
-        ("Vxx", solution.Vxx, (N + 1, n, n)),
-        ("gaps", solution.gaps, (N + 1, n)),
-    ):
-        _check(name, array, shape)
-    for i, report in enumerate(solution.constraints):
-        _check_report(f"constraints[{i}]", report, N)
-
-
-def _check(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name}: got {type(array).__name__}, expected an array of shape {shape}")
-    if array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
-    if array.dtype != np.float64:
-        raise ValueError(f"{name}: got numbers of {array.dtype}, expected float64")
-
-
-def _check_report(name: str, report: ConstraintReport, N: int) -> None:
-    """Check that each array has a row for each knot, and that the knots exist."""
-    knots, shape = np.asarray(report.knots), np.shape(report.values)
-    if knots.ndim != 1 or (len(knots) and (knots.dtype.kind not in "iu" or knots.min() < 0 or knots.max() > N)):
-        raise ValueError(f"{name}.knots: got {report.knots!r}, expected knots from 0 to {N}")
-    if len(shape) != 2 or shape[0] != len(knots):
-        raise ValueError(f"{name}.values: got shape {shape}, expected a row for each of {len(knots)} knots")
-    for which in ("values", "lower", "upper", "multipliers"):
-        _check(f"{name}.{which}", getattr(report, which), shape)
-    for which, each in ("factors", report.factors), ("rounding", report.rounding):
-        if each is not None:
-            _check(f"{name}.{which}", each, shape[1:])
 
 
 # --------------------------------------------------------------------------------------------
@@ -223,7 +173,7 @@ def _stamp(seconds: float) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Solution(PrintedAsTable, Reported):
+class Solution(PrintedAsTable, Reported, SolutionData):
     """Trajectory, policy, value function and history of a solve; prints as a table.
 
     Attributes
@@ -279,58 +229,9 @@ class Solution(PrintedAsTable, Reported):
     True
     """
 
-    problem: Problem = field(repr=False)
-    xs: np.ndarray = field(repr=False)
-    us: np.ndarray = field(repr=False)
-    cost: float
-    status: str
-    message: str
-    iterations: int
-    k: np.ndarray = field(repr=False)
-    K: np.ndarray = field(repr=False)
-    Vx: np.ndarray = field(repr=False)
-    Vxx: np.ndarray = field(repr=False)
-    gradient_norm: float
-    log: tuple[IterationRecord, ...] = field(repr=False)
-    timings: dict[str, float] = field(repr=False)
-    gaps: np.ndarray = field(repr=False)
-    constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
-    cause: str = ""
-    start: str = GIVEN
-    not_taken_over: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for arrays whose shapes do not fit each other, or the problem: kernels rely on them."""
-        check_arrays(self)
-
     def __repr__(self) -> str:
         said = {"status": str(self.status), "cost": self.cost, "iterations": self.iterations}
         return in_brief(self, "gradient_norm", "xs", "us", **said, violation=self.violation)
-
-    @property
-    def times(self) -> np.ndarray:
-        """Times (N+1,) of the knots, s, with the durations found where these are free."""
-        return knot_times(self.problem.system, len(self.us), self.xs)
-
-    @property
-    def converged(self) -> bool:
-        """True if the status is "converged"."""
-        return self.status == "converged"
-
-    @property
-    def largest_gap(self) -> float:
-        """Largest entry of the gaps; 0 if the states are a rollout of the controls."""
-        return float(np.abs(self.gaps).max(initial=0.0))
-
-    @property
-    def consistent(self) -> bool:
-        """True if the states follow from the controls: no gap exceeds 1e-9."""
-        return self.largest_gap <= 1e-9
-
-    @property
-    def violation(self) -> float:
-        """Largest constraint violation."""
-        return max((report.violation for report in self.constraints), default=0.0)
 
     def warm_start(self) -> WarmStart:
         """The warm start for another solve: states, controls, multipliers and penalties, gains.
@@ -686,9 +587,3 @@ class Solution(PrintedAsTable, Reported):
         Raises ValueError for a file that is damaged, not of this kind, or of another problem.
         """
         return load_solution(cls, path, problem)
-
-    def history(self, name: str) -> np.ndarray:
-        """One column of the log as an array, e.g. ``history("gradient_norm")``."""
-        if name not in IterationRecord._fields:
-            raise ValueError(f"name: got {name!r}, wanted one of {', '.join(IterationRecord._fields)}")
-        return np.array([getattr(record, name) for record in self.log])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,8 @@ from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import ConstraintReport, Progress, WarmStart
+from trajopt.results.records import AnySolution, ConstraintReport, Progress, SolutionData, WarmStart
 from trajopt.rows.packing import pack
-
-if TYPE_CHECKING:
-    from trajopt.results.records import ConstraintReport
-    from trajopt.results.solution import Solution
-
 
 # --------------------------------------------------------------------------------------------
 # Solutions of problems with a free initial state or parameters, converted to and from the transcribed problem.
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
 # See `trajopt.problem.transcription`; here are solutions, warm starts and reports of constraints.
 
 
-def solution_inside(problem: Problem, solution: Solution) -> Solution:
+def solution_inside(problem: Problem, solution: AnySolution) -> AnySolution:
     """A solution of a problem as one of its transcribed problem; itself if the problem is not transcribed."""
     by = transcription_of(problem)
     if by is None:
@@ -51,7 +46,7 @@ def solution_inside(problem: Problem, solution: Solution) -> Solution:
     )  # fmt: skip
 
 
-def _check(by: Transcription, solution: Solution) -> None:
+def _check(by: Transcription, solution: SolutionData) -> None:
     """Raise ValueError for arrays of another problem."""
     problem = by.given
     shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
@@ -59,7 +54,7 @@ def _check(by: Transcription, solution: Solution) -> None:
         raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
 
 
-def solution_outside(by: Transcription, solution: Solution) -> Solution:
+def solution_outside(by: Transcription, solution: AnySolution) -> AnySolution:
     """A solution of the problem itself, from one of its transcribed problem."""
     F, n, m = by.front, by.given.system.ndx, len(by.system.controls)
     xs, us = by.outside(solution.xs, solution.us)
@@ -217,7 +212,7 @@ SHORT = 1e-6
 """Largest number of Newton steps, and bound on the last one, relative to the controls: its square is rounding."""
 
 
-def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
+def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
     """The KKT point of a solution of this problem; ValueError where it has not converged, has gaps, violates soft
     constraints, or belongs to another problem."""
     if not solution.converged:
@@ -260,7 +255,7 @@ def factored(point: KKTPoint) -> KKTSystem:
         ) from None
 
 
-def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> KKTPoint:
+def polished_point(problem: Problem, solution: SolutionData, short: float = 0.0) -> KKTPoint:
     """The point of a solution of this problem after Newton steps of its optimality conditions, until one is at most
     `short` relative to the controls; ValueError where there is no strict minimum, or where the steps do not become
     small."""
@@ -275,7 +270,7 @@ def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> 
     return point
 
 
-def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) -> Solution:
+def polished_solution(problem: Problem, solution: AnySolution, short: float = 0.0) -> AnySolution:
     """The solution with trajectory, cost and multipliers of the polished point."""
     by = transcription_of(problem)
     if by is not None:

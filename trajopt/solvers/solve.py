@@ -24,7 +24,6 @@ from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows.augmented_terms import with_multipliers
 from trajopt.rows.rows import Rows
-from trajopt.solvers import solve as trace
 from trajopt.solvers.deployed_gains import deployed_gains
 from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
 from trajopt.solvers.forward import Curvature, ForwardFormulation
@@ -372,11 +371,11 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
     """Message: which number was not finite, and where, if that ended the solve."""
     problem, rows, xs, us = formulation.problem, formulation.rows, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
-        return trace.of_derivatives(problem, rows, state.model.expansion, xs, us)
+        return of_derivatives(problem, rows, state.model.expansion, xs, us)
     blocked = state.rejected.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
-        return f"{trace.of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
-    return trace.of_curvature(problem, rows, xs, us) if state.without_curvature else ""
+        return f"{of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
+    return of_curvature(problem, rows, xs, us) if state.without_curvature else ""
 
 
 def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> Solution:
@@ -385,7 +384,7 @@ def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> S
     problem, status = formulation.problem, Status.DIVERGED
     xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
     k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
-    cause = trace.of_trajectory(problem, formulation.rows, iterate.xs, iterate.us)
+    cause = of_trajectory(problem, formulation.rows, iterate.xs, iterate.us)
     return Solution(
         problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), clock.split(),
         np.zeros_like(Vx), (), cause,

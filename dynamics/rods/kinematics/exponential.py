@@ -12,7 +12,6 @@ from math import factorial
 
 import numpy as np
 
-from dynamics.rods.kinematics import exponential as jets
 from dynamics.simd import fma, fnma, helper, select_less
 from dynamics.spatial.spatial import add6, add_rotated, angular, join, linear, rotate, scale6, sub6
 
@@ -140,17 +139,17 @@ def stumpff_derivatives(s):
 def tangent_jet(w, s, derivatives):
     """T3 = c1 I + c2 w~ + c3 w w' as nine jets, row-major; s = w.w."""
     first, second, third = derivatives
-    a = jets.compose(first, s)
-    b = jets.compose((second[0], second[1], second[2], second[3]), s)
-    c = jets.compose((third[0], third[1], third[2], third[3]), s)
+    a = compose(first, s)
+    b = compose((second[0], second[1], second[2], second[3]), s)
+    c = compose((third[0], third[1], third[2], third[3]), s)
     x, y, z = w
-    bx, by, bz = jets.times(b, x), jets.times(b, y), jets.times(b, z)
-    cx, cy = jets.times(c, x), jets.times(c, y)
-    xy, xz, yz = jets.times(cx, y), jets.times(cx, z), jets.times(cy, z)
+    bx, by, bz = times(b, x), times(b, y), times(b, z)
+    cx, cy = times(c, x), times(c, y)
+    xy, xz, yz = times(cx, y), times(cx, z), times(cy, z)
     return (
-        add6(a, jets.times(cx, x)), sub6(xy, bz), add6(xz, by),
-        add6(xy, bz), add6(a, jets.times(cy, y)), sub6(yz, bx),
-        sub6(xz, by), add6(yz, bx), add6(a, jets.times(jets.times(c, z), z)),
+        add6(a, times(cx, x)), sub6(xy, bz), add6(xz, by),
+        add6(xy, bz), add6(a, times(cy, y)), sub6(yz, bx),
+        sub6(xz, by), add6(yz, bx), add6(a, times(times(c, z), z)),
     )  # fmt: skip
 
 
@@ -199,24 +198,24 @@ def exponential(x, derivatives, T0):
 def curvature_jet(w, c, s, derivatives):
     """E3(w; c) as six jets, xx xy xz yy yz zz."""
     _, second, third = derivatives
-    b = jets.compose((third[0], third[1], third[2], third[3]), s)
-    db = jets.compose((third[1], third[2], third[3], third[4]), s)
-    da = jets.compose((second[1], second[2], second[3], second[4]), s)
-    wc, z = jets.dot(w, c), jets.cross(w, c)
-    half = add6(scale6(b, 0.5), jets.times(s, db))
-    k, diagonal = jets.times(db, wc), jets.times(b, wc)
+    b = compose((third[0], third[1], third[2], third[3]), s)
+    db = compose((third[1], third[2], third[3], third[4]), s)
+    da = compose((second[1], second[2], second[3], second[4]), s)
+    wc, z = dot(w, c), cross(w, c)
+    half = add6(scale6(b, 0.5), times(s, db))
+    k, diagonal = times(db, wc), times(b, wc)
     g = (
-        sub6(jets.times(k, w[0]), add6(jets.times(half, c[0]), jets.times(da, z[0]))),
-        sub6(jets.times(k, w[1]), add6(jets.times(half, c[1]), jets.times(da, z[1]))),
-        sub6(jets.times(k, w[2]), add6(jets.times(half, c[2]), jets.times(da, z[2]))),
+        sub6(times(k, w[0]), add6(times(half, c[0]), times(da, z[0]))),
+        sub6(times(k, w[1]), add6(times(half, c[1]), times(da, z[1]))),
+        sub6(times(k, w[2]), add6(times(half, c[2]), times(da, z[2]))),
     )
-    xx, yy, zz = jets.times(w[0], g[0]), jets.times(w[1], g[1]), jets.times(w[2], g[2])
+    xx, yy, zz = times(w[0], g[0]), times(w[1], g[1]), times(w[2], g[2])
     return (
         add6(diagonal, add6(xx, xx)),
-        add6(jets.times(w[0], g[1]), jets.times(w[1], g[0])),
-        add6(jets.times(w[0], g[2]), jets.times(w[2], g[0])),
+        add6(times(w[0], g[1]), times(w[1], g[0])),
+        add6(times(w[0], g[2]), times(w[2], g[0])),
         add6(diagonal, add6(yy, yy)),
-        add6(jets.times(w[1], g[2]), jets.times(w[2], g[1])),
+        add6(times(w[1], g[2]), times(w[2], g[1])),
         add6(diagonal, add6(zz, zz)),
     )
 

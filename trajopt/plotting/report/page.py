@@ -32,7 +32,6 @@ from trajopt.interfaces.system import control_names, knot_durations
 from trajopt.plotting.bodies import Bodies, Surface
 from trajopt.plotting.convergence import plot_convergence
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.report import page as words
 from trajopt.plotting.report.markup import Html, folded, joined, picture, section, table, tag
 from trajopt.plotting.scene import Scene, frame_times, rounded_up, scene_of
 from trajopt.plotting.style import LONE, as_results, cheapest
@@ -536,22 +535,22 @@ def _sections(
         parts = [(tag("h3", key) if several else Html(""), made(key, s)) for key, s in solutions.items()]
         return joined([part for pair in parts for part in pair])
 
-    yield "problem", words.problem_in_words(best.problem, best)
-    yield "result", joined([words.result(solutions), each(lambda key, s: _certificate(s))])
+    yield "problem", problem_in_words(best.problem, best)
+    yield "result", joined([result(solutions), each(lambda key, s: _certificate(s))])
     if scene is not None:
         yield "view", _view(scene, f"That of {cheapest(solutions)}." if several else "")
     if all(map(_finite, solutions.values())):
         yield "motion", picture(plot_trajectory(solutions), f"{name}: states and controls against time")
     if any(s.log for s in solutions.values()):
-        logs = each(lambda key, s: words.iterations(s))
+        logs = each(lambda key, s: iterations(s))
         yield "convergence", joined([
             picture(plot_convergence(solutions), f"{name}: convergence against iterations and time"),
             folded("Iteration by iteration", logs),
         ])  # fmt: skip
     if best.constraints:
-        yield "constraints", each(lambda key, s: words.constraints(s))
-    yield "explanation", each(lambda key, s: words.paragraphs(explained[key]))
-    yield "timings", joined([words.seconds(solutions), _made_with()])
+        yield "constraints", each(lambda key, s: constraints(s))
+    yield "explanation", each(lambda key, s: paragraphs(explained[key]))
+    yield "timings", joined([seconds(solutions), _made_with()])
 
 
 def _certificate(solution: Solution) -> Html:
