@@ -13,7 +13,10 @@ from dynamics.contacts import derivatives as contact_derivatives
 from dynamics.contacts import dynamics as contact_dynamics
 from dynamics.contacts import hessian as contact_curvature
 from dynamics.contacts.contact_set import ContactArrays, ContactSet, LoopArrays
+from dynamics.contacts.derivatives import ContactFirstOrder
+from dynamics.contacts.hessian import ContactSecondOrder
 from dynamics.derivatives import forward_dynamics
+from dynamics.derivatives.forward_dynamics import FirstOrder, SecondOrder
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import carve, helper
 from dynamics.simd.by_type import by_type
@@ -36,7 +39,7 @@ class Derivatives(NamedTuple):
     av: np.ndarray
     au: np.ndarray
     maps: np.ndarray
-    first: forward_dynamics.FirstOrder | contact_derivatives.ContactFirstOrder
+    first: FirstOrder | ContactFirstOrder
     forces: Forces | None  # of actuators on frames
 
 
@@ -49,7 +52,7 @@ class Curvature(NamedTuple):
     Hqv: np.ndarray
     Hvv: np.ndarray
     Hqu: np.ndarray
-    second: forward_dynamics.SecondOrder | contact_curvature.ContactSecondOrder
+    second: SecondOrder | ContactSecondOrder
 
 
 # ------------------------------------------------------------------------------------------------ free, held

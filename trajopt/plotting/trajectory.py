@@ -252,6 +252,8 @@ def _of_states(motion: Motion) -> list[Series]:
 
 def _of_controls(motion: Motion) -> list[Series]:
     system, us, panels = motion.system, motion.us, []
+    if us.shape[1] == 0:
+        return panels
     known, names = capability(system, Names), _numbered("u", us.shape[1])
     if known.control_names:
         names = _names("control_names", known.control_names, system.nu)
