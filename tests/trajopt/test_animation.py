@@ -70,7 +70,7 @@ def test_nothing_half_written_is_left(swing, tmp_path, monkeypatch):
         if frame == 2:
             raise OSError("disk full")
 
-    monkeypatch.setattr(animation.Stage, "show", fail)
+    monkeypatch.setattr(animation.SceneFigure, "show", fail)
     (tmp_path / "swing.gif").write_text("before")
     with pytest.raises(OSError, match="disk full"):
         animate(swing, tmp_path / "swing.gif", size=SMALL)
