@@ -172,7 +172,7 @@ def _scalar_closed_loop(first, last, work, block, p, loops, X, U):
     d, w = carve_dynamics(m, p.contacts, work)
     start_lanes(m, p.manifold, loops, loops.alphas[0], w, span(X[0]))
     for t in range(U.shape[0]):
-        feedback_step(m, p, loops, t, 0, d, w, span(X[t]), span(U[t]), span(X[t + 1]))
+        feedback_step(m, p, loops, t, 0, d, w, span(X[t]), span(U[t]), span(X[t + 1]), X, U)
 
 
 def scalar_rollout(
