@@ -82,7 +82,8 @@ def record(p: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
     truths = sides if kink else sides.mean(keepdims=True)
     rough_error, error = (float((np.abs(truths - got) / np.abs(truths)).min()) for got in (rough, exact))
     point = found.point
-    small = (point.rows.lower < point.rows.upper) & (point.held.rows != 0) & (np.abs(point.nu) < SMALL * point.multiplier_scale)
+    little = np.abs(point.nu) < SMALL * point.multiplier_scale
+    small = (point.rows.lower < point.rows.upper) & (point.held.rows != 0) & little
     return {
         "payload": p[0], "friction": p[1], "stride": p[2], "small": int(small.sum()), "weak": len(found.weak),
         "kink": bool(kink), "error": error, "unpolished": rough_error,
