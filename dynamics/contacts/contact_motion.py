@@ -74,8 +74,6 @@ def _part_of_force(contacts, c, points, x):
 
 block_of = by_type("contacts", {ContactArrays: _own_block, LoopArrays: _block_of_endpoint})
 """Block of a contact or endpoint: (contacts, c)."""
-in_rows = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_rows})
-"""Part of the motion x at contact or endpoint c in its rows: (contacts, c, points, x)."""
 on_body = by_type("contacts", {ContactArrays: _unchanged, LoopArrays: _part_of_force})
 """Force on the body of contact or endpoint c, world axes, from the rows' force x: (contacts, c, points, x)."""
 

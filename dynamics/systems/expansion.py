@@ -79,7 +79,7 @@ from dynamics.systems.workspace import (
 
 @helper
 def _is_semi_implicit(method):
-    """Whether an Euler step moves the configuration along the new velocity."""
+    """True if an Euler step moves the configuration along the new velocity."""
     return coefficients(method, 1, 0)[1] != 0.0
 
 
@@ -251,7 +251,6 @@ def _expand_lie_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
 
 
 # ------------------------------------------------------------------------------------------------ all other steps
-
 @kernel
 def _linearize_rows(m, p, method, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape[0], p.B.shape[1] + free_durations(p.duration)

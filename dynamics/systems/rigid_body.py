@@ -65,7 +65,7 @@ def euler_tensors(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> tu
 
 FORMULATIONS = ("forward", "inverse")
 ORDERS = {"explicit_euler": 1, "semi_implicit_euler": 1, "rk4": 4}
-"""Of the integrators."""
+"""Convergence order of each integrator."""
 
 
 class RigidBodySystem(RobotSystem):
@@ -119,8 +119,6 @@ class RigidBodySystem(RobotSystem):
     True
     """
 
-    free_duration = False
-    """Whether the last control is how long the step takes."""
     restitution: float | None = None
     """Its contacts carry forces; those of an `Impact` are struck and have one."""
 
@@ -162,9 +160,11 @@ class RigidBodySystem(RobotSystem):
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
         method, duration = method_of(integrator, self.euclidean, True), FixedDuration(self.dt)
-        plant = Plant(held, B, skip, manifold, method, duration, self.frame_actuators)
-        block = self.plant_model.block
-        self.plant = block, plant
+        self._take(Plant(held, B, skip, manifold, method, duration, self.frame_actuators))
+
+    def _take(self, plant: Plant) -> None:
+        """Become the system of this plant."""
+        self.plant = self.plant_model.block, plant
         self._rollout_numbers = self.rollout_numbers()
 
     def _acceleration_control(self) -> AccelerationControl:
@@ -191,17 +191,21 @@ class RigidBodySystem(RobotSystem):
         Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
         """
         new = copy.copy(self)
-        new.nu, new.free_duration = self.nu + 1, True
+        new.nu = self.nu + 1
         new.semi_implicit, new.semi_implicit_from = False, None
-        block, plant = self.plant
-        new.plant = block, plant._replace(method=method_of(self.integrator, self.euclidean, False), duration=None)
-        new._rollout_numbers = new.rollout_numbers()
+        method = method_of(self.integrator, self.euclidean, False)
+        new._take(self.plant[1]._replace(method=method, duration=None))
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
 
     @property
+    def free_duration(self) -> bool:
+        """True if the last control is the duration of the step, s."""
+        return self.plant[1].duration is None
+
+    @property
     def in_contact(self) -> bool:
-        """Whether the system has contacts, or mimic joints, which are tied as joints in contact are."""
+        """True if the system has contacts, or mimic joints, which are tied as joints in contact are."""
         return len(self.contacts) > 0
 
     def __repr__(self) -> str:
@@ -241,11 +245,9 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        enter = self.joint_map
-        states = enter.full_states(out)
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, enter.full_x(xs), us, states)
-        if states is not out:
-            enter.keep_states(states, out)
+        states = self.joint_map.full_states(out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, self.joint_map.full_x(xs), us, states)
+        self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""

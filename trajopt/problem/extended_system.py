@@ -270,8 +270,10 @@ class ExtendedSystem(ClosedLoopRollouts):
 
     @LiftedValue
     def control_speeds(self, offered):
-        """Speeds of the system inside, which read the velocities in front of the numbers appended."""
-        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
+        """Speeds of the system inside, which read the velocities in front of the numbers appended; other controls have
+        none."""
+        (S, w), others = offered, self.nu - self.system.nu
+        return np.pad(S, ((0, others), (0, self.memory))), np.pad(w, (0, others), constant_values=np.inf)
 
     joint_inertias, single_joints, control_limits = of_states(), same(), same()
     nq = Refused("the numbers of a state behind its positions are velocities and the control before")

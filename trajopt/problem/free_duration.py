@@ -17,7 +17,8 @@ from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.control_map import ControlMap
 from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.problem.lifted import LiftedCost
-from trajopt.problem.system_wrapper import Lifted, LiftedValue, Refused
+from trajopt.problem.objective import place_of
+from trajopt.problem.system_wrapper import Lifted, Refused
 from trajopt.validation import float_array, number_array, whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -258,12 +259,6 @@ class FreeDurationSystem(ExtendedSystem):
     def _with_names_before(self, names):
         return (*names, "duration")
 
-    @LiftedValue
-    def control_speeds(self, offered):
-        """Speeds of the system inside; durations have none."""
-        S, w = offered
-        return np.pad(S, [(0, 1), (0, 1)]), np.append(w, np.inf)
-
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (nu,) of the system inside, and of e in any phase."""
         limits, n = capability(self.system, KnownLimits).control_limits, self.system.nu
@@ -353,8 +348,7 @@ class FreeDurationSystem(ExtendedSystem):
             first[1][setting, n, -1] = 1.0
         rows = np.flatnonzero(~setting)
         if len(rows):
-            whole = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
-            self._expand_moving(self._timed, self._timed_map, whole, xs, us, lam, first, second)
+            self._expand_moving(self._timed, self._timed_map, place_of(rows), xs, us, lam, first, second)
 
     @Lifted
     def parameter_gradient(self, inside, zs, us, lam):
