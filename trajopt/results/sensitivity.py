@@ -359,6 +359,7 @@ def sensitivity(
     """Exact derivatives of a solution with respect to the parameters of its problem, of any kind.
 
     Parameters
+    ----------
     make_problem : function of p that returns a Problem, as for `solve_many`; horizon, sizes and knots of constraints
         must be the same for all p; dt, models, costs, limits, initial states may depend on p.  With a
         `trajopt.ParametricProblem`, `vjp` and `cost` make no problem, however many numbers p has.

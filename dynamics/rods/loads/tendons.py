@@ -173,6 +173,7 @@ class Tendon(Line):
     """A cable along a rod, from its base to its tip, or on through rods that follow each other.
 
     Parameters
+    ----------
     rod : name of the rod; or names of several, from the base on, each carried by the tip of the one before.  Between
         two of them there may be rigid bodies, and a joint of one degree of freedom, which the cable crosses straight
         from the last point in one rod to the first in the next

@@ -54,7 +54,15 @@ ENDS = np.array([0.0, 1.0])
 @dataclass(frozen=True)
 class Circular:
     """A disc whose radius [m] varies linearly from base to tip, by default constant, or is a function of s = X / length
-    (K,) that returns (K,)."""
+    (K,) that returns (K,).
+
+    Examples
+    --------
+    >>> rods.Circular(0.02)
+    Circular(radius=0.02, radius_at_tip=None)
+    >>> tapered = rods.Circular(0.025, 0.018)
+    >>> bulging = rods.Circular(lambda s: 0.02 + 0.01 * s * (1.0 - s))
+    """
 
     radius: float | SizeFunction
     radius_at_tip: float | None = None
