@@ -49,7 +49,7 @@ def run(
     ws, rest = carve(work, registers)
     dx, rest = carve(rest, n)
     lengths, rest = carve(rest, 2)
-    off, rest = carve(rest, n + m)
+    off, rest = carve(rest, before.shape[2])
     last_of_state = before.shape[2] - m
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, 1)
@@ -90,11 +90,11 @@ def run(
 def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Trajectories (A, N+1, nx), (A, N, nu) for x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull,
     before, all C-ordered float64."""
-    n, us, alphas = loop[0].shape[1], loop[2], loop[5]
+    n, us, alphas, before = loop[0].shape[1], loop[2], loop[5], loop[-1]
     A, (N, nu) = len(alphas), us.shape
     X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
     if A:
         code, constants, outputs, registers = program
-        numbers, effort = registers + 2 * n + nu + 2, N * (len(code) // 2 + 1)
+        numbers, effort = registers + n + 2 + before.shape[2], N * (len(code) // 2 + 1)
         launch(run, A, numbers, code, constants, outputs, registers, *loop, X, U, effort=effort)
     return X, U
