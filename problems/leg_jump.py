@@ -94,7 +94,7 @@ def make(horizon: int = 68, dt: float = 0.005, design: ArrayLike = QUADRUPED, ri
     """
     lengths = np.asarray(design, float)
     if lengths.shape != (2,) or not (lengths > 0.0).all():
-        raise ValueError(f"design: got {design!r}, wanted two positive lengths")
+        raise ValueError(f"design: got {design!r}, expected two positive lengths")
     design = Design(*lengths.tolist())
     model, q0 = leg(design), crouching(design)
     ground = round(PUSH * horizon)

@@ -82,10 +82,10 @@ class OptimalControl:
     def _layer(self, p: Any, warm_start: Any) -> tuple[_Layer, Any, Any]:
         """The layer for this form of p and of the warm start, and both as vectors."""
         if not jax.config.jax_enable_x64:
-            raise TypeError("jax: got 32-bit numbers, wanted jax.config.update('jax_enable_x64', True)")
+            raise TypeError("jax: got 32-bit numbers, expected jax.config.update('jax_enable_x64', True)")
         for leaf in jax.tree.leaves(p):
             if jnp.asarray(leaf).dtype != jnp.float64:
-                raise TypeError(f"p: got {jnp.asarray(leaf).dtype}, wanted float64")
+                raise TypeError(f"p: got {jnp.asarray(leaf).dtype}, expected float64")
         form = _Form.of(p)
         self._check_form(form)
         if form not in self._hosts:
@@ -94,7 +94,9 @@ class OptimalControl:
         with jax.ensure_compile_time_eval():  # make_problem may call jax itself, on numbers
             sizes = host.sizes() or host.sizes(self._seen(flat))
         if sizes is None:
-            raise TypeError("example: got None, wanted a p, whose problem tells under jit and vmap how long arrays are")
+            raise TypeError(
+                "example: got None, expected a p, whose problem tells under jit and vmap how long arrays are"
+            )
         start = _given(warm_start, *sizes[1:])
         key = form, _Form.of(start)
         if key not in self._layers:

@@ -249,9 +249,9 @@ class LayerHost:
         self, make_problem: Callable[[Any], Problem], solver: Any, workers: int | None = None, memory: int = 64
     ) -> None:
         if not callable(make_problem):
-            raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
+            raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of p")
         if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
-            raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
+            raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
         self.workers = workers if workers is None else whole_number("workers", workers, 1)
         self.memory = whole_number("memory", memory, 0)
         self._solves = Solves(make_problem, solver)
@@ -318,7 +318,7 @@ class LayerHost:
             lost = [p for p, start in each if self._key(p, start) not in self._known]
             if lost and 0 < self.memory <= len(self._known):
                 warn(
-                    f"the point at p = {lost[0]} was forgotten and is solved again, wanted more than "
+                    f"the point at p = {lost[0]} was forgotten and is solved again, expected more than "
                     f"memory={self.memory}"
                 )
             return self._points(ps, starts)

@@ -86,9 +86,9 @@ class OptimalControl(torch.nn.Module):
         empty batch, for a number of warm starts other than that of the problems, or some of another system.
         """
         if not isinstance(p, torch.Tensor) or p.dtype != torch.float64:
-            raise TypeError(f"p: got {getattr(p, 'dtype', type(p).__name__)}, wanted a tensor of torch.float64")
+            raise TypeError(f"p: got {getattr(p, 'dtype', type(p).__name__)}, expected a tensor of torch.float64")
         if p.ndim not in (1, 2) or not p.numel():
-            raise ValueError(f"p: got shape {tuple(p.shape)}, wanted (P,) or (B, P)")
+            raise ValueError(f"p: got shape {tuple(p.shape)}, expected (P,) or (B, P)")
         return _Solutions.apply(p, _Call(self, warm_start))[:3]
 
 

@@ -13,10 +13,10 @@ def number_array(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"{name}: got {type(value).__name__}, wanted {wanted}") from error
+        raise TypeError(f"{name}: got {type(value).__name__}, expected {wanted}") from error
     if array.dtype.kind not in "fiu":
         of = f" of {array.dtype.name}" if array.dtype.kind in "bcSU" and array.ndim else ""
-        raise TypeError(f"{name}: got {type(value).__name__}{of}, wanted {wanted}")
+        raise TypeError(f"{name}: got {type(value).__name__}{of}, expected {wanted}")
     return array
 
 
@@ -28,9 +28,9 @@ def float_array(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndar
     wanted = "an array of numbers" if shape is None else f"an array of numbers of shape {shape}"
     array = np.array(number_array(name, value, wanted), dtype=np.float64, order="C")
     if shape is not None and array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}, wanted {shape}")
+        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name}: got NaN or Inf, wanted finite numbers")
+        raise ValueError(f"{name}: got NaN or Inf, expected finite numbers")
     return array
 
 
@@ -38,9 +38,9 @@ def scalar_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
     """A finite float64 array of shape () or (length,); of any length if that is None."""
     array = float_array(name, value, None)
     if array.ndim > 1 or (not array.size and length is None):
-        raise ValueError(f"{name}: got shape {array.shape}, wanted a number or a vector")
+        raise ValueError(f"{name}: got shape {array.shape}, expected a number or a vector")
     if array.ndim == 1 and length is not None and array.shape != (length,):
-        raise ValueError(f"{name}: got {array.shape[0]} numbers, wanted one or {length}")
+        raise ValueError(f"{name}: got {array.shape[0]} numbers, expected one or {length}")
     return array
 
 
@@ -48,7 +48,7 @@ def weights_array(value: Any, length: int | None, name: str = "weights") -> np.n
     """Non-negative finite weights, a number or a vector of this length."""
     weights = scalar_or_vector(name, value, length)
     if (weights < 0).any():
-        raise ValueError(f"{name}: got {float(weights.min())}, wanted no negative weight")
+        raise ValueError(f"{name}: got {float(weights.min())}, expected no negative weight")
     return weights
 
 
@@ -56,48 +56,48 @@ def positive_sizes(name: str, value: Any, length: int) -> np.ndarray:
     """An array (length,) of positive numbers, from such an array or from one number."""
     sizes = np.full(length, 1.0) * scalar_or_vector(name, value, length)
     if (sizes <= 0).any():
-        raise ValueError(f"{name}: got {float(sizes.min())}, wanted positive sizes")
+        raise ValueError(f"{name}: got {float(sizes.min())}, expected positive sizes")
     return sizes
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """An integer of at least `least`; bool and float are rejected."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}: got {value!r}, wanted an integer >= {least}")
+        raise TypeError(f"{name}: got {value!r}, expected an integer >= {least}")
     if value < least:
-        raise ValueError(f"{name}: got {value}, wanted an integer >= {least}")
+        raise ValueError(f"{name}: got {value}, expected an integer >= {least}")
     return int(value)
 
 
 def positive_number(name: str, value: Any) -> float:
     """A finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name}: got {value!r}, wanted a positive number")
+        raise TypeError(f"{name}: got {value!r}, expected a positive number")
     if not 0.0 < value < np.inf:
-        raise ValueError(f"{name}: got {value}, wanted a positive number")
+        raise ValueError(f"{name}: got {value}, expected a positive number")
     return float(value)
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False; TypeError for any other value, even one with a truth value."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}: got {value!r}, wanted True or False")
+        raise TypeError(f"{name}: got {value!r}, expected True or False")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
     """A string; TypeError for anything else."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}: got {value!r}, wanted text")
+        raise TypeError(f"{name}: got {value!r}, expected text")
     return value
 
 
 def list_of_names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """A tuple of `count` names."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise TypeError(f"{name}: got {value!r}, wanted a list of {count} names")
+        raise TypeError(f"{name}: got {value!r}, expected a list of {count} names")
     if len(value) != count:
-        raise ValueError(f"{name}: got {len(value)} names, wanted {count}")
+        raise ValueError(f"{name}: got {len(value)} names, expected {count}")
     return tuple(value)
 
 
@@ -106,7 +106,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     choices = tuple(choices)
     if value not in choices:
         raise ValueError(
-            f"{name}: got {value!r}, wanted one of {', '.join(map(repr, choices))}{did_you_mean(value, choices)}"
+            f"{name}: got {value!r}, expected one of {', '.join(map(repr, choices))}{did_you_mean(value, choices)}"
         )
     return value
 
@@ -124,14 +124,14 @@ def same_shape(what: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
         array = number_array(what, array)
     array = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != shape:
-        raise ValueError(f"{what}: returned shape {array.shape}, wanted {shape}")
+        raise ValueError(f"{what}: returned shape {array.shape}, expected {shape}")
     return array
 
 
 def check_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The array unchanged, strided or not; ValueError if it has another shape."""
     if np.shape(array) != shape:
-        raise ValueError(f"{what}: returned shape {np.shape(array)}, wanted {shape}")
+        raise ValueError(f"{what}: returned shape {np.shape(array)}, expected {shape}")
     return array
 
 
@@ -139,4 +139,4 @@ def check_rows(what: str, array: np.ndarray, rows: int, row: tuple[int, ...]) ->
     """Raise ValueError unless the array is (K, *row) with K at least `rows`, which kernels read and write."""
     if array.shape[1:] != row or array.shape[0] < rows:
         wanted = ", ".join(map(str, (f"at least {rows}", *row)))
-        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")
+        raise ValueError(f"{what}: got shape {array.shape}, expected ({wanted})")

@@ -43,7 +43,7 @@ def positive(text: str) -> float:
     """Type of options that are positive numbers."""
     number = float(text)
     if not number > 0.0:
-        raise argparse.ArgumentTypeError(f"got {text}, wanted a positive number")
+        raise argparse.ArgumentTypeError(f"got {text}, expected a positive number")
     return number
 
 
@@ -51,7 +51,7 @@ def _at_least(least: int) -> Callable[[str], int]:
     def integer(text: str) -> int:
         number = int(text)
         if number < least:
-            raise argparse.ArgumentTypeError(f"got {text}, wanted at least {least}")
+            raise argparse.ArgumentTypeError(f"got {text}, expected at least {least}")
         return number
 
     return integer

@@ -118,8 +118,8 @@ def test_options(capsys):
     assert (options.quick, options.seed, options.count, str(options.out)) == (True, 3, 3, "results/study")
     assert parser.description == "First line." and parser.prog == "python -m experiments.study.part"
     for arguments, complaint in (
-        (["--count", "0"], "--count: got 0, wanted at least 1"),
-        (["--scale", "-2"], "--scale: got -2, wanted a positive number"),
+        (["--count", "0"], "--count: got 0, expected at least 1"),
+        (["--scale", "-2"], "--scale: got -2, expected a positive number"),
         (["--scale", "nan"], "--scale: got nan"),
         (["--fast"], "--fast"),
     ):

@@ -217,7 +217,7 @@ def test_what_cannot_be_drawn(motion, tmp_path):
     broken = motion._replace(q=np.full_like(motion.q, np.nan))
     with pytest.raises(ValueError, match=r"solution: xs\[0\] is not finite"):
         broken.animate(tmp_path / "motion.gif")
-    with pytest.raises(TypeError, match="results: wanted a Solution"):
+    with pytest.raises(TypeError, match="results: expected a Solution"):
         trajopt.plot_trajectory(motion.q)
     assert not list(tmp_path.iterdir())
 

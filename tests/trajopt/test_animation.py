@@ -214,7 +214,7 @@ def test_what_cannot_be_animated(swing, walk, tmp_path, monkeypatch):
     with pytest.raises(TypeError, match=r"its system is a LinearSystem without skeleton\(xs\)"):
         animate(ILQR().solve(problem), tmp_path / "a.gif")
     monkeypatch.setattr(walk.problem.system, "contact_points", lambda xs: np.zeros((len(xs), 2)), raising=False)
-    with pytest.raises(ValueError, match=r"contact_points: got shape \(\d+, 2\), wanted \(\d+, points, 3\)"):
+    with pytest.raises(ValueError, match=r"contact_points: got shape \(\d+, 2\), expected \(\d+, points, 3\)"):
         animate(walk, tmp_path / "a.gif")
     monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
     with pytest.raises(RuntimeError, match=r"path: got an .mp4, which needs the program ffmpeg"):

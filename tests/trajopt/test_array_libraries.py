@@ -87,7 +87,7 @@ def test_derivatives_that_get_lost_are_found(library):
         lost = lambda x, u: form(x, u).detach()  # noqa: E731
     with pytest.raises(ValueError, match=f"xdot: got number 0 without a derivative by number 1 of .* from {library}"):
         trajopt.CallableSystem(xdot=lost, **OPTIONS)
-    with pytest.raises(ValueError, match=r"returned shape \(1,\), wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"returned shape \(1,\), expected \(2,\)"):
         trajopt.CallableSystem(xdot=lambda x, u: form(x, u)[:1], **OPTIONS)
 
 
@@ -116,7 +116,7 @@ def test_differences_of_single_precision_are_refused():
         return pendulum(x.astype(np.float32), u.astype(np.float32)).astype(np.float32)
 
     for options in ({"xdot": single}, {"step": lambda x, u: tuple(single(x, u))}):
-        with pytest.raises(TypeError, match=r"(xdot|step): returned float32, wanted float64, .*x.astype\(float\)"):
+        with pytest.raises(TypeError, match=r"(xdot|step): returned float32, expected float64, .*x.astype\(float\)"):
             trajopt.CallableSystem(**options, **OPTIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trajopt.SlowDynamicsWarning)

@@ -68,11 +68,11 @@ def test_bands_of_several_solutions(comparison):
 def test_covariances_that_are_none_of_these_motions(comparison):
     solution = comparison["ddp"]
     noise = solution.covariance(np.eye(solution.problem.system.ndx))
-    with pytest.raises(TypeError, match="covariance: got Covariance, wanted a mapping of names to Covariance"):
+    with pytest.raises(TypeError, match="covariance: got Covariance, expected a mapping of names to Covariance"):
         plot_trajectory(comparison, covariance=noise)
-    with pytest.raises(TypeError, match="covariance: got ndarray, wanted a Covariance"):
+    with pytest.raises(TypeError, match="covariance: got ndarray, expected a Covariance"):
         plot_trajectory(solution, covariance=noise.xs)
-    with pytest.raises(ValueError, match="covariance: got one for 'sqp', wanted some of ilqr, ddp"):
+    with pytest.raises(ValueError, match="covariance: got one for 'sqp', expected some of ilqr, ddp"):
         plot_trajectory(comparison, covariance={"sqp": noise})
-    with pytest.raises(ValueError, match=r"covariance: got xs .* and us .*, wanted"):
+    with pytest.raises(ValueError, match=r"covariance: got xs .* and us .*, expected"):
         plot_trajectory(DDP().solve(cartpole()), covariance=noise)

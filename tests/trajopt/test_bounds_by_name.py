@@ -157,9 +157,9 @@ def test_problems_take_the_limits_of_their_robots():
         (
             lambda: StateBounds(Pendulum(), {"angle": 1.0}),
             ValueError,
-            "lower: got limits by name, wanted a system= that",
+            "lower: got limits by name, expected a system= that",
         ),
-        (lambda: ControlBounds({"elbow": 1.0}), ValueError, "lower: got limits by name, wanted a system= that"),
+        (lambda: ControlBounds({"elbow": 1.0}), ValueError, "lower: got limits by name, expected a system= that"),
         (
             lambda: ControlBounds(upper={"elbo": 1.0}, system=arm()),
             ValueError,
@@ -187,7 +187,7 @@ def test_a_system_that_has_no_state_at_zero_wants_a_reference():
             if np.abs(np.hypot(xs[:, 0], xs[:, 1]) - 1.0).max() > 1e-9:
                 raise ValueError("no unit vector")
 
-    with pytest.raises(ValueError, match=r"reference: got none, wanted a state of Strict .*no unit vector"):
+    with pytest.raises(ValueError, match=r"reference: got none, expected a state of Strict .*no unit vector"):
         StateBounds(Strict(), -1.0, 1.0)
     assert StateBounds(Strict(), -1.0, 1.0, [1.0, 0.0, 0.0]).nr == 2
 
@@ -222,7 +222,7 @@ def test_a_violation_is_blamed_on_a_name():
 def test_as_many_names_as_numbers():
     residual = trajopt.StateResidual(Named())
     residual.component_names = ("one",)
-    with pytest.raises(ValueError, match=r"residual.component_names: got 1 names, wanted 2"):
+    with pytest.raises(ValueError, match=r"residual.component_names: got 1 names, expected 2"):
         trajopt.ResidualConstraint(residual)
     system = Named()
     system.tangent_names = ("hinge",)  # pyright: ignore[reportAttributeAccessIssue]
@@ -239,7 +239,7 @@ def test_units_may_be_left_out_of_names():
     bounds = StateBounds(system, upper={"p": 1.0, "v [m/s]": 2.0})
     assert bounds.upper.tolist() == [1.0, 2.0] and bounds.component_names == ("p [m]", "v [m/s]")
     assert ControlBounds(lower={"push": -1.0}, system=system).lower.tolist() == [-1.0, -np.inf]
-    with pytest.raises(ValueError, match=r"upper: got the name 'v', wanted one of 'v \[m/s\]', 'v \[rad/s\]'"):
+    with pytest.raises(ValueError, match=r"upper: got the name 'v', expected one of 'v \[m/s\]', 'v \[rad/s\]'"):
         StateBounds(system, upper={"v": 1.0})
     with pytest.raises(ValueError, match="upper: got the unknown name 'm'"):
         StateBounds(system, upper={"m": 1.0})

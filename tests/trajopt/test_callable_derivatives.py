@@ -192,11 +192,11 @@ def test_a_users_mistake_is_found():
 
 def test_users_derivatives_of_wrong_shape_are_named():
     options = {"xdot": pendulum, "nx": 2, "nu": 1, "dt": 0.05}
-    with pytest.raises(ValueError, match=r"jacobians, fu: returned shape \(2,\), wanted \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"jacobians, fu: returned shape \(2,\), expected \(2, 1\)"):
         CallableSystem(jacobians=njit(lambda x, u: (np.eye(2), np.zeros(2))), **options)
-    with pytest.raises(TypeError, match=r"jacobians: returned ndarray, wanted the tuple fx \(2, 2\), fu \(2, 1\)"):
+    with pytest.raises(TypeError, match=r"jacobians: returned ndarray, expected the tuple fx \(2, 2\), fu \(2, 1\)"):
         CallableSystem(jacobians=lambda x, u: np.eye(2), **options)
-    with pytest.raises(ValueError, match=r"hessian_products, Hux: returned shape \(2, 1\), wanted \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"hessian_products, Hux: returned shape \(2, 1\), expected \(1, 2\)"):
         CallableSystem(
             jacobians=pendulum_jacobians,
             hessian_products=lambda x, u, lam: (np.eye(2), np.zeros((2, 1)), np.eye(1)),
@@ -328,7 +328,7 @@ def test_jax(rng):
         for a, b in zip(system.hessian_products(xs, us, lam), reference.hessian_products(xs, us, lam), strict=True):
             assert relative_error(a, b) < COMPLEX_STEP
     assert jnp.ones(1).dtype == np.float32  # the user's precision is what it was
-    with pytest.raises(ValueError, match=r"xdot: returned shape \(2,\), wanted \(3,\)"):
+    with pytest.raises(ValueError, match=r"xdot: returned shape \(2,\), expected \(3,\)"):
         CallableSystem(xdot=lambda x, u: x[:2], nx=3, nu=2, dt=0.1, derivatives="jax")
     batches = CallableSystem(xdot=jax.vmap(function), nx=3, nu=2, dt=0.1, derivatives="jax", vectorized=True)
     assert relative_error(batches.step(xs, us), system_of("rk4").step(xs, us)) < IDENTITY

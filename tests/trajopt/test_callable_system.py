@@ -263,14 +263,14 @@ def test_states_and_steps_take_one_point_or_many(rng):
 
 
 BAD = [
-    ({}, ValueError, "step, xdot: wanted one"),
-    ({"step": compiled_cartpole, "xdot": compiled_cartpole}, ValueError, "step, xdot: wanted one"),
+    ({}, ValueError, "step, xdot: expected one"),
+    ({"step": compiled_cartpole, "xdot": compiled_cartpole}, ValueError, "step, xdot: expected one"),
     ({"step": compiled_cartpole, "integrator": "rk4"}, ValueError, "integrator: got 'rk4' with a discrete step"),
-    ({"xdot": 3}, TypeError, "xdot: got int, wanted a function"),
+    ({"xdot": 3}, TypeError, "xdot: got int, expected a function"),
     ({"xdot": compiled_cartpole, "jacobians": 3}, TypeError, "jacobians: got int"),
     ({"xdot": compiled_cartpole, "nx": 0}, ValueError, "nx: got 0"),
     ({"xdot": compiled_cartpole, "nu": 1.5}, TypeError, "nu: got 1.5"),
-    ({"xdot": compiled_cartpole, "dt": 0.0}, ValueError, "dt: got 0.0, wanted a positive"),
+    ({"xdot": compiled_cartpole, "dt": 0.0}, ValueError, "dt: got 0.0, expected a positive"),
     ({"xdot": compiled_cartpole, "integrator": "rk5"}, ValueError, "integrator: got 'rk5'.*did you mean"),
     ({"xdot": compiled_cartpole, "derivatives": "autograd"}, ValueError, "derivatives: got 'autograd'"),
     ({"xdot": compiled_cartpole, "derivatives": "user"}, ValueError, "jacobians: got None"),
@@ -278,12 +278,16 @@ BAD = [
     ({"xdot": compiled_cartpole, "scale": 0.0}, ValueError, "scale: got 0.0"),
     ({"xdot": compiled_cartpole, "scale": [1.0, 2.0]}, ValueError, "scale: got 2 numbers"),
     ({"xdot": compiled_cartpole, "x_example": [1.0]}, ValueError, "x_example: got shape"),
-    ({"xdot": lambda x, u: x[:3]}, ValueError, r"xdot: returned shape \(3,\), wanted \(4,\)"),
-    ({"step": lambda x, u: 1 / x}, ValueError, "step: got .* wanted finite numbers"),
-    ({"xdot": lambda t, x, u: x}, TypeError, r"xdot: got a function of time, \(t, x, u\), wanted one of x and u: make"),
+    ({"xdot": lambda x, u: x[:3]}, ValueError, r"xdot: returned shape \(3,\), expected \(4,\)"),
+    ({"step": lambda x, u: 1 / x}, ValueError, "step: got .* expected finite numbers"),
+    (
+        {"xdot": lambda t, x, u: x},
+        TypeError,
+        r"xdot: got a function of time, \(t, x, u\), expected one of x and u: make",
+    ),
     ({"step": lambda x, u, time: x}, TypeError, "step: got a function of time"),
     ({"xdot": lambda t, x: x}, TypeError, "xdot: got a function of time"),
-    ({"step": [cartpole, cartpole]}, TypeError, "step: got 2 functions, wanted one: for phases count knots"),
+    ({"step": [cartpole, cartpole]}, TypeError, "step: got 2 functions, expected one: for phases count knots"),
     ({"step": njit(lambda x, u: np.einsum("i->i", x))}, TypeError, "step: numba cannot compile it"),
 ]
 
@@ -328,14 +332,14 @@ def test_bad_arguments(options, error, message):
 
 def test_a_compiled_function_of_wrong_length_is_refused():
     for function in (lambda x, u: x[:2], lambda x, u: (x[0], x[1])):
-        with pytest.raises(ValueError, match=r"xdot: returned shape \(2,\), wanted \(4,\)"):
+        with pytest.raises(ValueError, match=r"xdot: returned shape \(2,\), expected \(4,\)"):
             CallableSystem(xdot=njit(function), nx=4, nu=1, dt=0.02)
 
 
 def test_semi_implicit_euler_wants_a_mechanical_system():
     with pytest.raises(ValueError, match="its first half is not v"):
         make(njit(lambda x, u: np.sin(x)))
-    with pytest.raises(ValueError, match="nx: got 3, wanted an even number"):
+    with pytest.raises(ValueError, match="nx: got 3, expected an even number"):
         CallableSystem(xdot=njit(lambda x, u: x), nx=3, nu=1, dt=0.1, integrator="semi_implicit_euler")
 
 

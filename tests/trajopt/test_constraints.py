@@ -40,31 +40,31 @@ class Sized(TipResidual):
     [
         (lambda: ResidualConstraint(3), TypeError, "residual: int has no method 'evaluate'"),
         (lambda: ResidualConstraint(Incomplete()), TypeError, "residual: Incomplete has no method 'jacobians'"),
-        (lambda: ResidualConstraint(Sized(0)), ValueError, "residual.nr: got 0, wanted an integer >= 1"),
+        (lambda: ResidualConstraint(Sized(0)), ValueError, "residual.nr: got 0, expected an integer >= 1"),
         (lambda: ResidualConstraint(Sized(2.0)), TypeError, "residual.nr: got 2.0"),
         (lambda: ResidualConstraint(TIP, 1.0, -1.0), ValueError, r"TipResidual: got lower 1.0 and upper -1.0 at \(\)"),
-        (lambda: ResidualConstraint(TIP, 0.0, [1, -1, 1], name="box"), ValueError, r"box: .* at \(1,\), wanted"),
+        (lambda: ResidualConstraint(TIP, 0.0, [1, -1, 1], name="box"), ValueError, r"box: .* at \(1,\), expected"),
         (lambda: ResidualConstraint(TIP, np.nan, 1.0), ValueError, "lower: got NaN"),
-        (lambda: ResidualConstraint(TIP, np.inf, np.inf), ValueError, "wanted lower <= upper"),
-        (lambda: ResidualConstraint(TIP, [0, 0], 1.0), ValueError, r"lower: got shape \(2,\), wanted a number, \(3,\)"),
+        (lambda: ResidualConstraint(TIP, np.inf, np.inf), ValueError, "expected lower <= upper"),
+        (lambda: ResidualConstraint(TIP, [0, 0], 1.0), ValueError, r"lower: got shape \(2,\), expected a number, \(3"),
         (lambda: ResidualConstraint(TIP, 0.0, np.ones((4, 2))), ValueError, r"upper: got shape \(4, 2\)"),
-        (lambda: ResidualConstraint(TIP, "a", 1.0), TypeError, "lower: got str, wanted numbers"),
-        (lambda: ResidualConstraint(TIP, at="ends"), ValueError, "at: got 'ends', wanted one of 'path', 'terminal'"),
-        (lambda: ResidualConstraint(TIP, at=[]), ValueError, r"at: got \[\], wanted one of .* knots, times in"),
-        (lambda: ResidualConstraint(TIP, at=[[1, 2]]), ValueError, r"at: got \[\[1, 2\]\], wanted"),
+        (lambda: ResidualConstraint(TIP, "a", 1.0), TypeError, "lower: got str, expected numbers"),
+        (lambda: ResidualConstraint(TIP, at="ends"), ValueError, "at: got 'ends', expected one of 'path', 'terminal'"),
+        (lambda: ResidualConstraint(TIP, at=[]), ValueError, r"at: got \[\], expected one of .* knots, times in"),
+        (lambda: ResidualConstraint(TIP, at=[[1, 2]]), ValueError, r"at: got \[\[1, 2\]\], expected"),
         (lambda: ResidualConstraint(TIP, at=np.ones(4, bool)), ValueError, "at: got array"),
-        (lambda: ResidualConstraint(TIP, at=None), ValueError, "at: got None, wanted knots, times, a slice, or one of"),
-        (lambda: ResidualConstraint(TIP, at=[1, 3, 3]), ValueError, "at: got 3 behind 3, wanted growing knots"),
-        (lambda: ResidualConstraint(TIP, at=[-1, -2]), ValueError, "at: got -2 behind -1, wanted growing"),
+        (lambda: ResidualConstraint(TIP, at=None), ValueError, "at: got None, expected knots, times, a slice, or one"),
+        (lambda: ResidualConstraint(TIP, at=[1, 3, 3]), ValueError, "at: got 3 behind 3, expected growing knots"),
+        (lambda: ResidualConstraint(TIP, at=[-1, -2]), ValueError, "at: got -2 behind -1, expected growing"),
         (lambda: StateBounds(SYSTEM, -np.inf, np.inf), ValueError, "StateBounds: got infinite limits alone"),
-        (lambda: StateBounds(SYSTEM, [1, 2, 3], 9.0), ValueError, r"lower: got shape \(3,\), wanted a number, \(2,\)"),
+        (lambda: StateBounds(SYSTEM, [1, 2, 3], 9.0), ValueError, r"lower: got shape \(3,\), expected a number, \(2"),
         (lambda: StateBounds(SYSTEM, 1.0, -1.0), ValueError, "state bounds: got lower 1.0 and upper -1.0"),
-        (lambda: StateBounds(SYSTEM, -1.0, 1.0, [0.0]), ValueError, r"reference: got shape \(1,\), wanted \(2,\)"),
+        (lambda: StateBounds(SYSTEM, -1.0, 1.0, [0.0]), ValueError, r"reference: got shape \(1,\), expected \(2,\)"),
         (lambda: StateResidual(SYSTEM, [0, np.nan]), ValueError, "reference: got NaN or Inf"),
         (lambda: StateResidual(SYSTEM, components=[]), ValueError, "components: got shape"),
-        (lambda: StateResidual(SYSTEM, components=[0, 2]), ValueError, r"components: got \[0, 2\], wanted"),
+        (lambda: StateResidual(SYSTEM, components=[0, 2]), ValueError, r"components: got \[0, 2\], expected"),
         (lambda: StateResidual(SYSTEM, components=[-1]), ValueError, "components: got"),
-        (lambda: ControlResidual(SYSTEM, [1.0, 2.0]), ValueError, "reference: got 2 numbers, wanted one or 1"),
+        (lambda: ControlResidual(SYSTEM, [1.0, 2.0]), ValueError, "reference: got 2 numbers, expected one or 1"),
     ],
 )  # fmt: skip
 def test_constraints_say_what_is_wrong(make, error, match):
@@ -173,7 +173,7 @@ def test_the_state_at_knot_zero_is_given():
 
 def test_knots_beyond_the_horizon():
     held = ResidualConstraint(TIP, -1.0, 1.0, at=[1, 4], name="tip")
-    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3, or -1"):
+    with pytest.raises(ValueError, match="at: tip got knot 4, expected at most 3, or -1"):
         Problem(SYSTEM, [0.0, 0.0], 3, [ControlCost(1.0)], constraints=[held])
     assert Problem(SYSTEM, [0.0, 0.0], 5, [ControlCost(1.0)], constraints=[held]).horizon == 5
     assert repr(held) == "ResidualConstraint('tip', nr=3, at=(1, 4))"
@@ -183,7 +183,7 @@ def test_knots_beyond_the_horizon():
 @pytest.mark.parametrize("rows", [2, 5])
 def test_limits_have_a_row_for_each_knot(rows):
     constraint = ResidualConstraint(StateResidual(SYSTEM), -np.ones((rows, 2)), 1.0, name="box")
-    with pytest.raises(ValueError, match=f"box lower: got {rows} rows, wanted one per knot it holds at, 3"):
+    with pytest.raises(ValueError, match=f"box lower: got {rows} rows, expected one per knot it holds at, 3"):
         DDP().solve(Problem(SYSTEM, [0.1, 0.0], 4, [ControlCost(1.0)], constraints=[constraint]))
 
 
@@ -276,10 +276,10 @@ class Misshapen(TipResidual):
 @pytest.mark.parametrize(
     ("where", "match"),
     [
-        ("evaluate", r"residual.evaluate: returned shape \(\d, 2\), wanted \(\d, 3\)"),
-        ("rx", r"residual.jacobians, rx: returned shape \(\d, 2, 2\), wanted \(\d, 3, 2\)"),
-        ("ru", r"residual.jacobians, ru: returned shape \(\d, 2, 1\), wanted \(\d, 3, 1\)"),
-        ("Hxx", r"residual.hessian_products, Hxx: returned shape \(\d, 1, 2\), wanted \(\d, 2, 2\)"),
+        ("evaluate", r"residual.evaluate: returned shape \(\d, 2\), expected \(\d, 3\)"),
+        ("rx", r"residual.jacobians, rx: returned shape \(\d, 2, 2\), expected \(\d, 3, 2\)"),
+        ("ru", r"residual.jacobians, ru: returned shape \(\d, 2, 1\), expected \(\d, 3, 1\)"),
+        ("Hxx", r"residual.hessian_products, Hxx: returned shape \(\d, 1, 2\), expected \(\d, 2, 2\)"),
     ],
 )
 def test_residuals_of_wrong_shape_are_named(where, match):

@@ -242,13 +242,13 @@ def test_regularization_does_not_move_the_solution(regularization, solutions):
 @pytest.mark.parametrize(
     ("lower", "upper", "error", "match"),
     [
-        (1.0, -1.0, ValueError, r"ControlBounds: got lower 1.0 and upper -1.0 at \(\), wanted lower <= upper"),
+        (1.0, -1.0, ValueError, r"ControlBounds: got lower 1.0 and upper -1.0 at \(\), expected lower <= upper"),
         ([0, 2.0], [1.0, 1.0], ValueError, r"got lower 2.0 and upper 1.0 at \(1,\)"),
         (np.nan, 1.0, ValueError, "lower: got NaN"),
         (0.0, [1.0, np.nan], ValueError, "upper: got NaN"),
-        (np.inf, np.inf, ValueError, "wanted lower <= upper"),
-        (-np.inf, -np.inf, ValueError, "wanted lower <= upper"),
-        ("low", 1.0, TypeError, "lower: got str, wanted numbers"),
+        (np.inf, np.inf, ValueError, "expected lower <= upper"),
+        (-np.inf, -np.inf, ValueError, "expected lower <= upper"),
+        ("low", 1.0, TypeError, "lower: got str, expected numbers"),
         (np.zeros((1, 1, 1)), 1.0, ValueError, r"lower: got shape \(1, 1, 1\)"),
         ([0.0, 0.0], [1.0, 1.0, 1.0], ValueError, r"lower has shape \(2,\) and upper \(3,\), which do not fit"),
     ],
@@ -261,26 +261,26 @@ def test_bounds_say_what_is_wrong(lower, upper, error, match):
 def test_problems_say_which_bounds_do_not_fit():
     p = pendulum(horizon=5)
     for bounds, match in (
-        (ControlBounds([0, 0], [1, 1]), "ControlBounds lower: got 2 numbers, wanted 1"),
-        (ControlBounds(-np.ones((4, 1)), 1.0), "ControlBounds lower: got 4 rows, wanted one per knot it holds at, 5"),
+        (ControlBounds([0, 0], [1, 1]), "ControlBounds lower: got 2 numbers, expected 1"),
+        (ControlBounds(-np.ones((4, 1)), 1.0), "ControlBounds lower: got 4 rows, expected one per knot it holds at, 5"),
         (ControlBounds(-1.0, np.ones((6, 1))), "ControlBounds upper: got 6 rows"),
     ):
         with pytest.raises(ValueError, match=match):
             Problem(p.system, p.x0, 5, p.running_costs, p.terminal_costs, [bounds])
     with pytest.raises(ValueError, match="no control in common"):
         Problem(p.system, p.x0, 5, constraints=[ControlBounds(-2.0, -1.0), ControlBounds(1.0, 2.0)])
-    with pytest.raises(TypeError, match=r"constraints\[1\]: got int, wanted ControlBounds"):
+    with pytest.raises(TypeError, match=r"constraints\[1\]: got int, expected ControlBounds"):
         Problem(p.system, p.x0, 5, constraints=[ControlBounds(-1.0, 1.0), 3])
-    with pytest.raises(TypeError, match="constraints: got ControlBounds, wanted a list"):
+    with pytest.raises(TypeError, match="constraints: got ControlBounds, expected a list"):
         Problem(p.system, p.x0, 5, constraints=ControlBounds(-1.0, 1.0))
 
 
 def test_options_say_what_is_wrong():
-    with pytest.raises(ValueError, match=r"control_limits: got 'boxes', wanted one of 'box'.*did you mean 'box'"):
+    with pytest.raises(ValueError, match=r"control_limits: got 'boxes', expected one of 'box'.*did you mean 'box'"):
         ILQR(control_limits="boxes")
     with pytest.raises(ValueError, match=r"regularization: got 'states'.*did you mean 'state'"):
         DDP(regularization="states")
-    with pytest.raises(ValueError, match=r"soft_penalty: got -1\.0, wanted a finite number >= 0"):
+    with pytest.raises(ValueError, match=r"soft_penalty: got -1\.0, expected a finite number >= 0"):
         DDP(soft_penalty=-1.0)
     with pytest.raises(ValueError, match="feasibility_tolerance: got -1"):
         DDP(feasibility_tolerance=-1)

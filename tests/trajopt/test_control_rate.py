@@ -286,11 +286,11 @@ def test_states_are_checked_by_the_system_inside():
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda s: s.state([0, 0, 0]), ValueError, r"x: got shape \(3,\), wanted \(2,\)"),
-        (lambda s: s.state([0, 0], [1, 2]), ValueError, "u_before: got 2 numbers, wanted one or 1"),
-        (lambda s: s.lift(3), TypeError, "lift: got int, wanted a cost or a residual"),
-        (lambda s: ControlRateCost(s.system, 1.0), TypeError, "system: got Pendulum, wanted a trajopt.Control"),
-        (lambda s: ControlRateCost(s, [1, 2]), ValueError, "weights: got 2 numbers, wanted one or 1"),
+        (lambda s: s.state([0, 0, 0]), ValueError, r"x: got shape \(3,\), expected \(2,\)"),
+        (lambda s: s.state([0, 0], [1, 2]), ValueError, "u_before: got 2 numbers, expected one or 1"),
+        (lambda s: s.lift(3), TypeError, "lift: got int, expected a cost or a residual"),
+        (lambda s: ControlRateCost(s.system, 1.0), TypeError, "system: got Pendulum, expected a trajopt.Control"),
+        (lambda s: ControlRateCost(s, [1, 2]), ValueError, "weights: got 2 numbers, expected one or 1"),
         (lambda s: ControlRateCost(s, -1.0), ValueError, "weights: got -1.0"),
         (lambda s: ControlRateCost(s, 1.0).check(s, True), ValueError, "terminal_costs: got a ControlRateCost"),
         (lambda s: ControlRateCost(s, 1.0).check(s.system, False), ValueError, "ControlRateCost: made for a system"),

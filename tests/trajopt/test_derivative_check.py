@@ -58,7 +58,7 @@ def test_right_manifold_systems_pass(rng):
 
 
 def test_manifolds_need_a_point():
-    with pytest.raises(ValueError, match="x: wanted states on the manifold"):
+    with pytest.raises(ValueError, match="x: expected states on the manifold"):
         check_derivatives(floating_pendulum())
 
 
@@ -183,9 +183,9 @@ def test_bad_arguments():
         check_derivatives(ControlCost(1.0))
     with pytest.raises(ValueError, match="x: got None"):
         check_derivatives(TipResidual())
-    with pytest.raises(ValueError, match=r"x: got shape \(3,\), wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"x: got shape \(3,\), expected \(2,\)"):
         check_derivatives(Pendulum(), [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="u: got 2 points, wanted one or 3"):
+    with pytest.raises(ValueError, match="u: got 2 points, expected one or 3"):
         check_derivatives(Pendulum(), np.zeros((3, 2)), np.zeros((2, 1)))
     with pytest.raises(ValueError, match="tolerance"):
         check_derivatives(Pendulum(), tolerance=0.0)

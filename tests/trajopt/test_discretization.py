@@ -383,7 +383,7 @@ def test_who_has_none(rng, tmp_path):
 @pytest.mark.parametrize(
     ("substeps", "error", "message"),
     [
-        (1, ValueError, "substeps: got 1, wanted an integer >= 2"),
+        (1, ValueError, "substeps: got 1, expected an integer >= 2"),
         (2.0, TypeError, "substeps: got 2.0"),
         (True, TypeError, "substeps: got True"),
         ("2", TypeError, "substeps: got '2'"),

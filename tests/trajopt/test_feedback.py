@@ -269,25 +269,29 @@ def test_limits_that_are_rows_of_the_solver():
 # ------------------------------------------------------------------------------------------------ bad input
 def test_errors_name_the_argument():
     prepared = DDP().prepare(pendulum())
-    with pytest.raises(TypeError, match=r"^parameters: got int, wanted the name of an attribute or a function"):
+    with pytest.raises(TypeError, match=r"^parameters: got int, expected the name of an attribute or a function"):
         DDP().prepare(pendulum(), 3)
     for p, error, said in (
-        (1.0, TypeError, r"^p: got float, wanted a mapping of terms' names .*parameters"),
-        ({"terminal StateCost": {"reference": [0, 0]}}, ValueError, "^p: got a dict for 'terminal StateCost', wanted"),
+        (1.0, TypeError, r"^p: got float, expected a mapping of terms' names .*parameters"),
+        (
+            {"terminal StateCost": {"reference": [0, 0]}},
+            ValueError,
+            "^p: got a dict for 'terminal StateCost', expected",
+        ),
         ({"terminal StateCost": [np.nan, 0.0]}, ValueError, r"^p\['terminal StateCost'\]: got NaN"),
         ({"terminal StateCots": [0.0, 0.0]}, ValueError, "did you mean 'terminal StateCost'"),
     ):
         with pytest.raises(error, match=said):
             prepared.prepare_step([0.3, 0.0], p)
-    with pytest.raises(ValueError, match=r"^x_predicted: got shape \(3,\), wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"^x_predicted: got shape \(3,\), expected \(2,\)"):
         prepared.prepare_step(np.zeros(3))
     plain = prepared.prepare_step([0.3, 0.0])
-    with pytest.raises(TypeError, match=r"^p: got dict, wanted none"):
+    with pytest.raises(TypeError, match=r"^p: got dict, expected none"):
         plain([0.3, 0.0], {})
     found = prepared.prepare_step([0.3, 0.0], {"terminal StateCost": [np.pi, 0.0]})
     with pytest.raises(ValueError, match=r"^p: got a dict without 'terminal StateCost'"):
         found([0.3, 0.0], {"StateCost": [0.0, 0.0]})
-    with pytest.raises(ValueError, match=r"^p\['terminal StateCost'\]: got shape \(\), wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"^p\['terminal StateCost'\]: got shape \(\), expected \(2,\)"):
         found([0.3, 0.0], {"terminal StateCost": 0.0})
     with pytest.raises(ValueError, match=r"^steps: got -1"):
         found.plan([0.3, 0.0], steps=-1)

@@ -274,7 +274,7 @@ def test_one_knot_takes_any_number_of_points(rng):
             alone = one.step(*point), *one.linearize(*point), *one.hessian_products(*point, lam[i : i + 1])
             for got, wanted in zip(together, alone, strict=True):
                 np.testing.assert_allclose(got[i], wanted[0], atol=1e-12 * (1.0 + np.abs(wanted).max()))
-    with pytest.raises(ValueError, match="got 2 knots, wanted 4"):
+    with pytest.raises(ValueError, match="got 2 knots, expected 4"):
         system.linearize(xs[:2], us[:2])
 
 
@@ -324,7 +324,7 @@ def test_bad_input():
         (lambda: FreeDurationSystem(discrete, 5), TypeError, "got CallableSystem, which cannot step for any time"),
         (lambda: FreeDurationSystem(inside), ValueError, "horizon: got None"),
         (lambda: FreeDurationSystem(inside, 0), ValueError, "horizon"),
-        (lambda: FreeDurationSystem(inside, 5, [2, 2]), ValueError, r"phases: got \[2, 2\], wanted numbers of knots"),
+        (lambda: FreeDurationSystem(inside, 5, [2, 2]), ValueError, r"phases: got \[2, 2\], expected numbers of knots"),
         (lambda: FreeDurationSystem(inside, 5, bounds=(0.0, 1.0)), ValueError, r"bounds: got \[0\.0, 1\.0\]"),
         (lambda: FreeDurationSystem(inside, 5, bounds=(2.0, 1.0)), ValueError, "the lower one first"),
         (lambda: FreeDurationSystem(inside, 5, bounds=(1.0,)), ValueError, r"bounds: got shape \(1,\)"),

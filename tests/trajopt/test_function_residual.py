@@ -190,7 +190,7 @@ def test_lifted_terms_of_functions():
 
 def test_functions_that_do_not_fit_say_so():
     cost = trajopt.ResidualCost(pair, [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="weights: got 3 numbers, wanted one or 2"):
+    with pytest.raises(ValueError, match="weights: got 3 numbers, expected one or 2"):
         problem_of([cost], [])
     with pytest.raises(ValueError, match=r"ResidualCost: it has functions of time, which .* or of states"):
         cost.value(np.zeros((1, 2)), np.zeros((1, 1)))

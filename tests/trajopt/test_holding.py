@@ -149,7 +149,7 @@ def test_plans_that_do_not_come_to_rest_are_refused(plan):
     moving = Problem(system, np.array([0.0, 30.0]), 5, [ControlCost(1.0)], [])
     with pytest.raises(ValueError, match=r"^hold: got .* at rest at its end, where component 0 changes by 3 in a s"):
         trajopt.ILQR().solve(moving).policy(hold=True)
-    with pytest.raises(TypeError, match=r"^hold: got 1, wanted True or False"):
+    with pytest.raises(TypeError, match=r"^hold: got 1, expected True or False"):
         plan.policy(hold=1)
 
 

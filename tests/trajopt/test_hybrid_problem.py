@@ -155,7 +155,7 @@ def test_quasi_static_controls_to_start_from(system):
     stance = system.segments[-1].system
     alone = trajopt.Problem(stance, x0, 3, us_init="quasi_static")
     assert np.array_equal(alone.us_init, np.tile(stance.quasi_static(x0), (3, 1)))
-    with pytest.raises(ValueError, match="us_init: got 'static', wanted one of 'quasi_static'"):
+    with pytest.raises(ValueError, match="us_init: got 'static', expected one of 'quasi_static'"):
         problem(system, us_init="static")
     plain = Pendulum()
     with pytest.raises(TypeError, match='us_init: got "quasi_static", but Pendulum has no such method'):

@@ -163,7 +163,7 @@ def test_bad_input():
         solution.inertial_vjp(us_bar=np.zeros(3))
     with pytest.raises(ValueError, match="cost_bar: got NaN"):
         solution.inertial_vjp(cost_bar=np.nan)
-    with pytest.raises(ValueError, match="status 'max_iterations', wanted a converged one"):
+    with pytest.raises(ValueError, match="status 'max_iterations', expected a converged one"):
         trajopt.DDP(max_iterations=1).solve(make(pi)).inertial_vjp(cost_bar=1.0)
     with pytest.raises(ValueError, match="got one without its problem"):
         replace(solution, problem=None).inertial_vjp()

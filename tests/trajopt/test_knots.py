@@ -100,23 +100,27 @@ def test_times_are_those_that_the_knots_take(at, knots):
 @pytest.mark.parametrize(
     ("at", "error", "match"),
     [
-        (9, ValueError, "at: foot got knot 9, wanted at most 8, or -1 ... -9 from the end"),
-        ([-10], ValueError, "at: foot got knot -10, wanted at most 8"),
-        (0.9, ValueError, "at: foot got the time 0.9 s, wanted 0 to 0.8 s"),
-        (-0.1, ValueError, "at: foot got the time -0.1 s, wanted 0 to 0.8 s"),
-        (slice(0.1, 1.7), ValueError, "at: foot got the time 1.7 s, wanted 0 to 0.8 s"),
+        (9, ValueError, "at: foot got knot 9, expected at most 8, or -1 ... -9 from the end"),
+        ([-10], ValueError, "at: foot got knot -10, expected at most 8"),
+        (0.9, ValueError, "at: foot got the time 0.9 s, expected 0 to 0.8 s"),
+        (-0.1, ValueError, "at: foot got the time -0.1 s, expected 0 to 0.8 s"),
+        (slice(0.1, 1.7), ValueError, "at: foot got the time 1.7 s, expected 0 to 0.8 s"),
         (slice(5, 5), ValueError, r"at: foot got slice\(5, 5, None\), which holds none of the knots 0 ... 8"),
-        ([7, -2], ValueError, r"at: foot of the knots that \[7, -2\] are got 7 behind 7, wanted growing"),
-        ([0.31, 0.33], ValueError, r"at: foot of the knots that \[0.31, 0.33\] are got 3 behind 3, wanted growing"),
-        ("end", ValueError, "at: got 'end', wanted one of 'path', 'terminal', 'all'"),
-        ([], ValueError, r"at: got \[\], wanted one of 'path', 'terminal', 'all', knots, times in seconds, or a slice"),
-        (True, ValueError, "at: got True, wanted"),
-        ([3, 2], ValueError, "at: got 2 behind 3, wanted growing knots or times"),
-        (np.nan, ValueError, "at: got nan, wanted finite times"),
-        (slice("a", None), TypeError, r"at: got slice\('a', None, None\), wanted a slice of knots or times"),
-        (slice(None, np.inf), ValueError, "at: got slice.* wanted a slice of finite times"),
-        (slice(None, None, -1), ValueError, "at: got slice.* wanted a step of at least one knot"),
-        (slice(None, None, 0.1), ValueError, "at: got slice.* wanted a step of at least one knot"),
+        ([7, -2], ValueError, r"at: foot of the knots that \[7, -2\] are got 7 behind 7, expected growing"),
+        ([0.31, 0.33], ValueError, r"at: foot of the knots that \[0.31, 0.33\] are got 3 behind 3, expected growing"),
+        ("end", ValueError, "at: got 'end', expected one of 'path', 'terminal', 'all'"),
+        (
+            [],
+            ValueError,
+            r"at: got \[\], expected one of 'path', 'terminal', 'all', knots, times in seconds, or a slice",
+        ),
+        (True, ValueError, "at: got True, expected"),
+        ([3, 2], ValueError, "at: got 2 behind 3, expected growing knots or times"),
+        (np.nan, ValueError, "at: got nan, expected finite times"),
+        (slice("a", None), TypeError, r"at: got slice\('a', None, None\), expected a slice of knots or times"),
+        (slice(None, np.inf), ValueError, "at: got slice.* expected a slice of finite times"),
+        (slice(None, None, -1), ValueError, "at: got slice.* expected a step of at least one knot"),
+        (slice(None, None, 0.1), ValueError, "at: got slice.* expected a step of at least one knot"),
     ],
 )
 def test_others_are_refused(at, error, match):
@@ -256,17 +260,23 @@ def test_a_waypoint_at_an_impact_is_the_state_before_it(rng):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: problem([goal(at=9)]), "at: 'StateCost' got knot 9, wanted at most 8"),
-        (lambda: problem([ControlCost(1.0, at="all")]), "terminal_costs: got a ControlCost, wanted costs of the state"),
-        (lambda: problem([ControlCost(1.0, at=-1)]), "terminal_costs: got a ControlCost, wanted costs of the state"),
+        (lambda: problem([goal(at=9)]), "at: 'StateCost' got knot 9, expected at most 8"),
+        (
+            lambda: problem([ControlCost(1.0, at="all")]),
+            "terminal_costs: got a ControlCost, expected costs of the state",
+        ),
+        (lambda: problem([ControlCost(1.0, at=-1)]), "terminal_costs: got a ControlCost, expected costs of the state"),
         (lambda: problem([ControlCost(1.0, at=slice(8, 9))]), "at: 'ControlCost' got slice.*, where no knot takes"),
-        (lambda: problem([], [goal(at=3)]), "terminal_costs: 'StateCost' has at=.*, wanted it among the running_costs"),
-        (lambda: problem([], [goal(at="all")]), "terminal_costs: 'StateCost' has at='all', wanted it among the"),
-        (lambda: problem([[goal(at=3)]] * N), r"running_costs\[0\]: 'StateCost' has at=.*, wanted a plain list"),
-        (lambda: goal(at="end"), "at: got 'end', wanted one of"),
-        (lambda: ControlCost(1.0, at=[]), r"at: got \[\], wanted one of"),
-        (lambda: ResidualCost(TipResidual(), 1.0, at=[2, 1]), "at: got 1 behind 2, wanted growing"),
-        (lambda: ControlRateCost(ControlRateSystem(SYSTEM), 1.0, at=np.inf), "at: got inf, wanted finite times"),
+        (
+            lambda: problem([], [goal(at=3)]),
+            "terminal_costs: 'StateCost' has at=.*, expected it among the running_costs",
+        ),
+        (lambda: problem([], [goal(at="all")]), "terminal_costs: 'StateCost' has at='all', expected it among the"),
+        (lambda: problem([[goal(at=3)]] * N), r"running_costs\[0\]: 'StateCost' has at=.*, expected a plain list"),
+        (lambda: goal(at="end"), "at: got 'end', expected one of"),
+        (lambda: ControlCost(1.0, at=[]), r"at: got \[\], expected one of"),
+        (lambda: ResidualCost(TipResidual(), 1.0, at=[2, 1]), "at: got 1 behind 2, expected growing"),
+        (lambda: ControlRateCost(ControlRateSystem(SYSTEM), 1.0, at=np.inf), "at: got inf, expected finite times"),
     ],
 )
 def test_costs_say_what_is_wrong(make, match):
@@ -296,7 +306,7 @@ def test_a_cost_for_the_last_knot_is_a_terminal_one(trajectory):
 )
 def test_constraints_at_the_knots_that_are_meant(at, of_states, of_controls):
     if of_states is None:
-        with pytest.raises(ValueError, match="at: got 0 behind 0, wanted growing"):
+        with pytest.raises(ValueError, match="at: got 0 behind 0, expected growing"):
             ResidualConstraint(TipResidual(), at=at)
         return
     p = problem([ControlCost(1.0)], constraints=[StateBounds(SYSTEM, -1.0, 1.0, at=at)])
@@ -322,7 +332,7 @@ def test_constraints_hold_where_they_are_asked_to():
 
 
 def test_constraints_beyond_the_horizon_are_refused():
-    with pytest.raises(ValueError, match=r"at: tip got the time 0\.9 s, wanted 0 to 0\.8 s"):
+    with pytest.raises(ValueError, match=r"at: tip got the time 0\.9 s, expected 0 to 0\.8 s"):
         problem(constraints=[ResidualConstraint(TipResidual(), at=0.9, name="tip")])
-    with pytest.raises(ValueError, match="at: tip got times, wanted the constraint of a problem"):
+    with pytest.raises(ValueError, match="at: tip got times, expected the constraint of a problem"):
         ResidualConstraint(TipResidual(), at=0.3, name="tip").knots(N, True)

@@ -166,7 +166,7 @@ def test_what_is_known_is_not_solved_again():
     assert len(solver.starts) == 3 and np.array_equal(solver.starts[2].us, first[1].solution.us)
     assert host.points(np.array([[2.0, 1.0]]))[0] is first[1] and len(solver.starts) == 3
     host.points(np.array([[1.1, 1.0]]))  # the first one is forgotten
-    with pytest.warns(UserWarning, match=r"was forgotten and is solved again, wanted more than memory=3"):
+    with pytest.warns(UserWarning, match=r"was forgotten and is solved again, expected more than memory=3"):
         again = host.again(np.array([[1.0, 1.0]]))[0]
     assert len(solver.starts) == 5 and relative_error(again.solution.us, first[0].solution.us) < 1e-10
 
@@ -255,7 +255,7 @@ def test_what_has_no_solution():
     [
         (hanging, trajopt.ILQR(), "no strict minimum of second order"),
         (hanging, trajopt.DDP(escape=False), "no strict minimum of second order"),
-        (pendulum, trajopt.DDP(max_iterations=1), "status 'max_iterations', wanted a converged one"),
+        (pendulum, trajopt.DDP(max_iterations=1), "status 'max_iterations', expected a converged one"),
     ],
 )
 def test_what_is_no_minimum(make, solver, why):
@@ -490,11 +490,11 @@ def test_jax_where_there_is_no_solution(jax):
 
 def test_jax_bad_input(jax):
     layer = trajopt.jax.optimal_control(pendulum, trajopt.DDP())
-    with pytest.raises(TypeError, match="p: got float32, wanted float64"):
+    with pytest.raises(TypeError, match="p: got float32, expected float64"):
         layer(np.ones(2, np.float32))
-    with pytest.raises(TypeError, match="example: got None, wanted a p"):
+    with pytest.raises(TypeError, match="example: got None, expected a p"):
         jax.jit(lambda p: layer(p)[2])(np.ones(2))
-    with jax.enable_x64(False), pytest.raises(TypeError, match="jax: got 32-bit numbers, wanted"):
+    with jax.enable_x64(False), pytest.raises(TypeError, match="jax: got 32-bit numbers, expected"):
         layer(np.ones(2))
     layer(np.ones(2))
     with pytest.raises(TypeError, match="jax: got 32-bit numbers on the host, expected"):
@@ -780,9 +780,9 @@ def test_torch_where_there_is_no_solution(torch):
 
 def test_torch_bad_input(torch):
     layer = trajopt.torch.OptimalControl(pendulum, trajopt.DDP())
-    with pytest.raises(TypeError, match=r"p: got torch\.float32, wanted a tensor of torch\.float64"):
+    with pytest.raises(TypeError, match=r"p: got torch\.float32, expected a tensor of torch\.float64"):
         layer(torch.ones(2, dtype=torch.float32))
-    with pytest.raises(TypeError, match="p: got float64, wanted a tensor"):
+    with pytest.raises(TypeError, match="p: got float64, expected a tensor"):
         layer(np.ones(2))
-    with pytest.raises(ValueError, match=r"p: got shape \(0, 2\), wanted \(P,\) or \(B, P\)"):
+    with pytest.raises(ValueError, match=r"p: got shape \(0, 2\), expected \(P,\) or \(B, P\)"):
         layer(torch.ones((0, 2), dtype=torch.float64))

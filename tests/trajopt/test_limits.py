@@ -138,7 +138,7 @@ def test_accelerations_of_one_phase():
     np.testing.assert_array_equal(p.constraints[0].knots(6, False), [3, 4, 5])
     with pytest.raises(ValueError, match="constraints: 'acceleration bounds', at knots 0 to 5, was made"):
         Problem(phases, x0, 6, [ControlCost(1.0)], constraints=[AccelerationBounds(segment.system, -50.0, 50.0)])
-    with pytest.raises(ValueError, match="system: the knots of HybridSystem differ, wanted the system of some that"):
+    with pytest.raises(ValueError, match="system: the knots of HybridSystem differ, expected the system of some that"):
         AccelerationBounds(phases, -50.0, 50.0)
 
 
@@ -297,33 +297,33 @@ BARE = LinearSystem(np.eye(2), np.ones((2, 1)))
     [
         (lambda: AccelerationBounds(arm()), ValueError, "AccelerationBounds: got infinite limits alone"),
         (lambda: AccelerationBounds(arm(), {"elbo": 1.0}), ValueError, "lower: .* 'elbo'; did you mean 'elbow'"),
-        (lambda: AccelerationBounds(arm(), -1.0, [1.0]), ValueError, r"upper: got shape \(1,\), wanted a number, "),
+        (lambda: AccelerationBounds(arm(), -1.0, [1.0]), ValueError, r"upper: got shape \(1,\), expected a number, "),
         (lambda: AccelerationBounds(arm(), np.nan), ValueError, "lower: got NaN"),
         (lambda: AccelerationBounds(arm(), 2.0, 1.0), ValueError, "acceleration bounds: got lower 2.0 and upper 1.0"),
-        (lambda: AccelerationBounds(Pendulum(), {"hinge": 1.0}), ValueError, "lower: got limits by name, wanted a sys"),
+        (lambda: AccelerationBounds(Pendulum(), {"hinge": 1.0}), ValueError, "lower: got limits by name, expected a s"),
         (lambda: AccelerationBounds(BARE, -1.0), TypeError, "system: LinearSystem does not say which numbers of its"),
         (lambda: AccelerationBounds(None, -1.0), TypeError, "system: NoneType lacks nx"),
-        (lambda: AccelerationResidual(arm(), [2]), ValueError, r"components: got \[2\], wanted indices from 0"),
-        (lambda: AccelerationResidual(arm()).evaluate(np.zeros((1, 4)), None), ValueError, "us: got None, wanted"),
-        (lambda: ControlRateBounds(Pendulum(), -1.0), TypeError, "system: got Pendulum, wanted a trajopt.ControlRate"),
-        (lambda: JerkBounds(RATE, -1.0), TypeError, "system: got Pendulum, wanted a trajopt.JerkSystem"),
+        (lambda: AccelerationResidual(arm(), [2]), ValueError, r"components: got \[2\], expected indices from 0"),
+        (lambda: AccelerationResidual(arm()).evaluate(np.zeros((1, 4)), None), ValueError, "us: got None, expected"),
+        (lambda: ControlRateBounds(Pendulum(), -1.0), TypeError, "system: got Pendulum, expected a trajopt.Control"),
+        (lambda: JerkBounds(RATE, -1.0), TypeError, "system: got Pendulum, expected a trajopt.JerkSystem"),
         (lambda: JerkBounds(JerkSystem(arm())), ValueError, "JerkBounds: got infinite limits alone"),
         (lambda: JerkBounds(JerkSystem(arm()), {"elbo": 1.0}), ValueError, "lower: .* 'elbo'; did you mean 'elbow'"),
         (lambda: JerkSystem(BARE), TypeError, "system: LinearSystem does not say which numbers of its states are"),
         (lambda: JerkSystem(dynamics.RigidBodySystem(arm().model, 0.01, formulation="inverse")), ValueError,
          "system: got a RigidBodySystem that takes accelerations for controls"),
-        (lambda: JerkSystem(arm()).state(np.zeros(4), [1.0]), ValueError, "v_before: got 1 numbers, wanted one or 2"),
+        (lambda: JerkSystem(arm()).state(np.zeros(4), [1.0]), ValueError, "v_before: got 1 numbers, expected one or 2"),
         (lambda: ControlRateBounds(RATE), ValueError, "ControlRateBounds: got infinite limits alone"),
-        (lambda: ControlRateBounds(RATE, {"motor": 1.0}), ValueError, "lower: got limits by name, wanted a sys"),
-        (lambda: ControlRateBounds(RATE, "a"), TypeError, "lower: got str, wanted numbers"),
-        (lambda: TorqueSpeedBounds(arm(), 0.0, 1.0), ValueError, "stall_torque: got 0.0, wanted positive numbers"),
-        (lambda: TorqueSpeedBounds(arm(), 1.0, -1.0), ValueError, "no_load_speed: got -1.0, wanted positive numbers"),
-        (lambda: TorqueSpeedBounds(arm(), 1.0, [1.0]), ValueError, r"no_load_speed: got shape \(1,\), wanted a number"),
+        (lambda: ControlRateBounds(RATE, {"motor": 1.0}), ValueError, "lower: got limits by name, expected a sys"),
+        (lambda: ControlRateBounds(RATE, "a"), TypeError, "lower: got str, expected numbers"),
+        (lambda: TorqueSpeedBounds(arm(), 0.0, 1.0), ValueError, "stall_torque: got 0.0, expected positive numbers"),
+        (lambda: TorqueSpeedBounds(arm(), 1.0, -1.0), ValueError, "no_load_speed: got -1.0, expected positive numbers"),
+        (lambda: TorqueSpeedBounds(arm(), 1.0, [1.0]), ValueError, r"no_load_speed: got shape \(1,\), expected a num"),
         (lambda: TorqueSpeedBounds(arm(), np.ones((3, 2)), 1.0), ValueError, r"stall_torque: got shape \(3, 2\)"),
         (lambda: TorqueSpeedBounds(arm(), {"elbo": 1.0}, 1.0), ValueError, "stall_torque: .* did you mean 'elbow'"),
         (lambda: TorqueSpeedBounds(arm(), {"elbow": 1.0}, {"shoulder": 1.0}), ValueError, "got no motor with finite"),
-        (lambda: TorqueSpeedBounds(arm(), 1.0, 1.0, braking=3), TypeError, "braking: got 3, wanted True or False"),  # type: ignore
-        (lambda: TorqueSpeedBounds(arm(), 1.0, 1.0, [[1.0]]), ValueError, r"speeds: got shape \(1, 1\), wanted \(2"),
+        (lambda: TorqueSpeedBounds(arm(), 1.0, 1.0, braking=3), TypeError, "braking: got 3, expected True or False"),  # type: ignore
+        (lambda: TorqueSpeedBounds(arm(), 1.0, 1.0, [[1.0]]), ValueError, r"speeds: got shape \(1, 1\), expected \(2"),
         (lambda: TorqueSpeedBounds(Pendulum(), 1.0, 1.0), TypeError, "system: Pendulum knows no speeds of its motors"),
         (lambda: TorqueSpeedBounds.from_model(Pendulum()), TypeError, "system: Pendulum knows no limits of its con"),
     ],

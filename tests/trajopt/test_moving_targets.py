@@ -259,10 +259,10 @@ def test_pickled():
 @pytest.mark.parametrize(
     ("target", "new", "match"),
     [
-        (PATH, PATH[:-1], r"target of 'translation of tool': got shape \(12, 3\), wanted \(13, 3\)"),
-        (PATH, PATH[0], r"got shape \(3,\), wanted \(13, 3\)"),
-        (PLACE, PATH, r"got shape \(13, 3\), wanted \(3,\)"),
-        (PLACE, circle, r"got shape \(13, 3\), wanted \(3,\)"),
+        (PATH, PATH[:-1], r"target of 'translation of tool': got shape \(12, 3\), expected \(13, 3\)"),
+        (PATH, PATH[0], r"got shape \(3,\), expected \(13, 3\)"),
+        (PLACE, PATH, r"got shape \(13, 3\), expected \(3,\)"),
+        (PLACE, circle, r"got shape \(13, 3\), expected \(3,\)"),
         (PATH, lambda t: [t], r"target\(0 s\): got shape \(1,\), expected \(3,\)"),
         (PATH, np.full((13, 3), np.nan), "got NaN or Inf"),
     ],
@@ -275,10 +275,10 @@ def test_bad_updates(target, new, match):
 
 def test_updates_of_poses_and_references_say_what_is_wrong():
     prepared = DDP().prepare(make([ResidualCost(FramePlacement(MODEL, "tool", (np.eye(3), PATH)), 1.0)]))
-    with pytest.raises(ValueError, match=r"got shapes \(3, 3\) and \(3,\), wanted \(13, 3, 3\) and \(13, 3\)"):
+    with pytest.raises(ValueError, match=r"got shapes \(3, 3\) and \(3,\), expected \(13, 3, 3\) and \(13, 3\)"):
         prepared.update(target=(np.eye(3), PLACE))
     prepared = DDP().prepare(make([StateCost(SYSTEM, SYSTEM.state(START), 1.0)]))
-    with pytest.raises(ValueError, match="reference of 'StateCost': got a function of time, wanted a value of shape"):
+    with pytest.raises(ValueError, match="reference of 'StateCost': got a function of time, expected a value of shape"):
         prepared.update({"StateCost": lambda t: SYSTEM.state(START)})
 
 

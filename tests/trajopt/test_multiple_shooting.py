@@ -231,10 +231,10 @@ def test_gaps_weigh_something_even_if_closing_them_lowers_the_cost():
 @pytest.mark.parametrize(
     ("xs", "error", "match"),
     [
-        (np.zeros((40, 2)), ValueError, r"xs: got shape \(40, 2\), wanted \(41, 2\)"),
-        (np.zeros((41, 3)), ValueError, r"xs: got shape \(41, 3\), wanted \(41, 2\)"),
+        (np.zeros((40, 2)), ValueError, r"xs: got shape \(40, 2\), expected \(41, 2\)"),
+        (np.zeros((41, 3)), ValueError, r"xs: got shape \(41, 3\), expected \(41, 2\)"),
         (np.full((41, 2), np.nan), ValueError, "xs: got NaN or Inf"),
-        ("states", TypeError, "xs: got str, wanted an array of numbers"),
+        ("states", TypeError, "xs: got str, expected an array of numbers"),
     ],
 )
 def test_bad_states_are_refused(xs, error, match):
@@ -277,5 +277,5 @@ def test_a_problem_says_which_states_to_start_from():
     assert DDP().solve(begun, xs=stated.xs, us=stated.us).log[0].gap < 1e-12
     assert DDP().solve(begun, warm_start=stated).log[0].gap < 1e-12
     assert compare(begun, {"ddp": DDP()})["ddp"].log[0].gap > 0.0
-    with pytest.raises(ValueError, match=r"xs_init: got shape \(3, 2\), wanted"):
+    with pytest.raises(ValueError, match=r"xs_init: got shape \(3, 2\), expected"):
         replace(problem, xs_init=xs[:3])

@@ -96,7 +96,7 @@ def test_a_robot_of_ones_own(folder, tmp_path_factory, beside):
 @pytest.mark.parametrize(
     "arguments, told",
     [
-        (["2nd"], "NAME: got '2nd', wanted letters, digits and _, the first a letter, without .py"),
+        (["2nd"], "NAME: got '2nd', expected letters, digits and _, the first a letter, without .py"),
         (["a/b"], "NAME: got 'a/b'"),
         (["arm.py"], "NAME: got 'arm.py'"),
         (["$name"], "NAME: got '$name'"),

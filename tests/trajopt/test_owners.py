@@ -265,7 +265,7 @@ def test_plain_deviations_and_losses_check_their_arrays():
         with pytest.raises(ValueError, match=r"gradient: got shape|xs: got shape"):
             expand(of_state, rows, blocks, 2)
     cost = trajopt.StateCost(Pendulum(), [0.0, 0.0], 1.0)
-    with pytest.raises(ValueError, match=r"residual: got shape \(4, 3\), wanted \(at least 0, 2\)"):
+    with pytest.raises(ValueError, match=r"residual: got shape \(4, 3\), expected \(at least 0, 2\)"):
         cost.value(np.zeros((4, 3)), None)
     narrow = trajopt.costs.Quadratic(np.zeros((4, 1)), None, np.zeros((4, 1, 1)), None, None)
     with pytest.raises(ValueError, match=r"gradient: got shape \(4, 1\)"):
@@ -308,7 +308,7 @@ def test_warm_starts_and_files_of_other_sizes(tmp_path):
             trajopt.ILQR().solve(p, warm_start=start._replace(**changed))
     path = solution.save(tmp_path / "one.npz")
     wide = replace(p, constraints=[trajopt.StateBounds(Pendulum(), -9.0, 9.0)])
-    with pytest.raises(ValueError, match=r"one.npz has constraints of \[1\] numbers, wanted \[2\]"):
+    with pytest.raises(ValueError, match=r"one.npz has constraints of \[1\] rows, expected \[2\]"):
         trajopt.Solution.load(path, wide)
     with pytest.raises(ValueError, match=r"Vx: got shape \(40, 2\), expected \(41, 2\)"):
         replace(solution, Vx=solution.Vx[1:])

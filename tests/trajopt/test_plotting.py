@@ -218,7 +218,7 @@ def test_components_have_the_names_that_the_system_gives():
     names = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
     assert names == [["east [m]", "north [m]"], ["a", "b"]]
     system.state_names = ("east",)
-    with pytest.raises(ValueError, match="state_names: got 1 names, wanted 2"):
+    with pytest.raises(ValueError, match="state_names: got 1 names, expected 2"):
         plot_trajectory(DDP().solve(drive(system)))
 
 
@@ -336,18 +336,18 @@ def test_a_skeleton_without_segments_and_one_of_a_wrong_shape():
     problem = drive(vehicle(skeleton=lambda xs: np.empty((len(xs), 0, 2, 3))))
     assert len(plot_trajectory(DDP().solve(problem)).axes) == 3
     problem = drive(vehicle(skeleton=lambda xs: square(xs)[:, :, :, :2]))
-    with pytest.raises(ValueError, match=r"skeleton: got shape \(11, 4, 2, 2\), wanted \(11, segments, 2, 3\)"):
+    with pytest.raises(ValueError, match=r"skeleton: got shape \(11, 4, 2, 2\), expected \(11, segments, 2, 3\)"):
         plot_trajectory(DDP().solve(problem))
 
 
 @pytest.mark.parametrize(
     ("pictures", "error", "message"),
     [
-        ({"skeleton": 3}, TypeError, "skeleton: got int, wanted a function"),
-        ({"scenery": np.zeros((4, 2))}, ValueError, r"scenery: got shape \(4, 2\), wanted \(4, 2, 3\)"),
-        ({"state_names": "xy"}, TypeError, "state_names: got 'xy', wanted a list of 2 names"),
+        ({"skeleton": 3}, TypeError, "skeleton: got int, expected a function"),
+        ({"scenery": np.zeros((4, 2))}, ValueError, r"scenery: got shape \(4, 2\), expected \(4, 2, 3\)"),
+        ({"state_names": "xy"}, TypeError, "state_names: got 'xy', expected a list of 2 names"),
         ({"control_names": ["a", 3]}, TypeError, "control_names"),
-        ({"control_names": ["a"]}, ValueError, "control_names: got 1 names, wanted 2"),
+        ({"control_names": ["a"]}, ValueError, "control_names: got 1 names, expected 2"),
     ],
 )
 def test_pictures_of_a_callable_system_are_checked(pictures, error, message):
@@ -423,9 +423,9 @@ def test_a_solution_that_diverged_can_be_drawn(tmp_path):
 
 
 def test_what_is_not_a_result_is_refused():
-    with pytest.raises(TypeError, match="results: wanted a Solution"):
+    with pytest.raises(TypeError, match="results: expected a Solution"):
         plot_convergence({})
-    with pytest.raises(TypeError, match="results: wanted a Solution"):
+    with pytest.raises(TypeError, match="results: expected a Solution"):
         plot_trajectory({"ddp": 3})
 
 

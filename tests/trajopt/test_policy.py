@@ -134,8 +134,8 @@ def test_errors_name_the_argument(rng):
         (([0.1], policy.xs[0]), TypeError, "^t: got"),
         ((True, policy.xs[0]), TypeError, "^t: got True"),
         ((np.nan, policy.xs[0]), ValueError, "^t: got NaN"),
-        ((0.1,), TypeError, r"^x: got None, wanted a state of shape \(4,\)"),
-        ((0.1, np.zeros(3)), ValueError, r"^x: got shape \(3,\), wanted \(4,\)"),
+        ((0.1,), TypeError, r"^x: got None, expected a state of shape \(4,\)"),
+        ((0.1, np.zeros(3)), ValueError, r"^x: got shape \(3,\), expected \(4,\)"),
         ((0.1, np.zeros((1, 4))), ValueError, "^x: got shape"),
         ((0.1, np.full(4, np.inf)), ValueError, "^x: got NaN or Inf"),
     ]:
@@ -373,7 +373,7 @@ def test_the_motion_of_linear_controls_is_theirs():
     assert np.abs(middle - held).max() > 1e-5  # another motion inside the step, the same at the knots
     motion = trajopt.simulate(solution, dt=1e-3, policy=policy, period=1e-3)
     assert motion.largest_deviation.max() < 2e-3 * np.ptp(solution.xs, axis=0).max()
-    with pytest.raises(ValueError, match="control: got 'cubic', wanted one of 'held', 'linear'"):
+    with pytest.raises(ValueError, match="control: got 'cubic', expected one of 'held', 'linear'"):
         solution.policy(control="cubic")
 
 
@@ -442,8 +442,8 @@ def test_loaded_policies_check_their_states(tmp_path):
     x = loaded.xs[0].copy()
     x[3:7] = [0.0, 0.0, 0.1, 1.0]
     for bad, error, message in [
-        (None, TypeError, r"^x: got None, wanted a state of shape \(13,\)"),
-        (np.zeros(3), ValueError, r"^x: got shape \(3,\), wanted \(13,\)"),
+        (None, TypeError, r"^x: got None, expected a state of shape \(13,\)"),
+        (np.zeros(3), ValueError, r"^x: got shape \(3,\), expected \(13,\)"),
         (np.full(13, np.nan), ValueError, "^x: got NaN or Inf"),
         (x, ValueError, r"^x: the quaternion x\[3:7\] has norm 1\.0049.*, expected a unit quaternion"),
     ]:
@@ -485,7 +485,7 @@ def test_other_files_are_refused(rng, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": np.array(3)}, "format 3 of a newer trajopt, wanted at most 2"),
+        ({"format_version": np.array(3)}, "format 3 of a newer trajopt, expected at most 2"),
         ({"format_version": np.array("new")}, "without its format_version"),
         ({"format_version": None}, "without its format_version"),
         ({"table": np.array([object()])}, "not a policy file"),
@@ -493,7 +493,7 @@ def test_other_files_are_refused(rng, tmp_path):
         ({"space": None}, "damaged"),
         ({"space": np.array("[[")}, "damaged"),
         ({"space": np.array('[["so4"]]')}, "damaged .*so4"),
-        ({"space": np.array('[["euclidean", 5]]')}, r"damaged \(xs: got shape \(16, 4\), wanted \(16, 5\)"),
+        ({"space": np.array('[["euclidean", 5]]')}, r"damaged \(xs: got shape \(16, 4\), expected \(16, 5\)"),
         ({"space": np.array('{"a": 1}')}, "damaged"),
         ({"us": np.zeros(3)}, "damaged"),
         ({"us": np.zeros((0, 2))}, "damaged"),

@@ -211,7 +211,7 @@ def test_errors_name_the_argument():
     with pytest.raises(TypeError, match=r"^problem: got str"):
         DDP().prepare("arm")
     prepared = DDP().prepare(problem)
-    with pytest.raises(ValueError, match=r"^x0: got shape \(3,\), wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"^x0: got shape \(3,\), expected \(2,\)"):
         prepared.solve(np.zeros(3))
     with pytest.raises(ValueError, match=r"^x0: got NaN"):
         prepared.solve([np.nan, 0.0])

@@ -27,7 +27,7 @@ def test_controls_default_to_zero():
 
 @given(shape=st.lists(st.integers(0, 4), max_size=3).map(tuple).filter(lambda s: s != (2,)))
 def test_initial_state_of_any_other_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"x0: got shape .*, wanted \(2,\)"):
+    with pytest.raises(ValueError, match=r"x0: got shape .*, expected \(2,\)"):
         Problem(SYSTEM, np.zeros(shape), 3)
 
 
@@ -36,7 +36,7 @@ def test_controls_must_have_one_row_per_knot(horizon, shape):
     if shape == (horizon, 1):
         assert Problem(SYSTEM, [0, 0], horizon, us_init=np.zeros(shape)).us_init.shape == shape
     else:
-        with pytest.raises(ValueError, match=rf"us_init: got shape .*, wanted \({horizon}, 1\)"):
+        with pytest.raises(ValueError, match=rf"us_init: got shape .*, expected \({horizon}, 1\)"):
             Problem(SYSTEM, [0, 0], horizon, us_init=np.zeros(shape))
 
 
@@ -52,16 +52,16 @@ def test_numbers_that_are_not_finite_are_refused(before, bad, after):
 
 @given(length=st.integers(0, 6).filter(lambda n: n not in (2, 3)))
 def test_weights_of_the_wrong_length(length):
-    with pytest.raises(ValueError, match=f"weights: got {length} numbers, wanted one or 2"):
+    with pytest.raises(ValueError, match=f"weights: got {length} numbers, expected one or 2"):
         StateCost(SYSTEM, [0, 0], np.ones(length))
-    with pytest.raises(ValueError, match=f"weights: got {length} numbers, wanted one or 3"):
+    with pytest.raises(ValueError, match=f"weights: got {length} numbers, expected one or 3"):
         ResidualCost(TipResidual(), np.ones(length))
 
 
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: Problem(SYSTEM, [0, 0], 0), ValueError, "horizon: got 0, wanted an integer >= 1"),
+        (lambda: Problem(SYSTEM, [0, 0], 0), ValueError, "horizon: got 0, expected an integer >= 1"),
         (lambda: Problem(SYSTEM, [0, 0], 2.0), TypeError, "horizon: got 2.0"),
         (lambda: Problem(SYSTEM, [0, 0], True), TypeError, "horizon: got True"),
         (lambda: Problem(Pendulum(dt=0.0), [0, 0], 2), ValueError, "system.dt: got 0.0"),
@@ -70,12 +70,12 @@ def test_weights_of_the_wrong_length(length):
         (lambda: Problem(SYSTEM, [0, 0], 2, [], [ControlCost(1.0)]), ValueError, "terminal_costs: got a ControlCost"),
         (lambda: Problem(SYSTEM, [0, 0], 2, [ControlCost([1, 2])]), ValueError, "ControlCost weights: got 2 numbers"),
         (lambda: Problem(SYSTEM, [0, 0], 2, [ControlCost(1, [1, 2])]), ValueError, "ControlCost reference: got 2"),
-        (lambda: ControlCost(np.ones((2, 2, 2))), ValueError, r"weights: got shape \(2, 2, 2\), wanted a number, a"),
+        (lambda: ControlCost(np.ones((2, 2, 2))), ValueError, r"weights: got shape \(2, 2, 2\), expected a number, a"),
         (lambda: ResidualCost(TipResidual(), 1.0, activation="huber"), ValueError, "activation: got 'huber'"),
         (
             lambda: Problem(SYSTEM, [0, 0], 2, [StateCost(CirclePendulum(), [1, 0, 0], 1.0)]),
             ValueError,
-            r"StateCost: made for a system with \(nx, ndx\) = \(3, 2\), wanted \(2, 2\)",
+            r"StateCost: made for a system with \(nx, ndx\) = \(3, 2\), expected \(2, 2\)",
         ),
     ],
 )  # fmt: skip

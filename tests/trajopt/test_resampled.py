@@ -188,7 +188,7 @@ def test_a_message_of_some_joints(walk, reach):
     np.testing.assert_array_equal([p["effort"] for p in message["points"]], plan.us[:, [row - 1 for row in rows]])
     assert len(walk.to_trajectory_msg()["joint_names"]) == 12
     assert len(reach.to_trajectory_msg()["points"]) == 51
-    with pytest.raises(ValueError, match=r"joints: got 'elbo', wanted some of .*; did you mean 'elbow'\?"):
+    with pytest.raises(ValueError, match=r"joints: got 'elbo', expected some of .*; did you mean 'elbow'\?"):
         reach.to_trajectory_msg(joints=["elbo"])
 
 
@@ -202,13 +202,13 @@ def test_who_has_no_message(flight, held):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"dt": 0.0}, ValueError, "dt: got 0.0, wanted a positive number"),
-        ({"dt": -1}, ValueError, "dt: got -1, wanted a positive number"),
+        ({"dt": 0.0}, ValueError, "dt: got 0.0, expected a positive number"),
+        ({"dt": -1}, ValueError, "dt: got -1, expected a positive number"),
         ({"dt": np.nan}, ValueError, "dt: got nan"),
         ({"dt": np.inf}, ValueError, "dt: got inf"),
         ({"dt": "1"}, TypeError, "dt: got '1'"),
         ({"dt": True}, TypeError, "dt: got True"),
-        ({"joints": "elbow"}, TypeError, "joints: got 'elbow', wanted a list of names"),
+        ({"joints": "elbow"}, TypeError, "joints: got 'elbow', expected a list of names"),
         ({"joints": [3]}, TypeError, "joints: got"),
         ({"joints": []}, ValueError, "joints: got"),
         ({"joints": ["elbow", "elbow"]}, ValueError, "each once"),

@@ -133,7 +133,7 @@ def test_added_fields_are_saved_where_present(solution, tmp_path, monkeypatch):
     "value", [object(), np.array([None]), {1, 2}, {"inner": [lambda: 0]}, Status, (NamedPair(1, 2),)]
 )
 def test_what_no_array_holds_is_refused(solution, tmp_path, value):
-    with pytest.raises(TypeError, match=r"duals.*wanted numbers, text or arrays"):
+    with pytest.raises(TypeError, match=r"duals.*expected numbers, text or arrays"):
         save_solution(larger(solution, duals=value), tmp_path / "a.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -306,7 +306,7 @@ def test_a_solution_of_arrays_that_do_not_fit_is_refused(solution):
 def test_versions(solution, tmp_path):
     path = save_solution(solution, tmp_path / "a.npz")
     edited(path, format_version=np.array(2))
-    with pytest.raises(ValueError, match="format 2 of a newer trajopt, wanted at most 1"):
+    with pytest.raises(ValueError, match="format 2 of a newer trajopt, expected at most 1"):
         Solution.load(path)
     edited(path, format_version=np.array(1), layout=np.array('{"xs": "array"}'))
     with pytest.raises(ValueError, match=r"with nothing too much, us, .*K, .* missing"):
@@ -332,9 +332,9 @@ def test_a_problem_that_fits(solution, tmp_path):
 
 def test_a_problem_that_does_not_fit(solution, tmp_path):
     path = save_solution(solution, tmp_path / "a.npz")
-    with pytest.raises(ValueError, match=r"problem: .*a\.npz has xs of shape \(11, 2\), wanted \(13, 2\) as in 'tip'"):
+    with pytest.raises(ValueError, match=r"problem: .*a\.npz has xs of shape \(11, 2\), expected \(13, 2\) as in 'ti"):
         Solution.load(path, tip(12))
     other = tip(10)
     other.system.dt = 0.1
-    with pytest.raises(ValueError, match=r"has dt = 0\.05, wanted 0\.1 as in 'tip'"):
+    with pytest.raises(ValueError, match=r"has dt = 0\.05, expected 0\.1 as in 'tip'"):
         Solution.load(path, other)

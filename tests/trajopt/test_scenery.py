@@ -57,13 +57,13 @@ def test_a_target_is_a_cross_along_its_axes():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sphere((0, 0), 1.0), r"center: got shape \(2,\), wanted \(3,\)"),
+        (lambda: Sphere((0, 0), 1.0), r"center: got shape \(2,\), expected \(3,\)"),
         (lambda: Sphere((0, 0, np.nan), 1.0), "center: got NaN"),
-        (lambda: Sphere((0, 0, 0), -1.0), "radius: got -1.0, wanted a positive number"),
-        (lambda: Cylinder((0, 0, 0), 1.0, -2.0), "height: got -2.0, wanted a number >= 0"),
+        (lambda: Sphere((0, 0, 0), -1.0), "radius: got -1.0, expected a positive number"),
+        (lambda: Cylinder((0, 0, 0), 1.0, -2.0), "height: got -2.0, expected a number >= 0"),
         (lambda: Cylinder((0, 0, 0), 1.0, axis=(0, 0, 0)), "axis: got zeros"),
-        (lambda: Lines(np.zeros((4, 3))), r"segments: got shape \(4, 3\), wanted \(4, 2, 3\)"),
-        (lambda: Target((0, 0, 0), 0), "size: got 0, wanted a positive number"),
+        (lambda: Lines(np.zeros((4, 3))), r"segments: got shape \(4, 3\), expected \(4, 2, 3\)"),
+        (lambda: Target((0, 0, 0), 0), "size: got 0, expected a positive number"),
     ],
 )
 def test_what_is_no_shape(make, message):
@@ -117,9 +117,9 @@ def with_scenery(scenery):
 
 
 def test_a_problem_refuses_what_is_no_shape():
-    with pytest.raises(TypeError, match="scenery: got Sphere, wanted a list of shapes"):
+    with pytest.raises(TypeError, match="scenery: got Sphere, expected a list of shapes"):
         with_scenery(Sphere((0, 0, 0), 1.0))
-    with pytest.raises(TypeError, match=r"scenery\[1\]: got ndarray, wanted a shape"):
+    with pytest.raises(TypeError, match=r"scenery\[1\]: got ndarray, expected a shape"):
         with_scenery([Target((0, 0, 0)), np.zeros((1, 2, 3))])
     with pytest.raises(ValueError, match=r"scenery\[0\]: position: got shape \(2,\), expected \(3,\)"):
         with_scenery([(dynamics.Sphere(0.1), (0, 0))])
@@ -127,7 +127,7 @@ def test_a_problem_refuses_what_is_no_shape():
         with_scenery([(dynamics.Sphere(0.1), (2.0 * np.eye(3), (0, 0, 0)))])
     with pytest.raises(TypeError, match=r"scenery\[0\]: shape: got float, expected a shape"):
         with_scenery([(1.0, (0, 0, 0))])
-    with pytest.raises(ValueError, match=r"scenery\[0\]: got 'tool' on the body 'hand', wanted a shape of the world"):
+    with pytest.raises(ValueError, match=r"scenery\[0\]: got 'tool' on the body 'hand', expected a shape of the world"):
         with_scenery([dynamics.Geometry("tool", "hand", 3, dynamics.Sphere(0.1))])
 
 

@@ -77,7 +77,7 @@ def test_losses_of_the_numbers_of_states(rng):
             again = polished_solution(other, trajopt.DDP().solve(other, warm_start=solution))
             total += weight / h * float((weights * np.sin(again.xs)).sum())
         assert gradient[name] == pytest.approx(total, rel=RESOLVED)
-    with pytest.raises(ValueError, match=r"xs_bar: got shape \(76, 12\), wanted \(76, 13\)"):
+    with pytest.raises(ValueError, match=r"xs_bar: got shape \(76, 12\), expected \(76, 13\)"):
         found.vjp(np.zeros((76, 12)), ambient=True)
 
 
@@ -339,19 +339,19 @@ def test_bad_input():
     case = CASES["pendulum"]
     problem = case.make(case.p)
     solution = trajopt.DDP().solve(problem)
-    with pytest.raises(TypeError, match="make_problem: got dict, wanted a function"):
+    with pytest.raises(TypeError, match="make_problem: got dict, expected a function"):
         trajopt.sensitivity({}, case.p, solution)
-    with pytest.raises(TypeError, match="p: got 'x', wanted a number"):
+    with pytest.raises(TypeError, match="p: got 'x', expected a number"):
         trajopt.sensitivity(lambda p: problem, "x", solution)
-    with pytest.raises(TypeError, match=r"p: got .*, wanted at least one number"):
+    with pytest.raises(TypeError, match=r"p: got .*, expected at least one number"):
         trajopt.sensitivity(lambda p: problem, np.zeros(0), solution)
-    with pytest.raises(ValueError, match="wrt: got 'masses', wanted some of mass, length"):
+    with pytest.raises(ValueError, match="wrt: got 'masses', expected some of mass, length"):
         trajopt.sensitivity(case.make, case.p, solution, wrt=["masses"])
     with pytest.raises(ValueError, match=r"differ by .* from the dynamics of make_problem"):
         trajopt.sensitivity(case.make, {**case.p, "mass": 2.0}, solution)
     with pytest.raises(ValueError, match=r"cost .*, which make_problem"):
         trajopt.sensitivity(case.make, {**case.p, "weight": 1.0}, solution)
-    with pytest.raises(ValueError, match="status 'max_iterations', wanted a converged one"):
+    with pytest.raises(ValueError, match="status 'max_iterations', expected a converged one"):
         trajopt.sensitivity(case.make, case.p, trajopt.DDP(max_iterations=2).solve(problem))
     with pytest.raises(ValueError, match="steps: got"):
         trajopt.sensitivity(case.make, case.p, solution, steps=0.0)

@@ -66,9 +66,9 @@ def test_next_to_other_limits():
 
 def test_bad_input():
     solution = solved(PENDULUM.make, PENDULUM.p)
-    with pytest.raises(ValueError, match=r"tolerance: got 0\.0, wanted a positive number"):
+    with pytest.raises(ValueError, match=r"tolerance: got 0\.0, expected a positive number"):
         trajopt.check_sensitivity(PENDULUM.make, PENDULUM.p, solution, trajopt.DDP(), tolerance=0.0)
-    with pytest.raises(TypeError, match="solver: got int, wanted one with a method solve"):
+    with pytest.raises(TypeError, match="solver: got int, expected one with a method solve"):
         trajopt.check_sensitivity(PENDULUM.make, PENDULUM.p, solution, 3)
     with pytest.raises(ValueError, match=r"differ by .* from the dynamics of make_problem"):
         trajopt.check_sensitivity(PENDULUM.make, {**PENDULUM.p, "mass": 2.0}, solution, trajopt.DDP())

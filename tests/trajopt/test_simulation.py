@@ -256,12 +256,12 @@ def test_what_runs_away_is_infinite():
         (
             {"period": 0.01, "policy": "closed"},
             ValueError,
-            "policy: got 'closed', wanted one of 'feedback', 'open loop'",
+            "policy: got 'closed', expected one of 'feedback', 'open loop'",
         ),
-        ({"period": 0.01, "policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), wanted"),
-        ({"policy": "closed"}, ValueError, "policy: got 'closed', wanted one of 'feedback', 'open loop'"),
+        ({"period": 0.01, "policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), expected"),
+        ({"policy": "closed"}, ValueError, "policy: got 'closed', expected one of 'feedback', 'open loop'"),
         ({"policy": 3}, ValueError, "policy: got 3"),
-        ({"policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), wanted \(6,\)"),
+        ({"policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), expected \(6,\)"),
         ({"x0": np.zeros(3)}, ValueError, r"x0: got shape \(3,\)"),
         ({"x0": np.full(12, np.nan)}, ValueError, "x0: got NaN or Inf"),
         ({"model": "heavy"}, TypeError, "model: got str"),
@@ -278,7 +278,7 @@ def test_bad_input(reach, arguments, error, message):
 def test_more_bad_input(reach, loaded, rng, tmp_path):
     other = dynamics.RigidBodySystem(loaded, 0.013)
     for arguments, message in (
-        ({"system": other}, "system: got dt = 0.013, wanted a whole part of 0.02, the plan's"),
+        ({"system": other}, "system: got dt = 0.013, expected a whole part of 0.02, the plan's"),
         ({"system": other, "model": loaded}, "model, system: got both"),
     ):
         with pytest.raises(ValueError, match=message):

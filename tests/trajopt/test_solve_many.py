@@ -235,7 +235,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
     files = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(ValueError, match=r"folder: got .* with results of .*swing and DDP\(.*deadly_swing"):
         here([(1.0, "")], tmp_path, make=deadly_swing)
-    with pytest.raises(ValueError, match=r"folder: got .*DDP\(.*wanted those of .*swing and ILQR\("):
+    with pytest.raises(ValueError, match=r"folder: got .*DDP\(.*expected those of .*swing and ILQR\("):
         here([1.0], tmp_path, solver=ILQR())
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
     (tmp_path / "manifest.json").write_text('{"format": "of something else"}')
@@ -373,15 +373,15 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
 @pytest.mark.parametrize(
     "changes, error, match",
     [
-        ({"make_problem": "swing"}, TypeError, "make_problem: got str, wanted a function"),
+        ({"make_problem": "swing"}, TypeError, "make_problem: got str, expected a function"),
         ({"make_problem": lambda mass: swing(mass)}, TypeError, "make_problem: .*lambda.*; define it at module level"),
-        ({"solver": "ddp"}, TypeError, "solver: got 'ddp', wanted a solver such as"),
-        ({"solver": DDP}, TypeError, "solver: got <class .*DDP'>, wanted a solver such as"),
+        ({"solver": "ddp"}, TypeError, "solver: got 'ddp', expected a solver such as"),
+        ({"solver": DDP}, TypeError, "solver: got <class .*DDP'>, expected a solver such as"),
         ({"parameters": []}, ValueError, "parameters: got none"),
-        ({"parameters": 3}, TypeError, "parameters: got int, wanted a sequence"),
-        ({"parameters": {"mass": 1.0}}, TypeError, "parameters: got dict, wanted a sequence"),
+        ({"parameters": 3}, TypeError, "parameters: got int, expected a sequence"),
+        ({"parameters": {"mass": 1.0}}, TypeError, "parameters: got dict, expected a sequence"),
         ({"parameters": [1.0, lambda: 0]}, TypeError, r"parameters\[1\]: got .*cannot be sent to another process"),
-        ({"executor": 2}, TypeError, "executor: got int, wanted a concurrent"),
+        ({"executor": 2}, TypeError, "executor: got int, expected a concurrent"),
         ({"workers": 0}, ValueError, "workers: got 0"),
         ({"workers": 2, "executor": Inline()}, ValueError, "workers: got 2 and an executor as well"),
         ({"attempts": 0}, ValueError, "attempts: got 0"),
@@ -401,7 +401,7 @@ def test_a_solver_of_something_else():
             return problem.us_init
 
     results, _ = here([1.0], solver=Guess())
-    assert results[0].error == "TypeError: solver: solve returned ndarray, wanted a trajopt.Solution"
+    assert results[0].error == "TypeError: solver: solve returned ndarray, expected a trajopt.Solution"
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):

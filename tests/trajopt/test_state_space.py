@@ -120,7 +120,7 @@ def test_what_a_system_checks_it_goes_on_to_check():
     class Positive(LinearSystem):
         def check_state(self, xs):
             if (xs < 0.0).any():
-                raise ValueError("got a number below zero, wanted none")
+                raise ValueError("got a number below zero, expected none")
 
     space = state_space(Positive(np.eye(2), np.eye(2)))
     assert space.contains(np.ones(2)) and not space.contains(-np.ones(2)) and space.factors == (("euclidean", 2),)

@@ -146,15 +146,15 @@ def test_tracking_returns_to_the_trajectory_it_tracks(rng):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: StateCost(Pendulum(), np.ones((4, 3)), 1.0), r"reference: got shape \(4, 3\), wanted \(4, 2\)"),
+        (lambda: StateCost(Pendulum(), np.ones((4, 3)), 1.0), r"reference: got shape \(4, 3\), expected \(4, 2\)"),
         (lambda: StateCost(Pendulum(), np.ones((0, 2)), 1.0), r"reference: got shape \(0, 2\)"),
         (lambda: StateCost(Pendulum(), np.full((4, 2), np.nan), 1.0), "reference: got NaN or Inf"),
         (lambda: StateCost(Pendulum(), np.ones((4, 2)), np.ones((3, 2))), "4 rows of reference, 3 rows of weights"),
-        (lambda: StateCost(Pendulum(), [0, 0], -np.ones((4, 2))), "weights: got -1.0, wanted no negative weight"),
+        (lambda: StateCost(Pendulum(), [0, 0], -np.ones((4, 2))), "weights: got -1.0, expected no negative weight"),
         (lambda: ControlCost(np.ones((4, 1)), np.ones((3, 1))), "4 rows of weights, 3 rows of reference"),
-        (lambda: ControlCost(np.ones((2, 2, 2))), r"weights: got shape \(2, 2, 2\), wanted a number, a vector, or"),
-        (lambda: ResidualCost(TipResidual(), np.ones((4, 2))), r"weights: got shape \(4, 2\), wanted \(4, 3\)"),
-        (lambda: ResidualCost(TipResidual(), 1.0, reference=[0.0]), "reference: got 1 numbers, wanted one or 3"),
+        (lambda: ControlCost(np.ones((2, 2, 2))), r"weights: got shape \(2, 2, 2\), expected a number, a vector, or"),
+        (lambda: ResidualCost(TipResidual(), np.ones((4, 2))), r"weights: got shape \(4, 2\), expected \(4, 3\)"),
+        (lambda: ResidualCost(TipResidual(), 1.0, reference=[0.0]), "reference: got 1 numbers, expected one or 3"),
         (lambda: ControlCost(np.ones((4, 2))).check(Pendulum(), False), "ControlCost weights: got 2 numbers"),
     ],
 )  # fmt: skip

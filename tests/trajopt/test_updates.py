@@ -101,7 +101,7 @@ def test_targets_of_a_robot():
 
     here, there, solver = np.array([0.3, 0.1, 0.5]), np.array([0.2, 0.3, 0.6]), DDP(max_iterations=3)
     prepared = solver.prepare(problem(here))
-    with pytest.raises(ValueError, match=r"target of 'velocity of .*got shape \(3,\), wanted \(6,\), for all of "):
+    with pytest.raises(ValueError, match=r"target of 'velocity of .*got shape \(3,\), expected \(6,\), for all of "):
         prepared.update(target=there)
     name = f"translation of {frame}"
     prepared.update({name: there, f"terminal {name}": there, "reached": there})
@@ -126,19 +126,24 @@ def test_one_value_for_all_terms_that_have_it():
 @pytest.mark.parametrize(
     ("by_name", "everywhere", "error", "said"),
     [
-        ({"StateCost": {"weights": [1.0, -1.0]}}, {}, ValueError, "weights: got -1.0, wanted no negative weight"),
-        ({"StateCost": {"weights": 1.0}}, {}, ValueError, r"weights of 'StateCost': got shape \(\), wanted \(2,\)"),
+        ({"StateCost": {"weights": [1.0, -1.0]}}, {}, ValueError, "weights: got -1.0, expected no negative weight"),
+        ({"StateCost": {"weights": 1.0}}, {}, ValueError, r"weights of 'StateCost': got shape \(\), expected \(2,\)"),
         ({}, {"target": 1.0}, ValueError, r"no term has 'target'; known: 'StateCost' reference \(2,\), "),
-        ({}, {"reference": [0.0, 0.0]}, ValueError, r"'ControlCost': got shape \(2,\), wanted \(\), for all of 'State"),
+        (
+            {},
+            {"reference": [0.0, 0.0]},
+            ValueError,
+            r"'ControlCost': got shape \(2,\), expected \(\), for all of 'State",
+        ),
         ({"StateCots": 1.0}, {}, ValueError, "got the unknown term 'StateCots'.*did you mean 'StateCost'"),
-        ({"StateCost": [1.0]}, {}, ValueError, r"reference of 'StateCost': got shape \(1,\), wanted \(2,\)"),
-        ({"StateCost": [1.0, np.nan]}, {}, ValueError, "got NaN or Inf, wanted finite numbers"),
-        ({"StateCost": {"target": 1.0}}, {}, ValueError, "'StateCost' has no 'target', wanted one of reference, w"),
+        ({"StateCost": [1.0]}, {}, ValueError, r"reference of 'StateCost': got shape \(1,\), expected \(2,\)"),
+        ({"StateCost": [1.0, np.nan]}, {}, ValueError, "got NaN or Inf, expected finite numbers"),
+        ({"StateCost": {"target": 1.0}}, {}, ValueError, "'StateCost' has no 'target', expected one of reference, w"),
         ({"StateCost": "far"}, {}, TypeError, "reference of 'StateCost': got str"),
-        ({"control bounds": 3.0}, {}, ValueError, "wanted {'lower': ...} or {'upper': ...}"),
-        ({"control bounds": {"upper": -10.0}}, {}, ValueError, "wanted lower <= upper"),
+        ({"control bounds": 3.0}, {}, ValueError, "expected {'lower': ...} or {'upper': ...}"),
+        ({"control bounds": {"upper": -10.0}}, {}, ValueError, "expected lower <= upper"),
         ({"state bounds": {"upper": [np.nan]}}, {}, ValueError, "upper: got NaN"),
-        ({"state bounds": {"upper": 2.0}}, {}, ValueError, r"got shape \(\), wanted \(1,\)"),
+        ({"state bounds": {"upper": 2.0}}, {}, ValueError, r"got shape \(\), expected \(1,\)"),
         ([1.0], {}, TypeError, "update: got list"),
     ],
 )

@@ -144,9 +144,9 @@ def test_the_page_needs_viser(swing, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"port": 70000}, "port: got 70000, wanted at most 65535"),
-        ({"port": -1}, "port: got -1, wanted an integer >= 0"),
-        ({"host": ""}, "host: got '', wanted an address of this machine"),
+        ({"port": 70000}, "port: got 70000, expected at most 65535"),
+        ({"port": -1}, "port: got -1, expected an integer >= 0"),
+        ({"host": ""}, "host: got '', expected an address of this machine"),
         ({"host": "192.0.2.1"}, "host: got '192.0.2.1', which is no address of this machine"),
     ],
 )

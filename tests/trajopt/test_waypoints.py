@@ -89,18 +89,18 @@ STATE = [0.0, 0.0]
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: waypoints(3.0), TypeError, "points: got float, wanted a list of"),
-        (lambda: waypoints([3.0]), ValueError, r"points\[0\]: got 3.0, wanted \(time, where\)"),
-        (lambda: waypoints([(0.1, TIP, 1.0, 2.0)]), ValueError, r"points\[0\]: got .*, wanted \(time, where\)"),
-        (lambda: waypoints([(0.1, STATE)], weights=1.0), ValueError, r"system: got None, wanted .* in points\[0\]"),
-        (lambda: waypoints([(0.1, TIP)]), ValueError, r"weights: got none for points\[0\], wanted"),
-        (lambda: waypoints([("end", TIP)], weights=1.0), TypeError, r"points\[0\], time: got str, wanted"),
+        (lambda: waypoints(3.0), TypeError, "points: got float, expected a list of"),
+        (lambda: waypoints([3.0]), ValueError, r"points\[0\]: got 3.0, expected \(time, where\)"),
+        (lambda: waypoints([(0.1, TIP, 1.0, 2.0)]), ValueError, r"points\[0\]: got .*, expected \(time, where\)"),
+        (lambda: waypoints([(0.1, STATE)], weights=1.0), ValueError, r"system: got None, expected .* in points\[0\]"),
+        (lambda: waypoints([(0.1, TIP)]), ValueError, r"weights: got none for points\[0\], expected"),
+        (lambda: waypoints([("end", TIP)], weights=1.0), TypeError, r"points\[0\], time: got str, expected"),
         (lambda: waypoints([(np.zeros(2), TIP)], weights=1.0), ValueError, r"points\[0\], time: got shape \(2,\)"),
         (lambda: waypoints([(np.nan, TIP)], weights=1.0), ValueError, r"points\[0\], time: got NaN or Inf"),
-        (lambda: waypoints([(0.1, TIP)], weights=-1.0), ValueError, "weights: got -1.0, wanted no negative weight"),
+        (lambda: waypoints([(0.1, TIP)], weights=-1.0), ValueError, "weights: got -1.0, expected no negative weight"),
         (lambda: waypoints([(0.1, TIP)], weights=0.0, hard=True), ValueError, "weights: got 0.0 for waypoint at 0.1 s"),
-        (lambda: waypoints([(0.1, TIP)], weights=1.0, hard=3), TypeError, "hard: got 3, wanted True or False"),  # type: ignore
-        (lambda: waypoints([(0.1, [0.0])], Pendulum(), 1.0), ValueError, r"reference: got shape \(1,\), wanted \(2,\)"),
+        (lambda: waypoints([(0.1, TIP)], weights=1.0, hard=3), TypeError, "hard: got 3, expected True or False"),  # type: ignore
+        (lambda: waypoints([(0.1, [0.0])], Pendulum(), 1.0), ValueError, r"reference: got shape \(1,\), expected \(2"),
         (lambda: swing(soft=waypoints([(1.2, TIP)], weights=1.0)), ValueError, "at: 'waypoint at 1.2 s' got the time"),
         (lambda: swing(hard=waypoints([(1.2, TIP)], hard=True)), ValueError, "at: waypoint at 1.2 s got the time 1.2"),
     ],

@@ -120,7 +120,7 @@ class ResultFolder:
         if found["hash"] != run["hash"]:
             raise ValueError(
                 f"folder: got {self.path} with results of {found['make_problem']} and {found['solver']}, "
-                f"wanted those of {run['make_problem']} and {run['solver']}; choose another folder"
+                f"expected those of {run['make_problem']} and {run['solver']}; choose another folder"
             )
 
     def solution(self, index: int) -> Solution | None:

@@ -159,10 +159,10 @@ def _failed(parameter: Any, answer: Answer) -> Outcome:
 
 def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
     if isinstance(parameters, (str, bytes, Mapping)) or not isinstance(parameters, Iterable):
-        raise TypeError(f"parameters: got {type(parameters).__name__}, wanted a sequence with one item per problem")
+        raise TypeError(f"parameters: got {type(parameters).__name__}, expected a sequence with one item per problem")
     parameters = tuple(parameters)
     if not parameters:
-        raise ValueError("parameters: got none, wanted at least one")
+        raise ValueError("parameters: got none, expected at least one")
     return parameters
 
 
@@ -170,12 +170,12 @@ def _check_executor(executor: Any, workers: int | None, attempts: int) -> None:
     whole_number("attempts", attempts, 1)
     if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
         kind = type(executor).__name__
-        raise TypeError(f"executor: got {kind}, wanted a concurrent.futures.Executor or a dask.distributed.Client")
+        raise TypeError(f"executor: got {kind}, expected a concurrent.futures.Executor or a dask.distributed.Client")
     if workers is None:
         return
     whole_number("workers", workers, 1)
     if executor is not None:
-        raise ValueError(f"workers: got {workers} and an executor as well, wanted one of them")
+        raise ValueError(f"workers: got {workers} and an executor as well, expected one of them")
 
 
 def _is_dask(executor: Any) -> bool:
@@ -186,9 +186,9 @@ def _is_dask(executor: Any) -> bool:
 
 def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, executor: Any) -> None:
     if not callable(make_problem):
-        raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of one parameter")
+        raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of one parameter")
     if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
-        raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
+        raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
     if executor is not None and not isinstance(executor, ProcessPoolExecutor):
         return  # threads need no pickle, and Dask has its own ways
     advice = {"make_problem": "; define it at module level, where worker processes can import it"}

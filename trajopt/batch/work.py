@@ -62,7 +62,7 @@ def solve_one(
     try:
         solution = solver.solve(make_problem(parameter))
         if not isinstance(solution, Solution):
-            raise TypeError(f"solver: solve returned {type(solution).__name__}, wanted a trajopt.Solution")
+            raise TypeError(f"solver: solve returned {type(solution).__name__}, expected a trajopt.Solution")
         return Answer(solution_bytes(solution), None, None, time.perf_counter() - start)
     except Exception as error:  # any error belongs to this parameter alone
         return failure(error, time.perf_counter() - start)

@@ -39,11 +39,11 @@ def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) ->
     except NumbaError as error:
         raise TypeError(f"{name}: numba cannot compile it for x (nx,) and u (nu,) of float64: {error}") from error
     if not (np.array_equal(x, X[:1]) and np.array_equal(u, U[:1])):
-        raise ValueError(f"{name}: changes its arguments in place, wanted a new array")
+        raise ValueError(f"{name}: changes its arguments in place, expected a new array")
     if not np.isfinite(y).all():
         raise ValueError(
-            f"{name}: got {y[0]} at x = {X[0]}, u = {U[0]}, wanted finite numbers (pass x_example=, u_example= if this "
-            "point is not a valid one)"
+            f"{name}: got {y[0]} at x = {X[0]}, u = {U[0]}, expected finite numbers (pass x_example=, u_example= if "
+            "this point is not a valid one)"
         )
 
 
@@ -51,7 +51,7 @@ def check_mechanical(function: Function, X: np.ndarray, U: np.ndarray) -> None:
     """Raise unless x = [q; v] and the first half of xdot is v."""
     nx = X.shape[1]
     if nx % 2:
-        raise ValueError(f"nx: got {nx}, wanted an even number for semi_implicit_euler, whose state is [q; v]")
+        raise ValueError(f"nx: got {nx}, expected an even number for semi_implicit_euler, whose state is [q; v]")
     Y = function.evaluate(X, U)
     n = nx // 2
     valid = np.isfinite(Y).all(axis=1)

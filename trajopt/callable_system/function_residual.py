@@ -68,11 +68,13 @@ def residual(
     """
     check_system(system, "nx", "ndx", "nu")
     if as_manifold(system) is not None and not capability(system, StateManifold).plain_tangent:
-        raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
+        raise ValueError(
+            f"system: got {type(system).__name__}, whose states live on a manifold, expected plain numbers"
+        )
     nr, vectorized = None if nr is None else whole_number("nr", nr, 1), flag("vectorized", vectorized)
     one_of("derivatives", derivatives, DERIVATIVES)
     if not callable(function):
-        raise TypeError(f"function: got {type(function).__name__}, wanted a function")
+        raise TypeError(f"function: got {type(function).__name__}, expected a function")
     function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
     wish = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
@@ -93,12 +95,10 @@ def residual_of(function: Callable, system: System, x_example: np.ndarray | None
     return residual(function, None, system, x_example=x_example, name=function_name(function))
 
 
-def _with_count(
-    function: Callable, x: np.ndarray, u: np.ndarray | None, vectorized: bool
-) -> tuple[Callable, int]:
+def _with_count(function: Callable, x: np.ndarray, u: np.ndarray | None, vectorized: bool) -> tuple[Callable, int]:
     """The function, a scalar as one of one number, and how many numbers it has at x (1, nx), u (1, nu)."""
     if u is not None and wants_output(function):
-        raise ValueError("nr: got None for a function that writes in place, wanted how many numbers it writes")
+        raise ValueError("nr: got None for a function that writes in place, expected how many numbers it writes")
     call, arguments = getattr(function, "py_func", function), (x,) if u is None else (x, u)
     try:
         with np.errstate(all="ignore"):
@@ -106,13 +106,13 @@ def _with_count(
     except ARITHMETIC as error:
         at = ", ".join(f"{name} = {a[0]}" for name, a in zip("xu", arguments, strict=False))
         raised = type(error).__name__
-        raise ValueError(f"function: raises {raised} at {at}, wanted x_example= where it does not") from None
+        raise ValueError(f"function: raises {raised} at {at}, expected x_example= where it does not") from None
     if vectorized:
         if y.ndim != 2 or len(y) != 1 or not y.size:
-            raise ValueError(f"function: returned shape {y.shape} for one point, wanted (1, nr)")
+            raise ValueError(f"function: returned shape {y.shape} for one point, expected (1, nr)")
         return function, y.shape[1]
     if y.ndim > 1 or not y.size:
-        raise ValueError(f"function: returned shape {y.shape}, wanted a number or a vector")
+        raise ValueError(f"function: returned shape {y.shape}, expected a number or a vector")
     if y.ndim == 1:
         return function, len(y)
     return (njit(lambda *z: (function(*z),)) if is_jitted(function) else partial(_as_vector, function)), 1

@@ -119,8 +119,8 @@ def in_order(name: str, function: Any) -> Any:
     TypeError for a list of functions and for a function of time."""
     if isinstance(function, (list, tuple)):
         raise TypeError(
-            f"{name}: got {len(function)} functions, wanted one: for phases count knots in one more state, and select "
-            "by np.where(x[-1] < ..., ...) in one function (page 'Use your own function: dynamics')"
+            f"{name}: got {len(function)} functions, expected one: for phases count knots in one more state, and "
+            "select by np.where(x[-1] < ..., ...) in one function (page 'Use your own function: dynamics')"
         )
     try:
         parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
@@ -130,7 +130,7 @@ def in_order(name: str, function: Any) -> Any:
     names = [p.name for p in wanted]
     if (len(names) > 2 and not TIMES.isdisjoint(names)) or (names[:1] and names[0] in TIMES and names[1:] in STATES):
         raise TypeError(
-            f"{name}: got a function of time, ({', '.join(names)}), wanted one of x and u: make time the last state, "
+            f"{name}: got a function of time, ({', '.join(names)}), expected one of x and u: make time the last state, "
             "whose rate is 1 and which begins at 0, and read x[-1] (page 'Use your own function: dynamics')"
         )
     keywords = [p.name for p in wanted if p.kind is p.KEYWORD_ONLY]
@@ -158,7 +158,7 @@ def of_one_point(name: str, function: Callable, vectorized: bool, library: str) 
     """The form function(x, u) of one point for a library that maps over points, of a function of batches if it is
     vectorized; TypeError for one that writes in place."""
     if wants_output(function):
-        raise TypeError(f"{name}: writes to its argument out, wanted a function that returns its value for {library}")
+        raise TypeError(f"{name}: writes to its argument out, expected a function that returns its value for {library}")
     return (lambda x, u: function(x[None], u[None])[0]) if vectorized else function
 
 
@@ -280,7 +280,7 @@ def plain(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
 
 def _checked(name, y, shape, number):
     if y.dtype.kind not in ("fiuc" if number.kind == "c" else "fiu"):
-        raise TypeError(f"{name}: returned {y.dtype.name}, wanted {number.name}")
+        raise TypeError(f"{name}: returned {y.dtype.name}, expected {number.name}")
     if y.shape != shape:
-        raise ValueError(f"{name}: returned shape {y.shape}, wanted {shape}")
+        raise ValueError(f"{name}: returned shape {y.shape}, expected {shape}")
     return y

@@ -42,7 +42,7 @@ class JaxFunction(Function):
         """g (K, ny)."""
         Y = self._batch(X, U)
         if Y.shape != (len(X), self.ny):
-            raise ValueError(f"{self.name}: returned shape {Y.shape[1:]}, wanted ({self.ny},)")
+            raise ValueError(f"{self.name}: returned shape {Y.shape[1:]}, expected ({self.ny},)")
         return Y
 
 

@@ -47,7 +47,7 @@ def make_function(
     one_of("derivatives", wish.kind, DERIVATIVES)
     for what, value in ((name, function), ("jacobians", wish.jacobians), ("hessian_products", wish.hessian_products)):
         if value is not None and not callable(value):
-            raise TypeError(f"{what}: got {type(value).__name__}, wanted a function")
+            raise TypeError(f"{what}: got {type(value).__name__}, expected a function")
     if wish.kind == "jax":
         from trajopt.callable_system.jax_functions import JaxFunction
 
@@ -113,7 +113,7 @@ def _by_library(function: Any, wish: DerivativeRequest, X: np.ndarray, U: np.nda
         i, j = np.argwhere(lost)[0]
         raise ValueError(
             f"{function.name}: got number {i} without a derivative by number {j} of [x; u] from {wish.kind}, on which "
-            "it depends; wanted no detach, stop_gradient, numpy or torch.tensor (but torch.as_tensor) on the way"
+            "it depends; expected no detach, stop_gradient, numpy or torch.tensor (but torch.as_tensor) on the way"
         )
     return source
 
@@ -123,8 +123,8 @@ def check_precision(function: Function, x: np.ndarray, u: np.ndarray) -> None:
     kind = function.returned_kind(x, u)
     if kind in ("float16", "float32"):
         raise TypeError(
-            f"{function.name}: returned {kind}, wanted float64, of which derivatives can be taken: compute in float64 "
-            "(x.astype(float), net.double(), all of it in jax.numpy or torch), pass jacobians=, or "
+            f"{function.name}: returned {kind}, expected float64, of which derivatives can be taken: compute in "
+            "float64 (x.astype(float), net.double(), all of it in jax.numpy or torch), pass jacobians=, or "
             "derivatives='finite_differences' for rough ones"
         )
 
@@ -132,15 +132,15 @@ def check_precision(function: Function, x: np.ndarray, u: np.ndarray) -> None:
 def make_source(function: Function, wish: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
     """Derivatives of the function, tried at the sample points X, U."""
     if wish.hessian_products is not None and wish.jacobians is None:
-        raise ValueError("jacobians: got None with hessian_products, wanted both")
+        raise ValueError("jacobians: got None with hessian_products, expected both")
     if wish.jacobians is not None:
         if wish.kind not in ("auto", "user"):
-            raise ValueError(f"derivatives: got {wish.kind!r} with jacobians, wanted 'auto' or 'user'")
+            raise ValueError(f"derivatives: got {wish.kind!r} with jacobians, expected 'auto' or 'user'")
         user = UserDerivatives(function, wish.jacobians, wish.hessian_products, wish.vectorized, wish.scale, X, U)
         user.noise = relative_noise(function, wish.scale, X[1:], U[1:])
         return user
     if wish.kind == "user":
-        raise ValueError("jacobians: got None, wanted a function for derivatives='user'")
+        raise ValueError("jacobians: got None, expected a function for derivatives='user'")
     if wish.kind in LIBRARIES:
         return _by_library(function, wish, X, U)
     reason = None
@@ -150,7 +150,7 @@ def make_source(function: Function, wish: DerivativeRequest, X: np.ndarray, U: n
         except Untraceable as error:
             if wish.kind == "traced":
                 raise ValueError(
-                    f"derivatives: got 'traced' for a function that cannot be: {error}; wanted 'auto' or another"
+                    f"derivatives: got 'traced' for a function that cannot be: {error}; expected 'auto' or another"
                 ) from None
             reason = str(error)
         check_precision(function, X[0], U[0])
@@ -167,7 +167,7 @@ def numerical(function: Function, wish: DerivativeRequest, X: np.ndarray, U: np.
     if reason is None:
         return ComplexStep(function, wish.scale)
     if wish.kind == "complex_step":
-        raise ValueError(f"derivatives: got 'complex_step' for a function that {reason}, wanted 'finite_differences'")
+        raise ValueError(f"derivatives: got 'complex_step' for a function that {reason}, expected 'finite_differences'")
     return _differences(function, wish, X, U)
 
 

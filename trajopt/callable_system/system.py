@@ -49,7 +49,7 @@ def points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     """One point (size,) or a batch (K, size) of floats."""
     array = np.asarray(number_array(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
-        raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({size},) or (K, {size})")
     return array
 
 
@@ -57,7 +57,7 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
     """The arrays of a closed loop, x0 (A, nx)."""
     x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before = loop
     if (lower is None) != (upper is None):
-        raise ValueError("lower, upper: got one of them, wanted both or none")
+        raise ValueError("lower, upper: got one of them, expected both or none")
     us = points("us", us, nu)
     N, A = len(us), len(alphas)
     x0 = same_shape("x0", np.asarray(x0), (A, nx) if np.ndim(x0) == 2 else (nx,))
@@ -76,18 +76,18 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
 def time_step(dt: Any) -> float:
     """A checked dt, s."""
     if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-        raise ValueError(f"dt: got {dt!r}, wanted a positive number of seconds")
+        raise ValueError(f"dt: got {dt!r}, expected a positive number of seconds")
     return float(dt)
 
 
 def integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
     """The integrator of xdot, rk4 by default; None for discrete steps."""
     if (step is None) == (xdot is None):
-        raise ValueError("step, xdot: wanted one of them, a discrete step or a differential equation")
+        raise ValueError("step, xdot: expected one of them, a discrete step or a differential equation")
     if step is None:
         return one_of("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
     if integrator is not None:
-        raise ValueError(f"integrator: got {integrator!r} with a discrete step, wanted it only with xdot")
+        raise ValueError(f"integrator: got {integrator!r} with a discrete step, expected it only with xdot")
     return None
 
 
@@ -384,7 +384,7 @@ class CallableSystem(ClosedLoopRollouts):
         """Attributes for pictures, of what is given: a system has them or not (see `trajopt.System`)."""
         if skeleton is not None:
             if not callable(skeleton):
-                raise TypeError(f"skeleton: got {type(skeleton).__name__}, wanted a function of states")
+                raise TypeError(f"skeleton: got {type(skeleton).__name__}, expected a function of states")
             self.skeleton = skeleton
         if scenery is not None:
             lines = number_array("scenery", scenery)
@@ -432,7 +432,7 @@ class CallableSystem(ClosedLoopRollouts):
         x, u = points("x", x, self.nx), points("u", u, self.nu)
         X, U = np.atleast_2d(x), np.atleast_2d(u)
         if len(X) != len(U) and 1 not in (len(X), len(U)):
-            raise ValueError(f"x: got {len(X)} points for {len(U)} of u, wanted as many")
+            raise ValueError(f"x: got {len(X)} points for {len(U)} of u, expected as many")
         K = max(len(X), len(U))
         X, U = np.broadcast_to(X, (K, self.nx)), np.broadcast_to(U, (K, self.nu))
         out = self._advance(np.ascontiguousarray(X), np.ascontiguousarray(U))
@@ -463,7 +463,7 @@ class CallableSystem(ClosedLoopRollouts):
         """States (N+1, nx) from x0 (nx,) under the controls us (N, nu); NaN from where they diverge."""
         us = points("us", us, self.nu)
         if us.ndim != 2:
-            raise ValueError(f"us: got shape {us.shape}, wanted (N, {self.nu})")
+            raise ValueError(f"us: got shape {us.shape}, expected (N, {self.nu})")
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
         zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
         x0 = same_shape("x0", x0, (self.nx,))
@@ -538,6 +538,6 @@ class CallableSystem(ClosedLoopRollouts):
         xs, us = points("xs", xs, self.nx), points("us", us, self.nu)
         if us.ndim != 2 or xs.ndim != 2 or len(xs) not in (len(us), len(us) + 1):
             raise ValueError(
-                f"xs, us: got shapes {xs.shape} and {us.shape}, wanted (N or N+1, {self.nx}) and (N, {self.nu})"
+                f"xs, us: got shapes {xs.shape} and {us.shape}, expected (N or N+1, {self.nx}) and (N, {self.nu})"
             )
         return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)

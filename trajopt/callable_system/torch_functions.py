@@ -41,7 +41,7 @@ class TorchFunction(Function):
             value = self.torch.stack([self.torch.as_tensor(v, dtype=double).reshape(()) for v in value])
         value = self.torch.as_tensor(value).to(device="cpu", dtype=double)
         if tuple(value.shape) != (self.ny,):
-            raise ValueError(f"{self.name}: returned shape {tuple(value.shape)}, wanted ({self.ny},)")
+            raise ValueError(f"{self.name}: returned shape {tuple(value.shape)}, expected ({self.ny},)")
         return value
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:

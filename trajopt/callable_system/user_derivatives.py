@@ -93,10 +93,10 @@ def _place(name, blocks, *targets):
     """Copy what the user returned into the views (block name, view, its last axes), after a check of shapes."""
     wanted = ", ".join(f"{block} {shape}" for block, _, shape in targets)
     if not isinstance(blocks, tuple) or len(blocks) != len(targets):
-        raise TypeError(f"{name}: returned {type(blocks).__name__}, wanted the tuple {wanted}")
+        raise TypeError(f"{name}: returned {type(blocks).__name__}, expected the tuple {wanted}")
     for value, (block, view, _) in zip(blocks, targets, strict=True):
         if np.shape(value) != view.shape:
-            raise ValueError(f"{name}, {block}: returned shape {np.shape(value)}, wanted {view.shape}")
+            raise ValueError(f"{name}, {block}: returned shape {np.shape(value)}, expected {view.shape}")
         view[...] = value
 
 

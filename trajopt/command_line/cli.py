@@ -108,21 +108,21 @@ def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
 def _scale(text: str) -> float:
     value = float(text)
     if not (np.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"got {text}, wanted a finite number >= 0")
+        raise argparse.ArgumentTypeError(f"got {text}, expected a finite number >= 0")
     return value
 
 
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"got {text}, wanted an integer >= 1")
+        raise argparse.ArgumentTypeError(f"got {text}, expected an integer >= 1")
     return value
 
 
 def _seed(text: str) -> int:
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"got {text}, wanted an integer >= 0")
+        raise argparse.ArgumentTypeError(f"got {text}, expected an integer >= 0")
     return value
 
 

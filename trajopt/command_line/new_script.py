@@ -56,7 +56,7 @@ def write_new(name: str, robot: Path | None, own_dynamics: bool, folder: Path) -
 def _checked(name: str, folder: Path) -> str:
     """The name, checked: a script hides modules of its name from Python."""
     if not NAME.fullmatch(name):
-        raise ValueError(f"NAME: got {name!r}, wanted letters, digits and _, the first a letter, without .py")
+        raise ValueError(f"NAME: got {name!r}, expected letters, digits and _, the first a letter, without .py")
     elsewhere = [place for place in sys.path if Path(place).resolve() != folder.resolve()]
     if name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere) is not None:
         raise ValueError(f"NAME: got {name!r}, a module of Python's or of a package, which the script would hide")

@@ -57,8 +57,8 @@ class AccelerationResidual:
         n = velocity_count(system)
         if capability(system, Knots).horizon is not None:
             raise ValueError(
-                f"system: the knots of {type(system).__name__} differ, wanted the system of some that are alike, as a "
-                "segment has it, with these knots for at="
+                f"system: the knots of {type(system).__name__} differ, expected the system of some that are alike, as "
+                "a segment has it, with these knots for at="
             )
         self.system, self._n = system, n
         self.components = chosen_components(components, n)
@@ -71,7 +71,7 @@ class AccelerationResidual:
 
     def _given(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         if us is None:
-            raise ValueError("us: got None, wanted controls: accelerations depend on them")
+            raise ValueError("us: got None, expected controls: accelerations depend on them")
         return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:

@@ -291,14 +291,14 @@ class Activation(Protocol):
 def _check_length(name: str, numbers: np.ndarray, n: int) -> None:
     """Raise ValueError unless there is one number, or n."""
     if len(numbers) not in (1, n):
-        raise ValueError(f"{name}: got {len(numbers)} numbers, wanted one or {n}")
+        raise ValueError(f"{name}: got {len(numbers)} numbers, expected one or {n}")
 
 
 def _positive(name: str, value: Any) -> np.ndarray:
     """Positive finite numbers as a vector; one number as a vector of length one."""
     numbers = np.atleast_1d(scalar_or_vector(name, value, None))
     if not (numbers > 0).all():
-        raise ValueError(f"{name}: got {float(numbers.min())}, wanted positive numbers")
+        raise ValueError(f"{name}: got {float(numbers.min())}, expected positive numbers")
     return numbers
 
 
@@ -306,7 +306,7 @@ def _one_positive(name: str, value: Any) -> float:
     """A positive finite number."""
     numbers = _positive(name, value)
     if np.ndim(value) != 0:
-        raise ValueError(f"{name}: got {len(numbers)} numbers, wanted one")
+        raise ValueError(f"{name}: got {len(numbers)} numbers, expected one")
     return float(numbers[0])
 
 
@@ -319,14 +319,14 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
         except TypeError:
             numbers = np.empty(0)
         if numbers.ndim != 1 or not numbers.size:
-            raise ValueError(f"{name}: got {value!r}, wanted a number or a vector")
+            raise ValueError(f"{name}: got {value!r}, expected a number or a vector")
         if not (np.isfinite(numbers) | (numbers == absent)).all():
-            raise ValueError(f"{name}: got {value!r}, wanted finite numbers or {absent}")
+            raise ValueError(f"{name}: got {value!r}, expected finite numbers or {absent}")
         bounds.append(numbers.astype(np.float64))
     if len({len(b) for b in bounds} - {1}) > 1:
-        raise ValueError(f"upper: got {len(bounds[1])} numbers, wanted as many as lower has, {len(bounds[0])}")
+        raise ValueError(f"upper: got {len(bounds[1])} numbers, expected as many as lower has, {len(bounds[0])}")
     if not (bounds[0] < bounds[1]).all():
-        raise ValueError(f"upper: got {upper!r}, wanted more than lower, {lower!r}")
+        raise ValueError(f"upper: got {upper!r}, expected more than lower, {lower!r}")
     return bounds[0], bounds[1]
 
 
@@ -356,19 +356,19 @@ class WeightedQuadratic:
     def __init__(self, matrix: ArrayLike) -> None:
         Q = float_array("matrix", matrix, None)
         if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
-            raise ValueError(f"matrix: got shape {Q.shape}, wanted a square one")
+            raise ValueError(f"matrix: got shape {Q.shape}, expected a square one")
         rounding = 1e-10 * max(float(np.abs(Q).max(initial=0.0)), np.finfo(float).tiny)
         if np.abs(Q - Q.T).max(initial=0.0) > rounding:
             raise ValueError("matrix: got one that is not symmetric")
         self.matrix = 0.5 * (Q + Q.T)
         least = float(np.linalg.eigvalsh(self.matrix).min(initial=0.0))
         if least < -rounding:
-            raise ValueError(f"matrix: got eigenvalue {least:.3g}, wanted none below zero")
+            raise ValueError(f"matrix: got eigenvalue {least:.3g}, expected none below zero")
 
     def check(self, n: int) -> None:
         """Raise ValueError if the matrix is not (n, n)."""
         if len(self.matrix) != n:
-            raise ValueError(f"matrix: got shape {self.matrix.shape}, wanted {(n, n)}")
+            raise ValueError(f"matrix: got shape {self.matrix.shape}, expected {(n, n)}")
 
     def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
         """A (K,)."""

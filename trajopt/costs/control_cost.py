@@ -80,11 +80,11 @@ class ControlCost(PlacedCost, ExpandedCost):
         """Raise ValueError at the terminal knot, or where a vector does not have nu numbers."""
         if terminal:
             raise ValueError(
-                "terminal_costs: got a ControlCost, wanted costs of the state (the last knot has no control)"
+                "terminal_costs: got a ControlCost, expected costs of the state (the last knot has no control)"
             )
         for name, value in (("weights", self.weights), ("reference", self.reference)):
             if not callable(value) and value.ndim > 0 and value.shape[-1] != system.nu:
-                raise ValueError(f"ControlCost {name}: got {value.shape[-1]} numbers, wanted one or {system.nu}")
+                raise ValueError(f"ControlCost {name}: got {value.shape[-1]} numbers, expected one or {system.nu}")
         if not callable(self.reference):
             self._for(system.nu)
 

@@ -87,7 +87,7 @@ class Loss:
         if shape[1:] not in ((n,), (n, n)) or shape[0] not in (1, K):
             raise ValueError(
                 f"activation.derivatives, Hessian: returned shape {shape}, "
-                f"wanted {(K, n, n)}, or its diagonal {(K, n)}, or one knot of either"
+                f"expected {(K, n, n)}, or its diagonal {(K, n)}, or one knot of either"
             )
         return Model(gradient, np.ascontiguousarray(hessian, dtype=np.float64))
 
@@ -99,7 +99,9 @@ def is_quadratic(activation: Any) -> bool:
         return True
     for method in ("check", "value", "derivatives"):
         if not callable(getattr(activation, method, None)):
-            raise TypeError(f"activation: got {type(activation).__name__}, wanted 'quadratic' or a trajopt.Activation")
+            raise TypeError(
+                f"activation: got {type(activation).__name__}, expected 'quadratic' or a trajopt.Activation"
+            )
     return isinstance(activation, QuadraticActivation)
 
 
@@ -126,9 +128,7 @@ def evaluated(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> 
     return same_shape("residual.evaluate", residual.evaluate(xs, us), (len(xs), nr))
 
 
-def linearized(
-    residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None
-) -> tuple[np.ndarray, Any, Any]:
+def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, Any, Any]:
     """r, rx, ru, in one pass if the residual offers it; the shape of r checked."""
     together = getattr(residual, "evaluate_with_jacobians", None)
     if together is None:

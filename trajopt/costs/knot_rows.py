@@ -33,7 +33,7 @@ def scalars_or_rows(name: str, value: Any, length: int | None) -> np.ndarray:
     if count < 2:
         return scalar_or_vector(name, value, length)
     if count > 2 or len(value) == 0:
-        raise ValueError(f"{name}: got shape {np.shape(value)}, wanted a number, a vector, or a row for each knot")
+        raise ValueError(f"{name}: got shape {np.shape(value)}, expected a number, a vector, or a row for each knot")
     K, width = np.shape(value)
     rows = float_array(name, value, (K, width if length is None else length))
     return rows if K > 1 else rows.ravel()
@@ -68,7 +68,7 @@ def common_knots(cost: str, **arrays: Any) -> int | None:
     knots = {name: len(array) for name, array in arrays.items() if array.ndim == 2}
     if len(set(knots.values())) > 1:
         given = ", ".join(f"{count} rows of {name}" for name, count in knots.items())
-        raise ValueError(f"{cost}: got {given}, wanted as many of each")
+        raise ValueError(f"{cost}: got {given}, expected as many of each")
     return next(iter(knots.values()), None)
 
 
@@ -77,7 +77,7 @@ def check_knots(cost: str, knots: int | None, points: np.ndarray) -> None:
     if knots == UNPLACED:
         raise ValueError(
             f"{cost}: it has functions of time, which a trajopt.Problem evaluates, or of states, of which it makes "
-            "residuals, wanted the cost that it makes of it"
+            "residuals, expected the cost that it makes of it"
         )
     if knots is not None and len(points) != knots:
         raise ValueError(f"{cost}: made for {knots} knots, got {len(points)}")

@@ -110,9 +110,9 @@ def chosen_components(components: ArrayLike | None, count: int) -> np.ndarray:
         return np.arange(count)
     chosen = number_array("components", components, "a list of indices")
     if chosen.ndim != 1 or not len(chosen):
-        raise ValueError(f"components: got shape {chosen.shape}, wanted a list of at least one index")
+        raise ValueError(f"components: got shape {chosen.shape}, expected a list of at least one index")
     if chosen.dtype.kind == "f" or (chosen < 0).any() or (chosen >= count).any():
-        raise ValueError(f"components: got {chosen.tolist()}, wanted indices from 0 to {count - 1}")
+        raise ValueError(f"components: got {chosen.tolist()}, expected indices from 0 to {count - 1}")
     return np.array(chosen, dtype=np.intp)
 
 
@@ -121,7 +121,7 @@ def _default(system: System) -> np.ndarray:
     try:
         return state_array(system, "neutral_state", neutral_state(system))
     except ValueError as error:
-        raise ValueError(f"reference: got none, wanted a state of {type(system).__name__} ({error})") from None
+        raise ValueError(f"reference: got none, expected a state of {type(system).__name__} ({error})") from None
 
 
 class ControlResidual:

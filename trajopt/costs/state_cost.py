@@ -115,7 +115,7 @@ class StateCost(PlacedCost, CostOfResidual):
         if (system.nx, system.ndx) != (self.system.nx, self.system.ndx):
             raise ValueError(
                 f"StateCost: made for a system with (nx, ndx) = {(self.system.nx, self.system.ndx)}, "
-                f"wanted {(system.nx, system.ndx)}"
+                f"expected {(system.nx, system.ndx)}"
             )
 
     def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:

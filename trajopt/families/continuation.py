@@ -138,16 +138,16 @@ def continuation(
     TypeError, ValueError : naming the argument; and errors of make_problem.
     """
     if not callable(make_problem):
-        raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
+        raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of p")
     steps = {"first_step": first_step, "longest_step": longest_step, "smallest_step": smallest_step}
     first, longest, least = (positive_number(name, value) for name, value in steps.items())
     if not least <= first <= longest:
-        raise ValueError(f"first_step: got {first}, wanted one from smallest_step {least} to longest_step {longest}")
+        raise ValueError(f"first_step: got {first}, expected one from smallest_step {least} to longest_step {longest}")
     whole_number("max_iterations", max_iterations, 1)
     whole_number("max_points", max_points, 1)
     solver = DDP() if solver is None else solver
     if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
-        raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
+        raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
     follower = Follower(make_problem, path_of(path), solver, max_iterations)
     return follower.follow(start, first, longest, least, max_points)
 

@@ -60,10 +60,10 @@ def path_of(path: Any) -> Path:
     Raises: TypeError, ValueError naming the item.
     """
     if isinstance(path, str | bytes | Mapping) or not isinstance(path, Iterable):
-        raise TypeError(f"path: got {type(path).__name__}, wanted a sequence of two or more p, from start to end")
+        raise TypeError(f"path: got {type(path).__name__}, expected a sequence of two or more p, from start to end")
     given = [float(p) if isinstance(p, int | np.number) and not isinstance(p, bool) else p for p in path]
     if len(given) < 2:
-        raise ValueError(f"path: got {len(given)} p, wanted two or more, from start to end")
+        raise ValueError(f"path: got {len(given)} p, expected two or more, from start to end")
     corners = []
     for number, p in enumerate(given):
         try:
@@ -72,8 +72,8 @@ def path_of(path: Any) -> Path:
             raise type(error)(f"path[{number}]: {error}") from None
         first = corners[0] if corners else corner
         if (corner.names, corner.shapes) != (first.names, first.shapes) or type(p) is not type(given[0]):
-            raise ValueError(f"path[{number}]: got {p!r}, wanted numbers of the form that path[0] has: {given[0]!r}")
+            raise ValueError(f"path[{number}]: got {p!r}, expected numbers of the form that path[0] has: {given[0]!r}")
         if corners and np.array_equal(corner.vector, corners[-1].vector):
-            raise ValueError(f"path[{number}]: got {p!r}, which is path[{number - 1}], wanted another")
+            raise ValueError(f"path[{number}]: got {p!r}, which is path[{number - 1}], expected another")
         corners.append(corner)
     return Path(tuple(corners))

@@ -42,9 +42,9 @@ def checked_at(at: At | None) -> Where | None:
     array = np.atleast_1d(np.asarray(at))
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not len(array):
         words = ", ".join(map(repr, WHERE))
-        raise ValueError(f"at: got {at!r}, wanted one of {words}, knots, times in seconds, or a slice")
+        raise ValueError(f"at: got {at!r}, expected one of {words}, knots, times in seconds, or a slice")
     if not np.isfinite(array).all():
-        raise ValueError(f"at: got {at!r}, wanted finite times")
+        raise ValueError(f"at: got {at!r}, expected finite times")
     _check_growth(array[array >= 0])
     _check_growth(array[array < 0])
     return tuple(array.tolist())
@@ -53,11 +53,11 @@ def checked_at(at: At | None) -> Where | None:
 def _checked_slice(at: slice) -> slice:
     for edge in (at.start, at.stop):
         if edge is not None and (isinstance(edge, bool) or not isinstance(edge, (int, float, np.number))):
-            raise TypeError(f"at: got {at!r}, wanted a slice of knots or times")
+            raise TypeError(f"at: got {at!r}, expected a slice of knots or times")
         if edge is not None and not np.isfinite(edge):
-            raise ValueError(f"at: got {at!r}, wanted a slice of finite times")
+            raise ValueError(f"at: got {at!r}, expected a slice of finite times")
     if at.step is not None and (not isinstance(at.step, (int, np.integer)) or at.step < 1):
-        raise ValueError(f"at: got {at!r}, wanted a step of at least one knot")
+        raise ValueError(f"at: got {at!r}, expected a step of at least one knot")
     return at
 
 
@@ -65,7 +65,7 @@ def _check_growth(knots: np.ndarray, what: str = "") -> None:
     wrong = np.flatnonzero(np.diff(knots) <= 0)
     if len(wrong):
         before, after = knots[wrong[0] : wrong[0] + 2]
-        raise ValueError(f"at: {what}got {after} behind {before}, wanted growing knots or times")
+        raise ValueError(f"at: {what}got {after} behind {before}, expected growing knots or times")
 
 
 def is_span(at: Where | None) -> bool:
@@ -94,7 +94,7 @@ def knots_at(at: Where, times: np.ndarray, owner: str = "") -> np.ndarray:
     found = np.array([_nearest(each, times, what) if isinstance(each, float) else each for each in at], dtype=np.intp)
     beyond = found[(found > last) | (found < -last - 1)]
     if len(beyond):
-        raise ValueError(f"at: {what}got knot {beyond[0]}, wanted at most {last}, or -1 ... {-last - 1} from the end")
+        raise ValueError(f"at: {what}got knot {beyond[0]}, expected at most {last}, or -1 ... {-last - 1} from the end")
     found[found < 0] += last + 1
     _check_growth(found, f"{what}of the knots that {list(at)} are ")
     return found
@@ -104,5 +104,5 @@ def _nearest(time: Any, times: np.ndarray, what: str) -> int:
     """The first of the nearest knots."""
     slack = SLACK * times[-1]
     if not -slack <= time <= times[-1] + slack:
-        raise ValueError(f"at: {what}got the time {time:g} s, wanted 0 to {times[-1]:g} s")
+        raise ValueError(f"at: {what}got the time {time:g} s, expected 0 to {times[-1]:g} s")
     return int(np.argmin(np.abs(times - time)))

@@ -178,7 +178,7 @@ def check_residual(residual: object) -> None:
         if not callable(getattr(residual, method, None)):
             raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
     if isinstance(residual, type):
-        raise TypeError(f"residual: got the class {residual.__name__}, wanted an object of it")
+        raise TypeError(f"residual: got the class {residual.__name__}, expected an object of it")
 
 
 def is_function(residual: object) -> bool:

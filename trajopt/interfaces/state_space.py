@@ -65,7 +65,7 @@ class StateSpace:
     def check(self, name: str, x: np.ndarray) -> None:
         """Raise ValueError, naming the argument, for numbers x (nx,) that are no state."""
         if not np.isfinite(x).all():
-            raise ValueError(f"{name}: got NaN or Inf, wanted finite numbers")
+            raise ValueError(f"{name}: got NaN or Inf, expected finite numbers")
 
 
 class GroupStates(StateSpace):

@@ -148,7 +148,7 @@ def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
         return None
     if known.integrate_jacobian is None:
         raise TypeError(
-            f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, wanted a system with it "
+            f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, expected a system with it "
             "for derivatives by the numbers of a state"
         )
     return same_shape("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx))
@@ -220,7 +220,7 @@ def check_system(system: object, *members: str) -> None:
     """TypeError unless it has these members of a system."""
     missing = [member for member in members if not hasattr(system, member)]
     if missing:
-        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
+        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, expected a trajopt.System")
 
 
 def state_array(system: System, name: str, value: Any) -> np.ndarray:

@@ -128,10 +128,10 @@ def check_alike(problem: Problem, other: Problem) -> None:
     """Raise ValueError unless a problem has the sizes of another."""
     for name in ("nx", "ndx", "nu"):
         if getattr(problem.system, name) != getattr(other.system, name):
-            raise ValueError(f"make_problem: system.{name} changes with p, wanted it to stay")
+            raise ValueError(f"make_problem: system.{name} changes with p, expected it to stay")
     rows = [sum(len(one.knots(each.horizon, False)) for one in each.residual_constraints) for each in (problem, other)]
     if problem.horizon != other.horizon or rows[0] != rows[1]:
-        raise ValueError("make_problem: the horizon or the constraints change with p, wanted them to stay")
+        raise ValueError("make_problem: the horizon or the constraints change with p, expected them to stay")
 
 
 def change_with(

@@ -78,23 +78,23 @@ def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
         entries = {field.name: getattr(p, field.name) for field in dataclasses.fields(p)}
     else:
         if wrt is not None:
-            raise ValueError(f"wrt: got {tuple(wrt)} for a {type(p).__name__}, wanted None")
+            raise ValueError(f"wrt: got {tuple(wrt)} for a {type(p).__name__}, expected None")
         entries = {"": p}
     floats = {name: value for name, value in entries.items() if _is_float(value)}
     if wrt is not None:
         missing = [name for name in wrt if name not in floats]
         if missing:
-            raise ValueError(f"wrt: got {missing[0]!r}, wanted some of {', '.join(floats)}")
+            raise ValueError(f"wrt: got {missing[0]!r}, expected some of {', '.join(floats)}")
         floats = {name: floats[name] for name in wrt}
     if not floats:
-        raise TypeError(f"p: got {p!r}, wanted a number, an array, or a mapping or dataclass with some")
+        raise TypeError(f"p: got {p!r}, expected a number, an array, or a mapping or dataclass with some")
     arrays = {name: np.asarray(value, float) for name, value in floats.items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise ValueError(f"p{f'[{name!r}]' if name else ''}: got {array}, wanted finite numbers")
+            raise ValueError(f"p{f'[{name!r}]' if name else ''}: got {array}, expected finite numbers")
     vector = np.concatenate([array.ravel() for array in arrays.values()])
     if not vector.size:
-        raise TypeError(f"p: got {p!r}, wanted at least one number")
+        raise TypeError(f"p: got {p!r}, expected at least one number")
     return Parameters(p, tuple(arrays), tuple(array.shape for array in arrays.values()), vector)
 
 

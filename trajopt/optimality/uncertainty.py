@@ -64,7 +64,7 @@ def as_covariances(name: str, value: ArrayLike, n: int, knots: int | None) -> np
     if np.abs(W - W.swapaxes(-1, -2)).max(initial=0.0) > 1e-9 * np.abs(W).max(initial=0.0):
         raise ValueError(f"{name}: got a matrix that is not symmetric")
     if W.size and np.linalg.eigvalsh(W).min() < -1e-9 * np.abs(W).max():
-        raise ValueError(f"{name}: got a matrix with a negative eigenvalue, wanted a covariance")
+        raise ValueError(f"{name}: got a matrix with a negative eigenvalue, expected a covariance")
     return W if knots is None else np.broadcast_to(W, (knots, n, n))
 
 

@@ -34,9 +34,9 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
     Raises: TypeError if continuation is none, ValueError for a continuation without points.
     """
     if not hasattr(continuation, "smallest_eigenvalues"):
-        raise TypeError(f"continuation: got {type(continuation).__name__}, wanted a trajopt.Continuation")
+        raise TypeError(f"continuation: got {type(continuation).__name__}, expected a trajopt.Continuation")
     if not len(continuation):
-        raise ValueError("continuation: got one without points, wanted at least one")
+        raise ValueError("continuation: got one without points, expected at least one")
     one = len(continuation.labels) == 1
     x = continuation.numbers[:, 0] if one else continuation.positions
     label = continuation.labels[0] if one else "position on the path"

@@ -74,7 +74,7 @@ def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution
     by_name = isinstance(results, Mapping) and results and all(isinstance(s, Solution) for s in results.values())
     if not by_name:
         kind = type(results).__name__
-        raise TypeError(f"results: wanted a Solution, or a non-empty dict of name to Solution, got {kind}")
+        raise TypeError(f"results: expected a Solution, or a non-empty dict of name to Solution, got {kind}")
     return dict(results)
 
 

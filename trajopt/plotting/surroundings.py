@@ -63,5 +63,5 @@ def shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = 
     array = np.asarray(value, dtype=float)
     if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
         wanted = ", ".join(unknown if n is None else str(n) for n in shape)
-        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")
+        raise ValueError(f"{what}: got shape {array.shape}, expected ({wanted})")
     return array

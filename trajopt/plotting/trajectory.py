@@ -43,14 +43,14 @@ def covariances_of(covariance: Any, motions: Mapping[str, Motion]) -> dict[str, 
     found = {next(iter(motions)): covariance} if lone else covariance
     if not isinstance(found, Mapping) or not all(isinstance(one, Covariance) for one in found.values()):
         wanted = "a Covariance" if len(motions) == 1 else "a mapping of names to Covariance"
-        raise TypeError(f"covariance: got {type(covariance).__name__}, wanted {wanted}")
+        raise TypeError(f"covariance: got {type(covariance).__name__}, expected {wanted}")
     for name, one in found.items():
         if name not in motions:
-            raise ValueError(f"covariance: got one for {name!r}, wanted some of {', '.join(motions)}")
+            raise ValueError(f"covariance: got one for {name!r}, expected some of {', '.join(motions)}")
         motion, n = motions[name], motions[name].system.ndx
         shapes = (len(motion.xs), n, n), (len(motion.us), motion.us.shape[1], motion.us.shape[1])
         if (one.xs.shape, one.us.shape) != shapes:
-            raise ValueError(f"covariance: got xs {one.xs.shape} and us {one.us.shape}, wanted {shapes}")
+            raise ValueError(f"covariance: got xs {one.xs.shape} and us {one.us.shape}, expected {shapes}")
     return dict(found)
 
 
@@ -286,7 +286,7 @@ def _of_contacts(motion: Motion) -> list[Series]:
 def _names(attribute: str, names: Sequence[str], count: int) -> tuple[str, ...]:
     """The system's own names of its states or controls, or their units, as matplotlib shows them."""
     if len(names) != count:
-        raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
+        raise ValueError(f"{attribute}: got {len(names)} names, expected {count}")
     return tuple(literal(str(name)) for name in names)
 
 

@@ -81,7 +81,7 @@ def check_page(port: int, host: str) -> Any:
     except ImportError as error:
         raise ImportError(f"trajopt.view needs viser: {how_to_install('view')}") from error
     if whole_number("port", port, 0) > LARGEST_PORT:
-        raise ValueError(f"port: got {port}, wanted at most {LARGEST_PORT}")
+        raise ValueError(f"port: got {port}, expected at most {LARGEST_PORT}")
     _check_host(host)
     return viser
 
@@ -89,7 +89,7 @@ def check_page(port: int, host: str) -> Any:
 def _check_host(host: Any) -> None:
     """Raise ValueError unless a port of this address can be bound: viser would wait for ever."""
     if not isinstance(host, str) or not host:
-        raise ValueError(f"host: got {host!r}, wanted an address of this machine, as '127.0.0.1' or '0.0.0.0'")
+        raise ValueError(f"host: got {host!r}, expected an address of this machine, as '127.0.0.1' or '0.0.0.0'")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:

@@ -31,9 +31,9 @@ def limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
     array = np.array(number_array(name, value), dtype=np.float64, order="C")
     if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
-        raise ValueError(f"{name}: got shape {array.shape}, wanted a number, ({width},) or (K, {width})")
+        raise ValueError(f"{name}: got shape {array.shape}, expected a number, ({width},) or (K, {width})")
     if np.isnan(array).any():
-        raise ValueError(f"{name}: got NaN, wanted numbers or infinities")
+        raise ValueError(f"{name}: got NaN, expected numbers or infinities")
     return array
 
 
@@ -43,7 +43,7 @@ def limits_by_name(argument: str, value: Limits, names: tuple[str, ...], rest: f
     if not isinstance(value, Mapping):
         return value
     if not names:
-        raise ValueError(f"{argument}: got limits by name, wanted a system= that names its components")
+        raise ValueError(f"{argument}: got limits by name, expected a system= that names its components")
     limits = np.full(len(names), rest)
     for name, limit in value.items():
         limits[component(argument, name, names)] = float(limit_rows(f"{argument}[{name!r}]", limit, 0))
@@ -57,7 +57,9 @@ def component(argument: str, name: str, names: tuple[str, ...]) -> int:
         return names.index(name)
     found = [i for i, known in enumerate(names) if known.partition(" [")[0] == name]
     if len(found) > 1:
-        raise ValueError(f"{argument}: got the name {name!r}, wanted one of {', '.join(repr(names[i]) for i in found)}")
+        raise ValueError(
+            f"{argument}: got the name {name!r}, expected one of {', '.join(repr(names[i]) for i in found)}"
+        )
     if not found:
         known = f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8) if names else ", of no names"
         shown = did_you_mean(name, names) or known
@@ -80,7 +82,7 @@ def limited_components(
     )
     used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
     if not len(used):
-        raise ValueError(f"{what}: got infinite limits alone, wanted a finite one")
+        raise ValueError(f"{what}: got infinite limits alone, expected a finite one")
     return low[used], high[used], used
 
 
@@ -99,7 +101,7 @@ def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         low, high = np.broadcast_to(lower, wrong.shape)[at], np.broadcast_to(upper, wrong.shape)[at]
-        raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
+        raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, expected lower <= upper")
 
 
 def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:
@@ -114,9 +116,9 @@ def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:
 def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
     """Limits (knots, width), repeated for all knots where they are constant."""
     if limits.ndim == 2 and len(limits) not in (1, knots):
-        raise ValueError(f"{what}: got {len(limits)} rows, wanted one per knot it holds at, {knots}")
+        raise ValueError(f"{what}: got {len(limits)} rows, expected one per knot it holds at, {knots}")
     if limits.ndim and limits.shape[-1] != width:
-        raise ValueError(f"{what}: got {limits.shape[-1]} numbers, wanted {width}")
+        raise ValueError(f"{what}: got {limits.shape[-1]} numbers, expected {width}")
     return np.array(np.broadcast_to(limits, (knots, width)))
 
 
@@ -270,7 +272,7 @@ class ResidualConstraint:
         lower, upper = -np.inf if lower is None else lower, np.inf if upper is None else upper
         where = checked_at(at)
         if where is None:
-            raise ValueError("at: got None, wanted knots, times, a slice, or one of 'path', 'terminal', 'all'")
+            raise ValueError("at: got None, expected knots, times, a slice, or one of 'path', 'terminal', 'all'")
         self.at: Where = where
         self._ends_before_last = isinstance(where, slice)
         self.name = text("name", name)
@@ -291,7 +293,7 @@ class ResidualConstraint:
         self.name = self.name or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)
         if len(self.component_names) not in (0, self.nr):
-            raise ValueError(f"residual.component_names: got {len(self.component_names)} names, wanted {self.nr}")
+            raise ValueError(f"residual.component_names: got {len(self.component_names)} names, expected {self.nr}")
         _check_order(self.name, self.lower, self.upper)
 
     def for_system(self, system: System, x0: np.ndarray | None = None) -> Self:
@@ -327,7 +329,7 @@ class ResidualConstraint:
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
         """The knots at which it holds, N for the last one.  Raises ValueError for one beyond the horizon."""
         if isinstance(self.at, tuple) and isinstance(self.at[0], float):
-            raise ValueError(f"at: {self.name} got times, wanted the constraint of a problem, which has knots")
+            raise ValueError(f"at: {self.name} got times, expected the constraint of a problem, which has knots")
         found = knots_at(self.at, np.arange(horizon + 1.0), self.name)
         left_out = 0 if state_only and self.at != "terminal" else horizon if self._ends_before_last else -1
         return found[found != left_out]

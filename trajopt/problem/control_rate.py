@@ -77,7 +77,7 @@ class ControlRateSystem(RememberingSystem):
 def check_control_rate_system(system: object) -> None:
     """TypeError unless it is one."""
     if not isinstance(system, ControlRateSystem):
-        raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
+        raise TypeError(f"system: got {type(system).__name__}, expected a trajopt.ControlRateSystem")
 
 
 class ControlRateCost(PlacedCost, ExpandedCost):
@@ -125,7 +125,7 @@ class ControlRateCost(PlacedCost, ExpandedCost):
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or for a system of other dimensions."""
         if terminal:
-            raise ValueError("terminal_costs: got a ControlRateCost, wanted costs of the state")
+            raise ValueError("terminal_costs: got a ControlRateCost, expected costs of the state")
         check_dimensions("ControlRateCost", self.system, system)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:

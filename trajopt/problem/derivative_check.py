@@ -182,18 +182,18 @@ def check_derivatives(
     """
     for name, value in (("tolerance", tolerance), ("step", step)):
         if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: got {value}, wanted a positive number")
+            raise ValueError(f"{name}: got {value}, expected a positive number")
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     if hasattr(thing, "linearize"):
         system, check = thing, _system_blocks
     elif hasattr(thing, "accumulate_curvature"):
         check = _cost_blocks
         if system is None:
-            raise ValueError("system: got None, wanted the system that the cost is used with")
+            raise ValueError("system: got None, expected the system that the cost is used with")
     elif hasattr(thing, "evaluate") and hasattr(thing, "jacobians"):
         check = _residual_blocks
     else:
-        raise TypeError(f"thing: got {type(thing).__name__}, wanted a system, a residual or a cost")
+        raise TypeError(f"thing: got {type(thing).__name__}, expected a system, a residual or a cost")
     X, U = _points(system, x, u, rng)
     compare = _Comparison(system, X, U, rng, tolerance, step)
     with np.errstate(all="ignore"):
@@ -204,7 +204,7 @@ def check_derivatives(
 def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
     """Points (K, nx) and controls (K, nu); random where not given; no controls for a residual without system and u."""
     if system is None and x is None:
-        raise ValueError("x: got None, wanted points, or the system of the residual in system=")
+        raise ValueError("x: got None, expected points, or the system of the residual in system=")
     nx = np.shape(x)[-1] if system is None else system.nx
     X = None if x is None else _batch("x", x, nx)
     U = None if u is None else _batch("u", u, np.shape(u)[-1] if system is None else system.nu)
@@ -217,12 +217,12 @@ def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> 
         try:
             check_states(system, X)
         except ValueError as error:
-            raise ValueError(f"x: wanted states on the manifold ({error})") from None
+            raise ValueError(f"x: expected states on the manifold ({error})") from None
     if U is None and system is not None:
         U = rng.standard_normal((K, system.nu))
     for name, points in (("x", X), ("u", U)):
         if points is not None and len(points) not in (1, K):
-            raise ValueError(f"{name}: got {len(points)} points, wanted one or {K}")
+            raise ValueError(f"{name}: got {len(points)} points, expected one or {K}")
     X = np.broadcast_to(X, (K, X.shape[1])).copy()
     return X, None if U is None else np.broadcast_to(U, (K, U.shape[1])).copy()
 
@@ -230,7 +230,7 @@ def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> 
 def _batch(name: str, value: Any, size: int) -> np.ndarray:
     array = np.atleast_2d(np.array(value, dtype=np.float64))
     if array.ndim != 2 or array.shape[1] != size:
-        raise ValueError(f"{name}: got shape {np.shape(value)}, wanted ({size},) or (K, {size})")
+        raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({size},) or (K, {size})")
     return array
 
 
@@ -312,7 +312,7 @@ class _Comparison:
         """Compare one block; `size` is that of the function's values, for the rounding of the differences."""
         got = np.asarray(got, dtype=np.float64)
         if got.shape != expected.shape:
-            raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
+            raise ValueError(f"{name}: got shape {got.shape}, expected {expected.shape}")
         if not got.size:
             return
         rounding = ROUNDING * size / self.step**order

@@ -294,7 +294,7 @@ class ExtendedSystem(ClosedLoopRollouts):
             return LiftedCost(self, inner)
         if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
             return LiftedResidual(self, inner)
-        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
+        raise TypeError(f"lift: got {type(inner).__name__}, expected a cost or a residual")
 
 
 def expansion_of(system: Any, x: np.ndarray, u: Any, lam: np.ndarray | None, first: bool) -> tuple[Any, Any]:

@@ -185,7 +185,7 @@ class FreeDurationSystem(ExtendedSystem):
         """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
         if (start, stop) not in self._windows:
             if not 0 <= start < stop <= self.horizon:
-                raise ValueError(f"window: got ({start}, {stop}), wanted 0 <= start < stop <= {self.horizon}")
+                raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
             part, knots = copy.copy(self), self._knots[start:stop]
             timed, inside = self._timed, knots[knots != SETTING]
             if len(inside):  # of the system inside only these knots remain
@@ -235,7 +235,7 @@ class FreeDurationSystem(ExtendedSystem):
         """z = (x, s), x (nx,) of the system inside, s how long a knot takes relative to its dt."""
         s = float(float_array("duration", duration, ()))
         if s <= 0.0:
-            raise ValueError(f"duration: got {s}, wanted a positive number")
+            raise ValueError(f"duration: got {s}, expected a positive number")
         return np.append(state_array(self.system, "x", x), s)
 
     def durations_along(self, xs: np.ndarray) -> np.ndarray:
@@ -319,7 +319,7 @@ class FreeDurationSystem(ExtendedSystem):
         if self.horizon == 1:
             return np.full(len(us), self.setting[0])
         if len(us) != self.horizon:
-            raise ValueError(f"u: got {len(us)} knots, wanted {self.horizon}, which the phases fill")
+            raise ValueError(f"u: got {len(us)} knots, expected {self.horizon}, which the phases fill")
         return self.setting
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -380,13 +380,13 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
     elif phases is not None:
         count = sum(whole_number("phases", knots, 1) for knots in phases)
     else:
-        raise ValueError("horizon: got None, wanted the number of knots, or the knots of phases")
+        raise ValueError("horizon: got None, expected the number of knots, or the knots of phases")
     if phases is not None:
         if not isinstance(phases, Iterable):
-            raise TypeError(f"phases: got {type(phases).__name__}, wanted how many knots each phase has")
+            raise TypeError(f"phases: got {type(phases).__name__}, expected how many knots each phase has")
         ends = np.cumsum([whole_number("phases", knots, 1) for knots in phases])
         if not len(ends) or ends[-1] != count:
-            raise ValueError(f"phases: got {list(phases)}, wanted numbers of knots whose sum is {count}")
+            raise ValueError(f"phases: got {list(phases)}, expected numbers of knots whose sum is {count}")
         return np.split(np.arange(count), ends[:-1])
     starts = np.asarray(capability(system, Knots).phase_starts)
     return np.split(np.arange(count), starts[starts > 0])
@@ -395,8 +395,8 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
 def _checked_bounds(bounds: ArrayLike, phases: int) -> np.ndarray:
     limits = number_array("bounds", bounds)
     if limits.shape not in ((2,), (phases, 2)):
-        raise ValueError(f"bounds: got shape {limits.shape}, wanted (2,), or ({phases}, 2), one row for each phase")
+        raise ValueError(f"bounds: got shape {limits.shape}, expected (2,), or ({phases}, 2), one row for each phase")
     limits = np.broadcast_to(limits, (phases, 2))
     if not (np.isfinite(limits).all() and (0.0 < limits[:, 0]).all() and (limits[:, 0] <= limits[:, 1]).all()):
-        raise ValueError(f"bounds: got {np.asarray(bounds).tolist()}, wanted positive numbers, the lower one first")
+        raise ValueError(f"bounds: got {np.asarray(bounds).tolist()}, expected positive numbers, the lower one first")
     return limits

@@ -108,7 +108,7 @@ class JerkResidual:
 
     def __init__(self, system: JerkSystem, components: ArrayLike | None = None) -> None:
         if not isinstance(system, JerkSystem):
-            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.JerkSystem")
+            raise TypeError(f"system: got {type(system).__name__}, expected a trajopt.JerkSystem")
         self.system, self._a = system, AccelerationResidual(system.system, components)
         self._lifted, self.joints, self.nr = system.lift(self._a), self._a.joints, self._a.nr
         subject = subject_of(self._a)

@@ -41,7 +41,7 @@ class LinearResidual:
         self.nr, self.name, self.component_names = len(self.B), name, component_names
         if self.B.shape != (self.nr, system.nu) or self.A.shape != (self.nr, min(self.A.shape[-1], system.ndx)):
             wanted = f"({self.nr}, n <= {system.ndx}) and ({self.nr}, {system.nu})"
-            raise ValueError(f"A, B: got shapes {self.A.shape} and {self.B.shape}, wanted {wanted}")
+            raise ValueError(f"A, B: got shapes {self.A.shape} and {self.B.shape}, expected {wanted}")
         self.made_for: Any = state_space(system)
         self._rx = np.zeros((self.nr, system.ndx))
         self._rx[:, system.ndx - self.A.shape[1] :] = self.A
@@ -49,7 +49,7 @@ class LinearResidual:
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Residuals r (K, nr)."""
         if us is None:
-            raise ValueError(f"us: got None, wanted controls: {self.name} depends on them")
+            raise ValueError(f"us: got None, expected controls: {self.name} depends on them")
         return us @ self.B.T + xs[: len(us), xs.shape[1] - self.A.shape[1] :] @ self.A.T
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -187,10 +187,10 @@ class TorqueSpeedBounds(ResidualConstraint):
                           for which, value in given)  # fmt: skip
         S = _speeds(system)[0] if speeds is None else float_array("speeds", speeds, None)
         if S.ndim != 2 or len(S) != system.nu or not 0 < S.shape[1] <= system.ndx:
-            raise ValueError(f"speeds: got shape {S.shape}, wanted ({system.nu}, n) with n from 1 to {system.ndx}")
+            raise ValueError(f"speeds: got shape {S.shape}, expected ({system.nu}, n) with n from 1 to {system.ndx}")
         used = np.flatnonzero(np.isfinite(stall) & np.isfinite(no_load))
         if not len(used):
-            raise ValueError("TorqueSpeedBounds: got no motor with finite stall_torque and no_load_speed, wanted one")
+            raise ValueError("TorqueSpeedBounds: got no motor with finite stall_torque and no_load_speed, expected one")
         signs = (1.0, -1.0) if flag("braking", braking) else (1.0,)
         A = np.vstack([sign * S[used] / no_load[used, None] for sign in signs])
         B = np.tile(np.eye(system.nu)[used] / stall[used, None], (len(signs), 1))
@@ -231,8 +231,8 @@ def _positive(name: str, value: ArrayLike, count: int) -> np.ndarray:
     """Positive numbers (count,), which may be infinite."""
     rows = limit_rows(name, value, count)
     if rows.ndim > 1:
-        raise ValueError(f"{name}: got shape {rows.shape}, wanted a number or ({count},)")
+        raise ValueError(f"{name}: got shape {rows.shape}, expected a number or ({count},)")
     array = np.broadcast_to(rows, (count,))
     if (array <= 0.0).any():
-        raise ValueError(f"{name}: got {float(array.min())}, wanted positive numbers")
+        raise ValueError(f"{name}: got {float(array.min())}, expected positive numbers")
     return array

@@ -147,7 +147,7 @@ class _AtTimes:
                 self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
             else:
                 what = f"update: {attribute} of {place.name!r}: got a function of time"
-                raise ValueError(f"{what}, wanted a value of shape {np.shape(before)}, as it is not one for each knot")
+                raise ValueError(f"{what}, expected a value of shape {np.shape(before)}, since it is not one a knot")
         return self._known[key]
 
 
@@ -164,14 +164,14 @@ def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
     if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
         after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
-            raise ValueError(f"{what}: got shapes {_shapes(after)}, wanted {_shapes(before)}")
+            raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
     if not isinstance(before, np.ndarray):
         return  # its owner checks it
     array = number_array(what, value)
     if array.shape != before.shape:
-        raise ValueError(f"{what}: got shape {array.shape}, wanted {before.shape}")
+        raise ValueError(f"{what}: got shape {array.shape}, expected {before.shape}")
     if attribute not in LIMITS and not np.isfinite(array).all():
-        raise ValueError(f"{what}: got NaN or Inf, wanted finite numbers")
+        raise ValueError(f"{what}: got NaN or Inf, expected finite numbers")
 
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
@@ -188,11 +188,11 @@ def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Ke
         plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
         if plain is None:
             wanted = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
-            raise ValueError(f"update: got a value for {name!r}, wanted {wanted}")
+            raise ValueError(f"update: got a value for {name!r}, expected {wanted}")
         value = {plain: value}
     for attribute in value:
         if attribute not in place.values:
-            raise ValueError(f"update: {name!r} has no {attribute!r}, wanted one of {', '.join(place.values)}")
+            raise ValueError(f"update: {name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
     return keys[0], dict(value)
 
 

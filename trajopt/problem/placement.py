@@ -118,7 +118,7 @@ class Placer:
             for cost in of_knot:
                 if where_of(cost) is not None:
                     raise ValueError(
-                        f"running_costs[{t}]: {self._owner(cost)} has at={where_of(cost)!r}, wanted a plain list of "
+                        f"running_costs[{t}]: {self._owner(cost)} has at={where_of(cost)!r}, expected a plain list of "
                         "costs, or a cost without at="
                     )
                 members.setdefault(id(cost), (cost, []))[1].append(t)
@@ -132,7 +132,7 @@ class Placer:
     def _at_the_end(self, cost: Cost) -> Cost:
         at = where_of(cost)
         if at is not None and (at == "all" or is_span(at) or list(knots_at(at, self.times)) != [self.last]):
-            raise ValueError(f"terminal_costs: {self._owner(cost)} has at={at!r}, wanted it among the running_costs")
+            raise ValueError(f"terminal_costs: {self._owner(cost)} has at={at!r}, expected it among the running_costs")
         return self._part(cost, np.array([self.last]), np.array([True]), at)
 
     def _part(self, cost: Cost, knots: np.ndarray, chosen: np.ndarray, at: Where | None) -> Cost:

@@ -207,13 +207,13 @@ class Problem(PrintedAsTable):
 def check_problem(problem: object) -> None:
     """Raise TypeError unless the argument is a Problem."""
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
+        raise TypeError(f"problem: got {type(problem).__name__}, expected a trajopt.Problem")
 
 
 def _check_system(system):
     check_system(system, *_SYSTEM_MEMBERS)
     if not (np.isfinite(system.dt) and system.dt > 0):
-        raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
+        raise ValueError(f"system.dt: got {system.dt}, expected a positive time step")
     if as_manifold(system) is not None and capability(system, StateManifold).difference_expansion is None:
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
 
@@ -263,7 +263,7 @@ def _running_costs(costs: Any, system: System, horizon: int, bind: Binding) -> t
         if any(lists):
             if not all(lists) or len(costs) != horizon:
                 raise ValueError(
-                    f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, wanted a list of "
+                    f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, expected a list of "
                     f"costs, or one list for each of the {horizon} knots"
                 )
             return tuple(_checked_costs(f"running_costs[{t}]", c, system, False, bind) for t, c in enumerate(costs))
@@ -313,12 +313,12 @@ def _checked_constraints(
     constraints: Any, times: np.ndarray, along: WithResiduals, bind: Binding
 ) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
-        raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
+        raise TypeError(f"constraints: got {type(constraints).__name__}, expected a list of constraints")
     constraints = tuple(constraints)
     for i, constraint in enumerate(constraints):
         if not isinstance(constraint, (ControlBounds, ResidualConstraint)):
             raise TypeError(
-                f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
+                f"constraints[{i}]: got {type(constraint).__name__}, expected ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
     placed = (along(bind(each)).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
@@ -327,10 +327,10 @@ def _checked_constraints(
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool, bind: Binding) -> tuple[Cost, ...]:
     if not isinstance(costs, Iterable):
-        raise TypeError(f"{name}: got {type(costs).__name__}, wanted a list of costs")
+        raise TypeError(f"{name}: got {type(costs).__name__}, expected a list of costs")
     costs = tuple(map(bind, costs))
     for i, cost in enumerate(costs):
         if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
-            raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, wanted a cost")
+            raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, expected a cost")
         cost.check(system, terminal)
     return costs

@@ -91,9 +91,9 @@ class Cylinder(_Solid):
     def __post_init__(self):
         axis = float_array("axis", self.axis, (3,))
         if not axis.any():
-            raise ValueError("axis: got zeros, wanted a direction")
+            raise ValueError("axis: got zeros, expected a direction")
         if not 0.0 <= self.height < np.inf:
-            raise ValueError(f"height: got {self.height!r}, wanted a number >= 0")
+            raise ValueError(f"height: got {self.height!r}, expected a number >= 0")
         _put(self, center=float_array("center", self.center, (3,)), radius=_positive("radius", self.radius), axis=axis)
 
     @property
@@ -145,7 +145,7 @@ class Target:
 def check_scenery(value: Any) -> tuple[Shape, ...]:
     """The shapes as a tuple, those of `dynamics` at their places; TypeError or ValueError for anything else."""
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"scenery: got {type(value).__name__}, wanted a list of shapes, as trajopt.Sphere")
+        raise TypeError(f"scenery: got {type(value).__name__}, expected a list of shapes, as trajopt.Sphere")
     return tuple(_checked_shape(f"scenery[{i}]", shape) for i, shape in enumerate(value))
 
 
@@ -154,11 +154,11 @@ def _checked_shape(label: str, item: Any) -> Shape:
         return item
     if isinstance(item, Geometry):
         if item.body != -1:
-            raise ValueError(f"{label}: got {item.name!r} on the body {item.link!r}, wanted a shape of the world")
+            raise ValueError(f"{label}: got {item.name!r} on the body {item.link!r}, expected a shape of the world")
         return _in_place(item.shape, item.R, item.p)
     if not isinstance(item, tuple):
         wanted = "a shape, as trajopt.Sphere, or (shape, position) with one of dynamics"
-        raise TypeError(f"{label}: got {type(item).__name__}, wanted {wanted}")
+        raise TypeError(f"{label}: got {type(item).__name__}, expected {wanted}")
     shape, place = shape_in_place(label, item)
     return _in_place(shape, *as_placement(f"{label}: placement", place))
 
@@ -176,5 +176,5 @@ def _put(shape: Any, **values: Any) -> None:
 
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < np.inf:
-        raise ValueError(f"{name}: got {value!r}, wanted a positive number")
+        raise ValueError(f"{name}: got {value!r}, expected a positive number")
     return float(value)

@@ -90,13 +90,13 @@ def waypoints(
     flag("hard", hard)
     text("name", name)
     if isinstance(points, str) or not isinstance(points, Iterable):
-        raise TypeError(f"points: got {type(points).__name__}, wanted a list of (time, state or residual)")
+        raise TypeError(f"points: got {type(points).__name__}, expected a list of (time, state or residual)")
     return [_term(f"points[{i}]", point, system, weights, hard, name) for i, point in enumerate(points)]
 
 
 def _term(label: str, point: Any, system: System | None, weights: Any, hard: bool, name: str) -> Any:
     if not isinstance(point, (tuple, list)) or len(point) not in (2, 3):
-        raise ValueError(f"{label}: got {point!r}, wanted (time, where) or (time, where, weights)")
+        raise ValueError(f"{label}: got {point!r}, expected (time, where) or (time, where, weights)")
     time, where, *own = point
     at, called = "terminal", f"{name} at the end"
     if not (isinstance(time, str) and time == "terminal"):
@@ -104,12 +104,12 @@ def _term(label: str, point: Any, system: System | None, weights: Any, hard: boo
         called = f"{name} at {at:g} s"
     weights = own[0] if own else weights
     if weights is None and not hard:
-        raise ValueError(f"weights: got none for {label}, wanted some for all of a cost's waypoints")
+        raise ValueError(f"weights: got none for {label}, expected some for all of a cost's waypoints")
     is_residual = hasattr(where, "evaluate")
     if is_residual:
         check_residual(where)
     elif system is None:
-        raise ValueError(f"system: got None, wanted the system of the state in {label}")
+        raise ValueError(f"system: got None, expected the system of the state in {label}")
     if hard:
         return _constraint(where if is_residual else StateResidual(system, where), weights, at, called)  # pyright: ignore
     cost = ResidualCost(where, weights, at=at) if is_residual else StateCost(system, where, weights, at=at)  # pyright: ignore
@@ -121,7 +121,7 @@ def _constraint(residual: Any, weights: Any, at: float | str, name: str) -> Resi
     """The constraint r = 0 in the entries whose weights are not zero."""
     held = np.full(residual.nr, True if weights is None else weights_array(weights, residual.nr) > 0.0)
     if not held.any():
-        raise ValueError(f"weights: got {weights!r} for {name}, wanted one that is not zero")
+        raise ValueError(f"weights: got {weights!r} for {name}, expected one that is not zero")
     free = np.where(held, 0.0, np.inf)
     if isinstance(residual, StateResidual):
         residual, free = StateResidual(residual.system, residual.reference, residual.components[held]), 0.0

@@ -33,10 +33,10 @@ class TimeCost(LiftedCost):
 
     def __init__(self, system: FreeDurationSystem, weight: float = 1.0) -> None:
         if not isinstance(system, FreeDurationSystem):
-            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.FreeDurationSystem")
+            raise TypeError(f"system: got {type(system).__name__}, expected a trajopt.FreeDurationSystem")
         self.weight = float(float_array("weight", weight, ()))
         if self.weight < 0.0:
-            raise ValueError(f"weight: got {self.weight}, wanted a number that is not negative")
+            raise ValueError(f"weight: got {self.weight}, expected a number that is not negative")
         super().__init__(system, _Constant(self.weight), True)
         self.name = "time"
 
@@ -49,7 +49,7 @@ class _Constant:
 
     def check(self, system: System, terminal: bool) -> None:
         if terminal:
-            raise ValueError("terminal_costs: got a TimeCost, wanted costs of the state")
+            raise ValueError("terminal_costs: got a TimeCost, expected costs of the state")
 
     def value(self, xs, us):
         return np.full(len(xs), self.weight)
@@ -100,7 +100,7 @@ def with_free_durations(
         xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
     weight = float(float_array("time_weight", time_weight, ()))
     if weight < 0.0:
-        raise ValueError(f"time_weight: got {weight}, wanted a number that is not negative")
+        raise ValueError(f"time_weight: got {weight}, expected a number that is not negative")
     costs, time = _running(problem, system, rows, where, moved), TimeCost(system, weight)
     if _listed(problem):
         costs = [[*at, time] if h > 0.0 else at for at, h in zip(costs, system.durations, strict=True)]
@@ -144,7 +144,7 @@ def _moved(cost: Any, where: np.ndarray) -> Any:
     if isinstance(cost.at, tuple):
         cost.at = tuple(where[list(cost.at)].tolist())
     elif isinstance(cost.at, slice):
-        raise ValueError(f"problem: got a running cost with at={cost.at!r}, wanted knots, or N lists of costs")
+        raise ValueError(f"problem: got a running cost with at={cost.at!r}, expected knots, or N lists of costs")
     return cost
 
 

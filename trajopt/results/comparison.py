@@ -111,11 +111,11 @@ def compare(problem: Problem, solvers: Mapping[str, Solver], us: ArrayLike | Non
     True
     """
     if not isinstance(solvers, Mapping) or not solvers:
-        raise TypeError(f"solvers: got {solvers!r}, wanted a non-empty dict of name to solver")
+        raise TypeError(f"solvers: got {solvers!r}, expected a non-empty dict of name to solver")
     check_problem(problem)
     for name, solver in solvers.items():
         if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
-            raise TypeError(f"solvers[{name!r}]: got {solver!r}, wanted a solver such as trajopt.DDP()")
+            raise TypeError(f"solvers[{name!r}]: got {solver!r}, expected a solver such as trajopt.DDP()")
     start = problem.us_init if us is None else problem.controls("us", us)
     solutions = {}
     for name, solver in solvers.items():

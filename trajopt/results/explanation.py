@@ -69,7 +69,7 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
         If solver is no solver.
     """
     if solver is not None and not hasattr(solver, "feasibility_tolerance"):
-        raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
+        raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
     parts = [f"{solution.status}: {solution.message}", *_ending(solution, solver)]
     if solution.cause:
         parts.append(f"Not finite: {solution.cause}.")

@@ -189,7 +189,7 @@ class Feedback:
         if p is None:
             return self._p
         if self.parameters is None:
-            raise TypeError(f"p: got {type(p).__name__}, wanted none, for prepare_step was given none")
+            raise TypeError(f"p: got {type(p).__name__}, expected none, for prepare_step was given none")
         if self.parameters.names == ("",) and len(self.parameters.shapes[0]) == 1:
             return _as_floats("p", p, self._p.shape)
         return self.parameters.numbers(p)

@@ -330,7 +330,7 @@ class Policy:
     def _state(self, x: Any) -> np.ndarray:
         """x as a state (nx,), or an error that names it."""
         if x is None:
-            raise TypeError(f"x: got None, wanted a state of shape ({self.space.nx},) to feed back")
+            raise TypeError(f"x: got None, expected a state of shape ({self.space.nx},) to feed back")
         if self.system is not None:
             return state_array(self.system, "x", x)
         x = float_array("x", x, (self.space.nx,))
@@ -426,16 +426,16 @@ def _plain(x: Any) -> TypeGuard[np.ndarray]:
 def _seconds(t: Any) -> float:
     """A time as a finite number; TypeError or ValueError otherwise."""
     if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
-        raise TypeError(f"t: got {t!r}, wanted one number, the seconds from the start")
+        raise TypeError(f"t: got {t!r}, expected one number, the seconds from the start")
     return float(float_array("t", t, ()))
 
 
 def planned_problem(solution: SolutionData) -> Problem:
     """The problem of a solution that is a plan; ValueError for one without its problem or without a trajectory."""
     if solution.problem is None:
-        raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
+        raise ValueError("solution: got one without its problem, expected one read by Solution.load(path, problem)")
     if not np.isfinite(solution.cost):
-        raise ValueError("solution: got one that diverged, wanted a trajectory to follow")
+        raise ValueError("solution: got one that diverged, expected a trajectory to follow")
     return solution.problem
 
 

@@ -271,7 +271,7 @@ class SolutionData:
     def history(self, name: str) -> np.ndarray:
         """One column of the log as an array, e.g. ``history("gradient_norm")``."""
         if name not in IterationRecord._fields:
-            raise ValueError(f"name: got {name!r}, wanted one of {', '.join(IterationRecord._fields)}")
+            raise ValueError(f"name: got {name!r}, expected one of {', '.join(IterationRecord._fields)}")
         return np.array([getattr(record, name) for record in self.log])
 
 

@@ -125,7 +125,7 @@ def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)) else None
     if array is None or array.dtype.hasobject:
         raise TypeError(
-            f"{name}: got {type(value).__name__}, wanted numbers, text or arrays, or dicts or tuples of these"
+            f"{name}: got {type(value).__name__}, expected numbers, text or arrays, or dicts or tuples of these"
         )
     arrays[name] = array
     return "array" if isinstance(value, np.ndarray) else "scalar"
@@ -192,12 +192,12 @@ def checked_file(
     except (ValueError, EOFError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise ValueError(f"{name}: got a file that is cut short or not a {what} file ({error})") from error
     if "format" not in arrays or str(arrays["format"]) != mark:
-        raise ValueError(f"{name}: got a file without the mark {mark!r}, wanted a {what} file")
+        raise ValueError(f"{name}: got a file without the mark {mark!r}, expected a {what} file")
     found = arrays.get("format_version")
     if found is None or found.dtype.kind not in "iu" or found.ndim:
-        raise ValueError(f"{name}: got a file without its format_version, wanted a {what} file")
+        raise ValueError(f"{name}: got a file without its format_version, expected a {what} file")
     if found > version:
-        raise ValueError(f"{name}: got format {found} of a newer trajopt, wanted at most {version}; update trajopt")
+        raise ValueError(f"{name}: got format {found} of a newer trajopt, expected at most {version}; update trajopt")
     return name, arrays
 
 
@@ -331,11 +331,11 @@ def _check_problem(name, solution: SolutionData, problem: Problem, arrays: dict[
     ):
         if array.shape != shape:
             raise ValueError(
-                f"problem: {name} has {what} of shape {array.shape}, wanted {shape} as in {problem.name!r}"
+                f"problem: {name} has {what} of shape {array.shape}, expected {shape} as in {problem.name!r}"
             )
     widths = [system.nu if isinstance(c, ControlBounds) else c.nr for c in problem.constraints]
     found = [report.values.shape[1] for report in solution.constraints]
     if found and found != widths:
-        raise ValueError(f"problem: {name} has constraints of {found} numbers, wanted {widths} as in {problem.name!r}")
+        raise ValueError(f"problem: {name} has constraints of {found} rows, expected {widths} as in {problem.name!r}")
     if "dt" in arrays and float(arrays["dt"]) != system.dt:
-        raise ValueError(f"problem: {name} has dt = {float(arrays['dt'])}, wanted {system.dt} as in {problem.name!r}")
+        raise ValueError(f"problem: {name} has dt = {float(arrays['dt'])}, expected {system.dt} as in {problem.name!r}")

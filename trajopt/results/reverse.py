@@ -248,7 +248,7 @@ def check_parameters(point: KKTPoint) -> None:
     name = read_dynamics(problem)
     if name is not None:
         raise ValueError(
-            f"solution: got one whose {name} depends on the inertial parameters besides states and controls, wanted "
+            f"solution: got one whose {name} depends on the inertial parameters besides states and controls, expected "
             "none that does, or trajopt.sensitivity"
         )
 

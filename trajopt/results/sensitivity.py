@@ -382,7 +382,7 @@ def sensitivity(
         `Solution.certificate`).
     """
     if not callable(make_problem):
-        raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
+        raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of p")
     parameters_of(p, wrt)  # raises for invalid parameters before a problem is made
     problem = make_problem(p)
     check_problem(problem)
@@ -409,5 +409,5 @@ def sensitivity_at(
         given = np.full(parameters.vector.shape, given)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():
-        raise ValueError(f"steps: got {steps}, wanted positive numbers")
+        raise ValueError(f"steps: got {steps}, expected positive numbers")
     return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))

@@ -93,9 +93,9 @@ def check_sensitivity(
         look at `DerivativeReport.ok`.
     """
     if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise ValueError(f"tolerance: got {tolerance}, wanted a positive number")
+        raise ValueError(f"tolerance: got {tolerance}, expected a positive number")
     if not callable(getattr(solver, "solve", None)):
-        raise TypeError(f"solver: got {type(solver).__name__}, wanted one with a method solve, as trajopt.DDP()")
+        raise TypeError(f"solver: got {type(solver).__name__}, expected one with a method solve, as trajopt.DDP()")
     sensitivity(make_problem, p, solution, wrt=wrt, steps=steps)  # raises for invalid arguments
     if transcription_of(make_problem(p)) is not None:
         make_problem, solution = Transcribed(make_problem, True), solution_inside(make_problem(p), solution)

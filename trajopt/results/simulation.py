@@ -313,11 +313,11 @@ def _what_moves(own: System, model: Any, system: System | None) -> System:
     """The system that is simulated: the plan's, the plan's with another model, or another one."""
     if system is not None:
         if model is not None:
-            raise ValueError("model, system: got both, wanted one of them at most")
+            raise ValueError("model, system: got both, expected one of them at most")
         check_system(system, "nx", "ndx", "nu", "dt", "rollout")
         given, wanted = ((s.nx, s.ndx, s.nu) for s in (system, own))
         if given != wanted:
-            raise ValueError(f"system: got nx, ndx, nu = {given}, wanted {wanted} as of the plan's")
+            raise ValueError(f"system: got nx, ndx, nu = {given}, expected {wanted} as of the plan's")
         return system
     if model is None:
         return own
@@ -331,7 +331,7 @@ def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
     """The system in steps of at most dt, and the number of these in a step of the plan."""
     steps = round(own.dt / moves.dt)
     if steps < 1 or abs(own.dt / moves.dt - steps) > 1e-9 * steps:
-        raise ValueError(f"system: got dt = {moves.dt:g}, wanted a whole part of {own.dt:g}, the plan's")
+        raise ValueError(f"system: got dt = {moves.dt:g}, expected a whole part of {own.dt:g}, the plan's")
     if capability(moves, Steps).refined is None:
         return moves, steps
     fine, k = finer_for_stiff(moves, max(1, int(np.ceil(moves.dt / dt - 1e-9))))

@@ -149,16 +149,16 @@ def trajectory_message(
 
 def _chosen(every: dict[str, tuple[int, int]], joints: Sequence[str] | None) -> list[str]:
     if not every:
-        raise ValueError("system: got a robot without a joint of one degree of freedom, wanted at least one")
+        raise ValueError("system: got a robot without a joint of one degree of freedom, expected at least one")
     if joints is None:
         return list(every)
     if not isinstance(joints, (list, tuple)) or not all(isinstance(name, str) for name in joints):
-        raise TypeError(f"joints: got {joints!r}, wanted a list of names")
+        raise TypeError(f"joints: got {joints!r}, expected a list of names")
     if not joints or len(set(joints)) < len(joints):
-        raise ValueError(f"joints: got {list(joints)}, wanted at least one, each once")
+        raise ValueError(f"joints: got {list(joints)}, expected at least one, each once")
     for name in joints:
         if name not in every:
-            wanted = f"wanted some of {', '.join(map(repr, every))}, which have one degree of freedom"
+            wanted = f"expected some of {', '.join(map(repr, every))}, which have one degree of freedom"
             raise ValueError(f"joints: got {name!r}, {wanted}{did_you_mean(name, every)}")
     return list(joints)
 
@@ -539,7 +539,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
     def _own_problem(self) -> Problem:
         if self.problem is None:
-            raise ValueError("solution: got one without its problem, wanted Solution.load(path, problem)")
+            raise ValueError("solution: got one without its problem, expected Solution.load(path, problem)")
         return self.problem
 
     # -------------------------------------------------------------------------------------------- out

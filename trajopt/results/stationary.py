@@ -216,9 +216,9 @@ def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
     """The KKT point of a solution of this problem; ValueError where it has not converged, has gaps, violates soft
     constraints, or belongs to another problem."""
     if not solution.converged:
-        raise ValueError(f"solution: got the status '{solution.status}', wanted a converged one")
+        raise ValueError(f"solution: got the status '{solution.status}', expected a converged one")
     if not solution.consistent:
-        raise ValueError(f"solution: got gaps of {solution.largest_gap:.3g}, wanted none")
+        raise ValueError(f"solution: got gaps of {solution.largest_gap:.3g}, expected none")
     shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
     if (solution.xs.shape, solution.us.shape) != shapes or len(solution.constraints) != len(problem.constraints):
         raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
@@ -229,7 +229,7 @@ def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
     if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
         raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
     if any(map(_is_soft, solution.constraints)):
-        raise ValueError("solution: got one of soft constraints (soft_penalty), wanted constraints that hold")
+        raise ValueError("solution: got one of soft constraints (soft_penalty), expected constraints that hold")
     return kkt_point(problem, solution.xs, solution.us, solution.constraints, K=solution.K)
 
 
@@ -251,7 +251,7 @@ def factored(point: KKTPoint) -> KKTSystem:
     except Indefinite as error:
         raise ValueError(
             f"solution: got one that is no strict minimum of second order (Quu at knot {error.knot} is not positive "
-            "definite), wanted one that is; see its certificate()"
+            "definite), expected one that is; see its certificate()"
         ) from None
 
 
@@ -266,7 +266,7 @@ def polished_point(problem: Problem, solution: SolutionData, short: float = 0.0)
         if size <= short:
             break
     if not size <= SHORT:
-        raise ValueError(f"solution: got one from which {POLISHES} Newton steps did not settle, wanted a minimum")
+        raise ValueError(f"solution: got one from which {POLISHES} Newton steps did not settle, expected a minimum")
     return point
 
 

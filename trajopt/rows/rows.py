@@ -241,7 +241,7 @@ class Rows:
         for constraint, given in zip(self.constraints, factors, strict=True):
             checked.append(float_array(f"factors of {constraint.name}", given, (constraint.nr,)))
             if not (checked[-1] > 0.0).all():
-                raise ValueError(f"factors of {constraint.name}: got {given}, wanted positive numbers")
+                raise ValueError(f"factors of {constraint.name}: got {given}, expected positive numbers")
         factors_of_all = np.concatenate(checked)
         known = self._last.get(factors_of_all.tobytes())
         if known is None:

@@ -23,7 +23,7 @@ def solver_options(cls: type[T]) -> type[T]:
         for name in options:
             if name not in names:
                 raise TypeError(
-                    f"{cls.__name__}: no option {name!r}, wanted one of {', '.join(names)}{did_you_mean(name, names)}"
+                    f"{cls.__name__}: no option {name!r}, expected one of {', '.join(names)}{did_you_mean(name, names)}"
                 )
         plain_init(self, **options)
 
@@ -106,6 +106,6 @@ class LoopOptions:
 def non_negative(name: str, value: float) -> None:
     """Raise ValueError unless value is a finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name}: got {value!r}, wanted a number >= 0")
+        raise TypeError(f"{name}: got {value!r}, expected a number >= 0")
     if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name}: got {value}, wanted a finite number >= 0")
+        raise ValueError(f"{name}: got {value}, expected a finite number >= 0")

@@ -52,11 +52,11 @@ class PreparedSolver:
         self, solver: LoopOptions, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
     ) -> None:
         if not callable(getattr(solver, "solve_posed", None)):
-            raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
+            raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
             wanted = "the name of an attribute or a function that returns what update takes"
-            raise TypeError(f"parameters: got {type(parameters).__name__}, wanted {wanted}")
+            raise TypeError(f"parameters: got {type(parameters).__name__}, expected {wanted}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
         self._transcribed: TranscribedProblem | None = None
@@ -90,7 +90,7 @@ class PreparedSolver:
         name that no term has, or several that differ.
         """
         if not isinstance(by_name, (Mapping, type(None))):
-            raise TypeError(f"update: got {type(by_name).__name__}, wanted a mapping of terms' names to values")
+            raise TypeError(f"update: got {type(by_name).__name__}, expected a mapping of terms' names to values")
         found = places(self.problem) if self._places is None else self._places
         problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
         if problem.constraints is not self.problem.constraints:
@@ -189,10 +189,10 @@ class PreparedSolver:
             return p
         wanted = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
         if not isinstance(p, Mapping):
-            raise TypeError(f"p: got {type(p).__name__}, wanted {wanted}")
+            raise TypeError(f"p: got {type(p).__name__}, expected {wanted}")
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
-                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, wanted {wanted}")
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {wanted}")
         return {name: float_array(f"p[{name!r}]", value, None) for name, value in p.items()}
 
     @staticmethod

@@ -121,7 +121,7 @@ def formulation_of(
 def check_callback(callback: object) -> None:
     """Raise TypeError unless the callback is a function or None."""
     if not (callback is None or callable(callback)):
-        raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
+        raise TypeError(f"callback: got {type(callback).__name__}, expected a function of the progress")
 
 
 def solve(
@@ -143,7 +143,7 @@ def solve(
     check_callback(callback)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     if not (warm is None or isinstance(warm, WarmStart)):
-        raise TypeError(f"warm_start: got {type(warm).__name__}, wanted a Solution or a WarmStart")
+        raise TypeError(f"warm_start: got {type(warm).__name__}, expected a Solution or a WarmStart")
     warm, left = (None, ()) if warm is None else fitted(warm, problem)
     by = transcription_of(problem)
     if by is not None:
