@@ -40,7 +40,7 @@ from dynamics.simd import (
 )
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.rollouts import drive_closed_loops, feedback_step, start_lanes
-from dynamics.systems.workspace import carve_dynamics
+from dynamics.systems.workspace import slice_dynamics
 from problems import arm, serial_chain
 
 KNOTS = 64
@@ -169,7 +169,7 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 def _scalar_closed_loop(first, last, work, block, p, loops, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
-    d, w = carve_dynamics(m, p.contacts, work)
+    d, w = slice_dynamics(m, p.contacts, work)
     start_lanes(m, p.manifold, loops, loops.alphas[0], w, span(X[0]))
     for t in range(U.shape[0]):
         feedback_step(m, p, loops, t, 0, d, w, span(X[t]), span(U[t]), span(X[t + 1]), X, U)

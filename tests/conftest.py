@@ -4,7 +4,7 @@ Tests that compile the same large kernels stay together: with an empty kernel ca
 dynamics at the same time would compile it twice.
 
 The scratch of every driver is guarded (`dynamics.simd.scratch_guard`), and a run of all tests fails unless every driver
-was called and wrote its scratch to the end: sizes and what is carved from them are written in different places.  It
+was called and wrote its scratch to the end: sizes and what is sliced from them are written in different places.  It
 fails too if no test ran one of the experiments to its end.
 
 At its end a run says what was skipped and why; `pytest --skipped` then runs what has been skipped so far.

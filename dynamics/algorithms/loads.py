@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
 from dynamics.model.knot_driver import Gathered
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import carve, gather, helper, kernel, splat
+from dynamics.simd import gather, helper, kernel, splat, split
 from dynamics.simd.compilation import INLINED
 from dynamics.spatial.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
 from dynamics.validation import as_array
@@ -54,8 +54,8 @@ def _overload_gather_loads(loads, first, ws):
 
 @helper
 def _gather(loads, first, ws):
-    follower, w = carve(ws, loads.follower.shape[1])
-    dead, w = carve(w, loads.dead.shape[1])
+    follower, w = split(ws, loads.follower.shape[1])
+    dead, w = split(w, loads.dead.shape[1])
     if loads.follower.shape[0] > 0:
         gather(loads.follower, first, follower)
     if loads.dead.shape[0] > 0:
@@ -88,12 +88,12 @@ def add_loads(m, loads, sign, body):
         store6(body, b + FORCE, add_scaled6(load6(body, b + FORCE), s, join(add_cross(n, p, f), f)))
 
 
-def loads_numbers(loads: Loads | None) -> int:
+def loads_size(loads: Loads | None) -> int:
     """Workspace size per lane of `gather_loads`."""
     return 0 if loads is None else loads.follower.shape[1] + loads.dead.shape[1]
 
 
-LOADS = Gathered(gather_loads, loads_numbers)
+LOADS = Gathered(gather_loads, loads_size)
 """Argument of drivers that gathers loads into lanes."""
 
 

@@ -30,7 +30,7 @@ from dynamics.contacts.contact_motion import (
     on_body,
 )
 from dynamics.contacts.contact_set import Contacts, endpoints, on_full_model
-from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, invert_kkt, workspace_numbers
+from dynamics.contacts.dynamics import ROWS, contact_dynamics_kernel, invert_kkt, slice_workspace, workspace_size
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.joint_forces import add_friction_derivative, add_spring_responses
 from dynamics.model.kernel_model import kernel_model
@@ -38,7 +38,7 @@ from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.references import by_reference
 from dynamics.spatial.spatial import load3, store3
 
@@ -74,7 +74,7 @@ class ContactFirstOrder(NamedTuple):
     Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
 
 
-carve_first_order, first_order_numbers = carving(ContactFirstOrder)
+slice_first_order, first_order_size = slicing(ContactFirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -180,8 +180,8 @@ def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
     contacts = by_reference(contacts)
     n, blocks = m.dof_body.size, contacts.blocks
     width = n + 3 * blocks
-    w, rest = carve_workspace(m, contacts, work)
-    d, rest = carve_first_order(m, contacts, rest)
+    w, rest = slice_workspace(m, contacts, work)
+    d, rest = slice_first_order(m, contacts, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
         contact_first_order(m, contacts, q_, v_, tau_, w, d, True)
@@ -221,9 +221,9 @@ def contact_dynamics_derivatives(
     K, n = len(q), full.nv
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
     sizes = full.arrays, contacts.arrays
-    numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + full.nq + 2 * n
+    scratch_size = workspace_size(*sizes) + first_order_size(*sizes) + full.nq + 2 * n
     flat = [x.reshape(K, (n + contacts.rows) * n) for x in z[:2]]
-    launch(_drive, K, numbers, full.block, contacts.damped(damping), q, v, tau, *flat, z[2])
+    launch(_drive, K, scratch_size, full.block, contacts.damped(damping), q, v, tau, *flat, z[2])
     z = [enter.leave(axis, x) for axis, x in zip("ppk", z, strict=True)]
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     accelerations = (enter.leave("k-", x[:, :n]) for x in z)

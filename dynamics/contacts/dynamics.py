@@ -36,7 +36,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, select_less, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.spatial.spatial import add_scaled3, load3, scale3, store3
 
 # --------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class ContactWorkspace(NamedTuple):
     f: np.ndarray = lanes(ROWS)
 
 
-carve_workspace, workspace_numbers = carving(ContactWorkspace)
+slice_workspace, workspace_size = slicing(ContactWorkspace)
 
 
 @shared_kernel

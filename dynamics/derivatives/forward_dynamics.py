@@ -28,7 +28,7 @@ from dynamics.model.joint_forces import add_friction_curvature, add_friction_der
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
@@ -128,9 +128,9 @@ def _hessian_kernel(m, q, v, tau, y, loads, w, d, h, Hqtau):
     subtract_product(None, n, n, h.Hqa, d.Minv, n, Hqtau)
 
 
-carve_workspace, workspace_numbers = carving(Workspace)
-carve_first_order, first_order_numbers = carving(FirstOrder)
-carve_second_order, second_order_numbers = carving(SecondOrder)
+slice_workspace, workspace_size = slicing(Workspace)
+slice_first_order, first_order_size = slicing(FirstOrder)
+slice_second_order, second_order_size = slicing(SecondOrder)
 _SCRATCH = {"w": Workspace, "d": FirstOrder}
 drive_first_order = knot_driver(
     forward_dynamics_first_order,

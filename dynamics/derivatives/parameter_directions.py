@@ -12,7 +12,7 @@ from dynamics.algorithms.batch import points
 from dynamics.algorithms.loads import Loads, Wrenches, loads_batch
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import carve, gather, helper
+from dynamics.simd import gather, helper, split
 from dynamics.validation import as_array
 
 TWIST = 6
@@ -33,11 +33,11 @@ class ParameterDirection(NamedTuple):
 @helper
 def gather_direction(direction, first, ws):
     """The direction of LANES knots in a slice of the workspace, and the rest of the workspace."""
-    q, w = carve(ws, direction.q.shape[1])
-    v, w = carve(w, direction.v.shape[1])
-    a, w = carve(w, direction.a.shape[1])
-    inertial, w = carve(w, direction.inertial.shape[1])
-    placement, w = carve(w, direction.placement.shape[1])
+    q, w = split(ws, direction.q.shape[1])
+    v, w = split(w, direction.v.shape[1])
+    a, w = split(w, direction.a.shape[1])
+    inertial, w = split(w, direction.inertial.shape[1])
+    placement, w = split(w, direction.placement.shape[1])
     gather(direction.q, first, q)
     gather(direction.v, first, v)
     gather(direction.a, first, a)
@@ -46,7 +46,7 @@ def gather_direction(direction, first, ws):
     return ParameterDirection(q, v, a, inertial, placement), w
 
 
-def direction_numbers(direction: ParameterDirection) -> int:
+def direction_size(direction: ParameterDirection) -> int:
     """Workspace size per lane of `gather_direction`."""
     return sum(part.shape[1] for part in direction)
 

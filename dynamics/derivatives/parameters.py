@@ -26,17 +26,16 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.algorithms.loads import Wrenches, add_loads, dead_load, gather_loads, loads_numbers
+from dynamics.algorithms.loads import Wrenches, add_loads, dead_load, gather_loads, loads_size
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.derivatives.inertial_parameters import INERTIAL
-from dynamics.derivatives.parameter_directions import TWIST, direction_batch, direction_numbers, gather_direction
+from dynamics.derivatives.parameter_directions import TWIST, direction_batch, direction_size, gather_direction
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     gather,
     gather_state,
@@ -46,9 +45,10 @@ from dynamics.simd import (
     scatter,
     shared_kernel,
     splat,
+    split,
     store,
 )
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.spatial.spatial import (
     add6,
     add_cross,
@@ -234,7 +234,7 @@ class HybridLanes(NamedTuple):
     x: np.ndarray = lanes(nv)
 
 
-carve_hybrid, hybrid_numbers = carving(HybridLanes)
+slice_hybrid, hybrid_size = slicing(HybridLanes)
 
 
 @shared_kernel
@@ -275,11 +275,11 @@ def _drive(first, last, work, block, q, v, a, tau, prescribed, loads, dloads, di
     m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        change, w = carve(w, nb * CHANGE)
+        body, w = split(work, nb * BODY)
+        dof, w = split(w, n * DOF)
+        change, w = split(w, nb * CHANGE)
         q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dtau_, w = carve(w, n)
+        dtau_, w = split(w, n)
         direction_, w = gather_direction(direction, c * LANES, w)
         loads_, w = gather_loads(loads, c * LANES, w)
         dloads_, w = gather_loads(dloads, c * LANES, w)
@@ -289,7 +289,7 @@ def _drive(first, last, work, block, q, v, a, tau, prescribed, loads, dloads, di
                 add_loads(m, loads_, -1.0, body)
             change_of_inverse_dynamics(m, v_, loads_, dloads_, direction_, body, dof, change, dtau_)
         else:
-            h, w = carve_hybrid(m, w)
+            h, w = slice_hybrid(m, w)
             gather(tau, c * LANES, h.tau)
             gather(dtau, c * LANES, dtau_)
             change_of_hybrid_dynamics(
@@ -373,10 +373,10 @@ def parameter_derivatives(
         return _by_inverse_dynamics(model, q, v, cast(ArrayLike, a), chosen, directions, constant | changes)
     vectors = {"v": v, "a": a, "tau": tau, "dq": dq, "dv": dv, "da": da, "dtau": dtau}
     batch = direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
-    numbers = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_numbers(model.arrays)
-    numbers += direction_numbers(batch.direction) + loads_numbers(batch.loads) + loads_numbers(batch.dloads)
+    workspace_size = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_size(model.arrays)
+    workspace_size += direction_size(batch.direction) + loads_size(batch.loads) + loads_size(batch.dloads)
     launch(
-        _drive, len(batch.q), numbers, model.block, batch.q, batch.v, batch.a, batch.tau,
+        _drive, len(batch.q), workspace_size, model.block, batch.q, batch.v, batch.a, batch.tau,
         None if chosen is None else chosen.astype(np.int64), batch.loads, batch.dloads, batch.direction, batch.dtau,
     )  # fmt: skip
     return ParameterDerivatives(*unbatch(batch.single, batch.direction.a.copy(), batch.dtau))  # da may be the caller's

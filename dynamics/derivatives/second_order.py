@@ -39,7 +39,7 @@ from dynamics.derivatives.packed import (
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, aligned_empty, carve, chunk_count, driver, helper, kernel, store
+from dynamics.simd import LANES, align_stack, aligned_empty, chunk_count, driver, helper, kernel, split, store
 from dynamics.simd.sizes import Size
 from dynamics.simd.streaming import stream
 from dynamics.spatial.spatial import (
@@ -286,10 +286,10 @@ def _drive_unpack(first, last, work, block, chunks, Tqq, Tqv, Tvv, TM):
     """Fill arrays (K, nv nv nv) from the packed tensors."""
     m = kernel_model(block)
     n3 = m.dof_body.size**3
-    Tqq_, w = carve(work, n3)
-    Tqv_, w = carve(w, n3)
-    Tvv_, w = carve(w, n3)
-    TM_, w = carve(w, n3)
+    Tqq_, w = split(work, n3)
+    Tqv_, w = split(w, n3)
+    Tvv_, w = split(w, n3)
+    TM_, w = split(w, n3)
     Tqq_[:], Tqv_[:], Tvv_[:], TM_[:] = 0.0, 0.0, 0.0, 0.0
     for c in range(first, last):
         p = 0

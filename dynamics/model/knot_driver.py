@@ -44,7 +44,7 @@ class Gathered(NamedTuple):
     and its scratch size."""
 
     gather: Callable[..., Any]
-    numbers: Callable[..., int]
+    workspace_size: Callable[..., int]
 
 
 class KnotDriver:
@@ -89,7 +89,7 @@ class KnotDriver:
 
     @cached_property
     def module(self) -> ModuleType:
-        """The generated module: `drive`, for `launch`, and `numbers`, the scratch size."""
+        """The generated module: `drive`, for `launch`, and `workspace_size`, the scratch size."""
         return written_module(self.module_name, self.source)
 
     @property
@@ -98,17 +98,18 @@ class KnotDriver:
         sizes, blocks = self._sizes(), [block for block in self.scratch.values() if isinstance(block, type)]
         gathering = [function for x in self.gathered.values() for function in x]
         functions = [kernel_model, self.kernel, self.scatter, *gathering, *blocks]
-        count = [*map(str, sizes.values()), *(f"{import_of(x.numbers)[1]}({n})" for n, x in self.gathered.items())]
+        count = [f"{import_of(x.workspace_size)[1]}({name})" for name, x in self.gathered.items()]
+        count = [*map(str, sizes.values()), *count]
         arguments, origins = ", ".join(self.arguments), origin_lines(sizes.values())
         lines = f'"""Written by dynamics.model.knot_driver for {self.module_name}."""', ""
         given = [x for x in self.parameters if x not in (*self.lanes, *self.scratch, *self.per_chunk, *self.places)]
-        names = ["LANES", "carve", "driver", "gather"]
+        names = ["LANES", "split", "driver", "gather"]
         names += ["by_reference"] * bool(given) + ["span"] * bool(self.per_chunk)
         lines += *import_lines(functions, names), "", ""
-        lines += f"def numbers(m, {arguments}):", *origins, *sum_lines(count), "", ""
+        lines += f"def workspace_size(m, {arguments}):", *origins, *sum_lines(count), "", ""
         lines += "@driver", f"def drive(first, last, work, block, {arguments}):", "    m = kernel_model(block)"
         lines += tuple(f"    {name} = by_reference({name})" for name in given)
-        lines += *origins, "    free = work", *self._carved(sizes), "    for chunk in range(first, last):"
+        lines += *origins, "    free = work", *self._sliced(sizes), "    for chunk in range(first, last):"
         return "\n".join((*lines, *self._chunk(), ""))
 
     def _sizes(self) -> dict[str, Any]:
@@ -127,8 +128,8 @@ class KnotDriver:
         """The lanes of an argument of the kernel, or of the driver, as an expression."""
         return self.places.get(name) or (f"{name}_" if name in self.lanes else name)
 
-    def _carved(self, sizes: dict[str, Any]) -> list[str]:
-        lines = [f"    {name}, free = carve(free, {size})" for name, size in sizes.items()]
+    def _sliced(self, sizes: dict[str, Any]) -> list[str]:
+        lines = [f"    {name}, free = split(free, {size})" for name, size in sizes.items()]
         zeroed = [self._place(name) for name in self.zeroed]
         for name, block in self.scratch.items():
             if isinstance(block, type):
@@ -151,9 +152,9 @@ class KnotDriver:
         lines += [f"{import_of(self.scatter)[1]}({self._place(x)}, chunk * LANES, {x})" for x in self.outputs]
         return [f"        {line}" for line in lines]
 
-    def numbers(self, model: Any, *arguments: Any) -> int:
+    def workspace_size(self, model: Any, *arguments: Any) -> int:
         """Scratch size per lane for these arguments."""
-        return self.module.numbers(model.arrays, *arguments)
+        return self.module.workspace_size(model.arrays, *arguments)
 
     def __call__(self, model: Any, *arguments: Any, knots: int | None = None) -> None:
         """Run over all knots of the arguments, which are those of the kernel without m and scratch.
@@ -164,7 +165,7 @@ class KnotDriver:
         if model.mimics and ENTERING.issuperset(self.inputs):
             self._through(model, arguments, count)
             return
-        launch(self.module.drive, count, self.numbers(model, *arguments), model.block, *arguments)
+        launch(self.module.drive, count, self.workspace_size(model, *arguments), model.block, *arguments)
 
     def _through(self, model: Any, arguments: tuple[Any, ...], count: int) -> None:
         """Run over knots of a model with mimic joints: inputs enter the full model, and outputs leave it, projected

@@ -168,7 +168,7 @@ def flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1)
 
 
-def carve(ws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def split(ws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `count` numbers of a workspace, and the rest."""
     return ws[:count], ws[count:]
 

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from dynamics.contacts.contact_motion import force_components
 from dynamics.contacts.contact_set import ContactArrays, ContactSet, LoopArrays
 from dynamics.contacts.derivatives import (
-    carve_first_order,
     contact_first_order_at_solution,
-    first_order_numbers,
+    first_order_size,
+    slice_first_order,
     to_given_axes,
 )
-from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.dynamics import ROWS, contact_dynamics_kernel, slice_workspace, workspace_size
 from dynamics.contacts.frame_contact import FrameContact
-from dynamics.contacts.hessian import carve_second_order, contact_hessian_at_solution, second_order_numbers
+from dynamics.contacts.hessian import contact_hessian_at_solution, second_order_size, slice_second_order
 from dynamics.contacts.impulses import (
     contact_impulse_first_order,
     contact_impulse_hessian_kernel,
@@ -50,7 +50,7 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.lane_algebra import add_product, add_scaled, add_transpose, scale_into
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
@@ -227,15 +227,15 @@ class ForceLanes(NamedTuple):
     Hqu: np.ndarray = lanes(nv * _nu)
 
 
-_carve_force_lanes, _force_lane_numbers = carving(ForceLanes)
+_slice_force_lanes, _force_lane_size = slicing(ForceLanes)
 
 
-def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, blocks: np.ndarray, nr: int) -> int:
-    """Scratch numbers per lane of the drivers, for the blocks of a `ForceMap` and nr numbers."""
+def force_size(model: RigidBodyModel, contacts: ContactSet, nu: int, blocks: np.ndarray, nr: int) -> int:
+    """Workspace size per lane of the drivers, for the blocks of a `ForceMap` and nr numbers."""
     sizes = model.arrays, contacts.arrays
-    shared = workspace_numbers(*sizes) + first_order_numbers(*sizes) + second_order_numbers(*sizes)
+    shared = workspace_size(*sizes) + first_order_size(*sizes) + second_order_size(*sizes)
     F, parts = 3 * blocks.size, blocks.shape[1]
-    return shared + _force_lane_numbers(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, F, parts)
+    return shared + _force_lane_size(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, F, parts)
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
@@ -428,10 +428,10 @@ def drive_forces(
     parts = forces.blocks.shape[1]
     F = 3 * forces.blocks.size
     lx, lu, lxx, lux, luu = target
-    w, rest = carve_workspace(m, contacts, work)
-    d, rest = carve_first_order(m, contacts, rest)
-    h, rest = carve_second_order(m, contacts, rest)
-    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, F, parts, rest)
+    w, rest = slice_workspace(m, contacts, work)
+    d, rest = slice_first_order(m, contacts, rest)
+    h, rest = slice_second_order(m, contacts, rest)
+    k, _ = _slice_force_lanes(m, xs.shape[1], nu, contacts, nr, F, parts, rest)
     row = k.row[: weights.shape[1]]
     for c in range(first, last):
         t = start + c * LANES
@@ -474,10 +474,10 @@ class ForceKernels(NamedTuple):
     """What is compiled for residuals of contact forces, and of impulses."""
 
     drive: Any
-    numbers: Callable[..., int]
+    scratch_size: Callable[..., int]
 
 
-FORCES = ForceKernels(drive_forces, force_numbers)
+FORCES = ForceKernels(drive_forces, force_size)
 
 
 # --------------------------------------------------------------------------------------------
@@ -576,7 +576,7 @@ class ContactResidual(RobotResidual):
     _B: np.ndarray
     _skip: int
     _restitution: float | None
-    _numbers: int
+    _scratch_size: int
     _subject: Subject
 
     def _prepare(
@@ -588,10 +588,10 @@ class ContactResidual(RobotResidual):
             B, skip, nu = np.empty((len(B), 0)), -1, None
         held = system.contacts.contacts
         nr = forces.b.size
-        numbers = self.kernels.numbers(system.full, system.contacts, B.shape[1], forces.blocks, nr)
+        scratch_size = self.kernels.scratch_size(system.full, system.contacts, B.shape[1], forces.blocks, nr)
         self._set(nr=nr, nu=nu, frames=tuple(held[c].frame for c in contact), curved_in_controls=nu is not None)
         self._set(_block=system.plant_model.block, _B=B, _skip=skip, _restitution=restitution)
-        self._set(_forces=forces, _contacts=contacts, _numbers=numbers)
+        self._set(_forces=forces, _contacts=contacts, _scratch_size=scratch_size)
         self._set(_subject=system.serves[-1], _joint_map=system.joint_map)
 
     @property
@@ -614,5 +614,5 @@ class ContactResidual(RobotResidual):
         values = np.zeros(chunk_count(stop))
         where = values, rows, tuple(target), tuple(curvature[2:])
         span = weights.layout, weights.rows, start, stop, order
-        launch(self.kernels.drive, stop - start, self._numbers, *plant, *span, xs, us, *where)
+        launch(self.kernels.drive, stop - start, self._scratch_size, *plant, *span, xs, us, *where)
         return float(values.sum())

@@ -170,8 +170,8 @@ _DRIVE = """
 def drive(
     first, last, work, block, {data}path, layout, weights, start, stop, order, xs, {us}{targets}values, rx, {blocks}
 ):
-{carve}
-    row, free = carve(free, weights.shape[1])
+{slice}
+    row, free = split(free, weights.shape[1])
     total = 0.0
     for chunk in range(first, last):
         t = start + chunk * LANES
@@ -256,7 +256,7 @@ class ResidualKernels:
 
     @cached_property
     def module(self) -> ModuleType:
-        """What was written: `drive`, and `numbers`, the scratch that it needs."""
+        """What was written: `drive`, and `workspace_size`, the scratch that it needs."""
         return written_module(self.module_name, self.source)
 
     @property
@@ -266,7 +266,7 @@ class ResidualKernels:
         functions += [squares.sum_lanes, squares.weigh]
         functions += [squares.add_control_gauss_newton, gather_controls] if self.controlled else []
         data, origins = "".join(f"{name}, " for name in self.data), origin_lines(self.sizes.values())
-        carved = [f"    {name}, free = carve(free, {size})" for name, size in self.sizes.items()]
+        sliced = [f"    {name}, free = split(free, {size})" for name, size in self.sizes.items()]
         calls = {name: _call(k) for name, k in self.kernels.items()}
         if self.kernels["scatter"] is None:
             functions.append(scatter_block)
@@ -276,7 +276,7 @@ class ResidualKernels:
         given = [f"    m = by_reference({import_of(self.model)[1]}(block))"]
         given += [f"    {name} = by_reference({name})" for name in self.data]
         drive = _DRIVE.format(
-            carve="\n".join([*given, *origins, "    free = work", *carved]),
+            split="\n".join([*given, *origins, "    free = work", *sliced]),
             data=data,
             us="us, " if self.controlled else "",
             targets="targets, " if self.targeted else "",
@@ -287,24 +287,24 @@ class ResidualKernels:
         )
         orders = f"VALUE, JACOBIAN, HESSIAN = {VALUE}, {JACOBIAN}, {HESSIAN}"
         lines = f'"""Written by dynamics.residuals.kernel_residual for {self.module_name}."""', ""
-        names = "LANES", "by_reference", "carve", "driver", "gather", "scatter"
+        names = "LANES", "by_reference", "split", "driver", "gather", "scatter"
         lines += *import_lines(functions, names), "", orders, "", ""
-        lines += f"def numbers(m, {data}xs, weights):", *origins
+        lines += f"def workspace_size(m, {data}xs, weights):", *origins
         lines += *sum_lines([*map(str, self.sizes.values()), "weights.shape[1]"]), "", drive
         return "\n".join(line for text in lines for line in text.split("\n") if line.strip() or not line)
 
-    def numbers(self, model: Any, data: tuple, xs: np.ndarray, weights: np.ndarray) -> int:
-        """Scratch numbers per lane."""
-        return self.module.numbers(model.arrays, *data, xs, weights)
+    def workspace_size(self, model: Any, data: tuple, xs: np.ndarray, weights: np.ndarray) -> int:
+        """Workspace size per lane."""
+        return self.module.workspace_size(model.arrays, *data, xs, weights)
 
     def run(
-        self, numbers: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
+        self, workspace_size: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
     ) -> float:
         """Call the driver; robot is block, *data, path, span is layout, weights, start, stop, order, and points are xs,
         us, and the targets of the knots if there are some."""
         (xs, us, *targets), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
         given = (xs, us, *targets, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, *targets, r, rx, lx, lxx)
-        return run(self.module.drive, span[3] - span[2], numbers, *robot, *span, *given, Hxx)
+        return run(self.module.drive, span[3] - span[2], workspace_size, *robot, *span, *given, Hxx)
 
 
 def _call(function: Any) -> str:
@@ -359,8 +359,8 @@ class KernelResidual(RobotResidual):
     _robot: tuple
     _owner: Any
     """The model that kernels are given, of which scratch has the size."""
-    _numbers: dict[int, int]
-    """Scratch numbers per lane, by the columns of weights."""
+    _workspace_sizes: dict[int, int]
+    """Workspace size per lane, by the columns of weights."""
     _targets: np.ndarray | None = None
     """Numbers of the targets, (1, n) or (N+1, n) with those of each knot; None without, and of a function of time."""
     _knots: np.ndarray | None = None
@@ -378,7 +378,7 @@ class KernelResidual(RobotResidual):
         if block is None:
             owner, block = self.model.full, self.model.full.block
             self._set(_joint_map=self.model.mimic_map)
-        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={}, _owner=owner)
+        self._set(_data=ordered, _robot=(block, *ordered, path), _workspace_sizes={}, _owner=owner)
         if targets is not None:
             self._set_target(*targets)
 
@@ -395,7 +395,7 @@ class KernelResidual(RobotResidual):
             new._set_target(*self._as_targets(values["target"]), self._knots)
             return new
         new = super().adjusted(**values)
-        new._numbers.update(self._numbers)
+        new._workspace_sizes.update(self._workspace_sizes)
         return new
 
     @property
@@ -447,13 +447,14 @@ class KernelResidual(RobotResidual):
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
         given, layout = weights
         columns = given.shape[1]
-        numbers = self._numbers.get(columns)
-        if numbers is None:
-            numbers = self._numbers[columns] = self.kernels.numbers(self._owner, self._data, xs, given)
+        workspace_size = self._workspace_sizes.get(columns)
+        if workspace_size is None:
+            workspace_size = self.kernels.workspace_size(self._owner, self._data, xs, given)
+            self._workspace_sizes[columns] = workspace_size
         span, points = (layout, given, start, stop, order), (xs, us)
         if self.kernels.targeted:
             points = xs, us, self._rows_for(len(xs))
-        return self.kernels.run(numbers, self._robot, span, points, rows, target, curvature[2])
+        return self.kernels.run(workspace_size, self._robot, span, points, rows, target, curvature[2])
 
     def _rows_for(self, points: int) -> np.ndarray:
         """The targets of so many points; raises ValueError where they are those of other knots."""

@@ -50,9 +50,9 @@ def scatter_block(ws, rows, columns, first, target, row, column):
                 target[first + k, row + i, column + j] = ws[i * columns + j, k]
 
 
-def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
+def run(drive: Callable[..., Any], count: int, size: int, *args: Any) -> Any:
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
-    return launch(drive, count, numbers, *args, most_threads=1)
+    return launch(drive, count, size, *args, most_threads=1)
 
 
 Blocks = Sequence[np.ndarray]

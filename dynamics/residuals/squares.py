@@ -17,7 +17,7 @@ from dynamics.simd.lane_algebra import store_pair
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS
 
 SQUARES_ROW = 4
-"""Scratch numbers for every number of a residual that `weigh` needs for its weights."""
+"""Workspace size for every number of a residual that `weigh` needs for its weights."""
 
 
 @kernel

@@ -15,18 +15,18 @@ from dynamics.simd.vector import (
     aligned_arrays,
     aligned_empty,
     aligned_zeros,
-    carve,
     lane,
     load,
     span,
     splat,
+    split,
     store,
     with_lane,
 )
 
 __all__ = [
     "LANES", "PROGRESS", "absolute", "align_stack", "aligned_arrays", "aligned_empty",
-    "aligned_zeros", "arctan2", "by_reference", "carve",
+    "aligned_zeros", "arctan2", "by_reference", "split",
     "chunk_count", "driver", "equilibrate", "factorize_dense", "flat", "fma", "fms", "fnma", "gather",
     "gather_complex", "gather_state", "group_size", "helper", "kernel",
     "lane", "launch", "load", "load_group", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",

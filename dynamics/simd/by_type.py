@@ -1,6 +1,6 @@
 """Functions selected by the type of an argument when their callers are compiled.
 
-    carve_dynamics = by_type("contacts", {None: _free, ContactArrays: _held})
+    slice_dynamics = by_type("contacts", {None: _free, ContactArrays: _held})
 
 calls `_free` where the argument of this name is None, and `_held` where it is a ContactArrays; the other function is
 not compiled at all, and may return another type.  All take the same parameters.

@@ -10,7 +10,7 @@ A driver over complex lanes asks `launch` for twice its workspace size and views
 from dynamics.simd.compilation import helper, kernel, shared_kernel
 from dynamics.simd.span import flat
 from dynamics.simd.tiles import gather_tile, scatter_tile
-from dynamics.simd.vector import LANES, carve, span
+from dynamics.simd.vector import LANES, span, split
 
 
 def chunk_count(knots: int) -> int:
@@ -81,9 +81,9 @@ def scatter_blocks(ws, first, rows, stride, column, target):
 @helper
 def gather_state(q, v, x, first, ws):
     """Configuration, velocity and a third array of LANES knots in slices of the workspace, and the rest of it."""
-    q_, w = carve(ws, q.shape[1])
-    v_, w = carve(w, v.shape[1])
-    x_, w = carve(w, x.shape[1])
+    q_, w = split(ws, q.shape[1])
+    v_, w = split(w, v.shape[1])
+    x_, w = split(w, x.shape[1])
     gather(q, first, q_)
     gather(v, first, v_)
     gather(x, first, x_)

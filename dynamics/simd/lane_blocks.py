@@ -4,10 +4,10 @@
         body: np.ndarray = lanes(nb * BODY)
         zeros: np.ndarray = lanes(nv, zero=True)
 
-    carve_workspace, workspace_numbers = carving(Workspace)
+    slice_workspace, workspace_size = slicing(Workspace)
 
-In compiled code `carve_workspace(m, work)` returns the block as slices of the scratch, and the rest of it; in Python
-`workspace_numbers(m)` is the workspace size.  Both are generated from the sizes (`dynamics.simd.sizes`); where a symbol
+In compiled code `slice_workspace(m, work)` returns the block as slices of the scratch, and the rest of it; in Python
+`workspace_size(m)` is the workspace size.  Both are generated from the sizes (`dynamics.simd.sizes`); where a symbol
 depends on another argument than m, both take that argument too.
 """
 
@@ -43,19 +43,20 @@ def lanes_of(block: type) -> dict[str, Lanes]:
     return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def carving(block: type) -> tuple[Any, Callable[..., int]]:
-    """Functions of a block: slices `carve(m, ..., work)` for compiled code, size `numbers(m, ...)` for Python."""
+def slicing(block: type) -> tuple[Any, Callable[..., int]]:
+    """Functions of a block: `slice_block(m, ..., work)` for compiled code, `workspace_size(m, ...)` for Python."""
     fields = lanes_of(block)
     sizes = [x.size for x in fields.values()]
     arguments = ", ".join(["m", *(name for name in free_names(sizes) if name != "m")])
     lines = f'"""Written by dynamics.simd.lane_blocks for {".".join(import_of(block))}."""', ""
-    lines += *import_lines([block], ("carve", "kernel")), "", "", f"def numbers({arguments}):", *origin_lines(sizes)
-    lines += *sum_lines([str(size) for size in sizes]), "", "", "@kernel", f"def carve_block({arguments}, free):"
-    lines += *origin_lines(sizes), *(f"    {name}, free = carve(free, {x.size})" for name, x in fields.items())
+    lines += *import_lines([block], ("split", "kernel")), "", ""
+    lines += f"def workspace_size({arguments}):", *origin_lines(sizes)
+    lines += *sum_lines([str(size) for size in sizes]), "", "", "@kernel", f"def slice_block({arguments}, free):"
+    lines += *origin_lines(sizes), *(f"    {name}, free = split(free, {x.size})" for name, x in fields.items())
     lines += tuple(f"    {name}[:] = 0.0" for name, x in fields.items() if x.zero)
     lines += f"    return {block.__name__}({', '.join(fields)}), free", ""
     module = written_module(f"{'.'.join(import_of(block))}_block", "\n".join(lines))
-    return module.carve_block, module.numbers
+    return module.slice_block, module.workspace_size
 
 
 def free_names(sizes: Iterable[Size | int]) -> list[str]:

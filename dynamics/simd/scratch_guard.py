@@ -39,13 +39,14 @@ def lay(rows: np.ndarray) -> None:
     rows.view(np.uint64).fill(PATTERN)
 
 
-def check(drive, rows: np.ndarray, numbers: int) -> None:
+def check(drive, rows: np.ndarray, workspace_size: int) -> None:
     """Raise RuntimeError if the driver wrote behind its scratch; else record in `unused` the size left untouched."""
     bits, name = rows.view(np.uint64), name_of(drive)
-    over = np.flatnonzero((bits[:, numbers:] != PATTERN).any(axis=(0, 2)))
+    over = np.flatnonzero((bits[:, workspace_size:] != PATTERN).any(axis=(0, 2)))
     if over.size:
-        raise RuntimeError(f"{name}: asked for {numbers} numbers of scratch and wrote number {numbers + over[-1] + 1}")
-    left, most = 0, unused.get(name, numbers)
-    while left < most and (bits[:, numbers - 1 - left] == PATTERN).all():
+        wrote = workspace_size + over[-1] + 1
+        raise RuntimeError(f"{name}: asked for {workspace_size} numbers of scratch and wrote number {wrote}")
+    left, most = 0, unused.get(name, workspace_size)
+    while left < most and (bits[:, workspace_size - 1 - left] == PATTERN).all():
         left += 1
     unused[name] = left

@@ -58,38 +58,38 @@ def set_num_threads(count: int) -> None:
     _team.size = count
 
 
-def scratch(numbers: int, threads: int = 1) -> np.ndarray:
+def scratch(workspace_size: int, threads: int = 1) -> np.ndarray:
     """This thread's reusable lane workspace (threads, numbers, LANES); contents are undefined."""
     blocks = _state.__dict__.setdefault("blocks", {})
-    key = (threads, numbers)
+    key = (threads, workspace_size)
     if key not in blocks:
         if len(blocks) >= 64:
             blocks.clear()
-        blocks[key] = aligned_zeros(threads, numbers, LANES)
+        blocks[key] = aligned_zeros(threads, workspace_size, LANES)
     return blocks[key]
 
 
 def launch(
     drive: Callable[..., Any],
     knots: int,
-    numbers: int,
+    workspace_size: int,
     *args: Any,
     effort: int | None = None,
     most_threads: int | None = None,
 ) -> Any:
-    """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread.
+    """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (workspace_size, LANES) per thread.
 
-    `effort` measures the work of a chunk in place of `numbers`, for drivers with small workspaces.  Returns the result
-    of drive for the first range, which is the only one with `most_threads=1`."""
+    `effort` measures the work of a chunk in place of `workspace_size`, for drivers with small workspaces.  Returns the
+    result of drive for the first range, which is the only one with `most_threads=1`."""
     chunks = -(-knots // LANES)
-    threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or numbers) // MINIMUM_WORK))
+    threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or workspace_size) // MINIMUM_WORK))
     if not scratch_guard.ON:
-        return _share_out(drive, chunks, scratch(numbers, threads), args)
+        return _share_out(drive, chunks, scratch(workspace_size, threads), args)
     scratch_guard.check_layout(drive, args)
-    rows = scratch(numbers + scratch_guard.ROWS, threads)
+    rows = scratch(workspace_size + scratch_guard.ROWS, threads)
     scratch_guard.lay(rows)
-    result = _share_out(drive, chunks, rows[:, :numbers], args)
-    scratch_guard.check(drive, rows, numbers)
+    result = _share_out(drive, chunks, rows[:, :workspace_size], args)
+    scratch_guard.check(drive, rows, workspace_size)
     return result
 
 

@@ -207,7 +207,7 @@ def span(typing, ws):
 
 
 @intrinsic
-def carve(typing, ws, count):
+def split(typing, ws, count):
     """Slices of a workspace as spans: the first `count` numbers, and the rest."""
     t = _span_of(ws)
 

@@ -58,8 +58,8 @@ _hessian = by_type("contacts", {None: _free_hessian, ContactArrays: _held_hessia
 # ------------------------------------------------------------------------------------------------ either
 @shared_kernel
 def acceleration_derivatives(m, p, q, v, u, d, e):
-    """d.a = a(q, v, u) and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`carve_dynamics`,
-    `carve_derivatives`)."""
+    """d.a = a(q, v, u) and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`slice_dynamics`,
+    `slice_derivatives`)."""
     joint_torques(m, p.B, p.skip, q, v, u, d.tau)
     add_frame_forces(m, p.actuators, q, u, d)
     _first_order(m, p.contacts, p.B, p.skip, q, v, d, e)
@@ -69,8 +69,8 @@ def acceleration_derivatives(m, p, q, v, u, d, e):
 @shared_kernel
 def hessian_at_acceleration(m, p, q, v, u, d, e, s):
     """Hessian of s.y'a(q, v, u): s.Hqq (symmetric part of the Lie Hessian), s.Hqv, s.Hvv, s.Hqu; also the first order
-    into e.aq, e.av, e.au.  d as `acceleration` left it, with d.a; d, e, s are scratch (`carve_dynamics`,
-    `carve_derivatives`, `carve_curvature`)."""
+    into e.aq, e.av, e.au.  d as `acceleration` left it, with d.a; d, e, s are scratch (`slice_dynamics`,
+    `slice_derivatives`, `slice_curvature`)."""
     _hessian(m, p.contacts, p.B, p.skip, q, v, d, e, s)
     add_force_curvature(m, p.actuators, p.contacts, u.shape[0], q, u, d, e, s)
     add_transpose(m.dof_body.size, 0.5, s.Hqq)

@@ -26,7 +26,6 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     gather,
     helper,
@@ -36,6 +35,7 @@ from dynamics.simd import (
     scatter_blocks,
     shared_kernel,
     splat,
+    split,
     store,
 )
 from dynamics.simd.by_type import by_type
@@ -56,7 +56,7 @@ from dynamics.systems.controlled_acceleration import (
     acceleration_hessian,
     hessian_at_acceleration,
 )
-from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers, runge_kutta_second_order
+from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_second_order, runge_kutta_size
 from dynamics.systems.steps import (
     EuclideanEuler,
     LieEuler,
@@ -68,12 +68,12 @@ from dynamics.systems.steps import (
     increment,
 )
 from dynamics.systems.workspace import (
-    carve_curvature,
-    carve_derivatives,
-    carve_dynamics,
-    curvature_numbers,
-    derivative_numbers,
-    dynamics_numbers,
+    curvature_size,
+    derivative_size,
+    dynamics_size,
+    slice_curvature,
+    slice_derivatives,
+    slice_dynamics,
 )
 
 
@@ -112,8 +112,8 @@ def _store_euler_blocks(n, nu, semi, h, e, fx, fu):
 @kernel
 def _linearize_euler(m, p, method, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
-    fx_, w = carve(w, 4 * n * n)
-    fu_, w = carve(w, 2 * n * nu)
+    fx_, w = split(w, 4 * n * n)
+    fu_, w = split(w, 2 * n * nu)
     acceleration_derivatives(m, p, q, v, u, d, e)
     _store_euler_blocks(n, nu, _is_semi_implicit(method), p.duration.h, e, fx_, fu_)
     scatter(fx_, t, fx)
@@ -135,8 +135,8 @@ def _euler_second_order(m, p, q, v, u, lam, d, e, s, Hxx, Hux):
 @kernel
 def _expand_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape
-    X, w = carve(w, 4 * n * n)
-    U, w = carve(w, 2 * n * nu)
+    X, w = split(w, 4 * n * n)
+    U, w = split(w, 2 * n * nu)
     _euler_second_order(m, p, q, v, u, lam, d, e, s, X, U)
     scatter(X, t, out.Hxx)
     scatter(U, t, out.Hux)
@@ -234,8 +234,8 @@ def _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, xi, both, F, H):
 @kernel
 def _linearize_lie_euler(m, p, method, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
-    F, w = carve(w, 2 * n * (2 * n + nu))
-    xi, w = carve(w, n)
+    F, w = split(w, 2 * n * (2 * n + nu))
+    xi, w = split(w, n)
     _lie_euler_first_order(m, p, q, v, u, d, e, xi, F)
     _scatter_step(n, nu, t, F, fx, fu)
 
@@ -243,9 +243,9 @@ def _linearize_lie_euler(m, p, method, q, v, u, d, e, w, t, fx, fu):
 @kernel
 def _expand_lie_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape
-    H, w = carve(w, (2 * n + nu) ** 2)
-    F, w = carve(w, 2 * n * (2 * n + nu))
-    xi, w = carve(w, n)
+    H, w = split(w, (2 * n + nu) ** 2)
+    F, w = split(w, 2 * n * (2 * n + nu))
+    xi, w = split(w, n)
     _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, xi, out.fx.shape[0] > 0, F, H)
     _scatter_expansion(n, nu, t, F, H, out)
 
@@ -254,7 +254,7 @@ def _expand_lie_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
 @kernel
 def _linearize_rows(m, p, method, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape[0], p.B.shape[1] + free_durations(p.duration)
-    F, w = carve(w, 2 * n * (2 * n + nu))
+    F, w = split(w, 2 * n * (2 * n + nu))
     runge_kutta_first_order(m, p, q, v, u, d, e, w, F)
     _scatter_step(n, nu, t, F, fx, fu)
 
@@ -263,8 +263,8 @@ def _linearize_rows(m, p, method, q, v, u, d, e, w, t, fx, fu):
 def _expand_rows(m, p, method, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape[0], p.B.shape[1] + free_durations(p.duration)
     nz = 2 * n + nu
-    H, w = carve(w, nz * nz)
-    F, w = carve(w, 2 * n * nz if out.fx.shape[0] > 0 else 0)
+    H, w = split(w, nz * nz)
+    F, w = split(w, 2 * n * nz if out.fx.shape[0] > 0 else 0)
     runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, w, F, H)
     _scatter_expansion(n, nu, t, F, H, out)
 
@@ -284,10 +284,10 @@ def drive_linearization(first, last, work, block, p, x, u, fx, fu):
     nu, nx = u.shape[1], x.shape[1]
     nq = nx - m.dof_body.size
     for c in range(first, last):
-        d, w = carve_dynamics(m, p.contacts, work)
-        e, w = carve_derivatives(m, p, nu, w)
-        x_, w = carve(w, nx)
-        u_, w = carve(w, nu)
+        d, w = slice_dynamics(m, p.contacts, work)
+        e, w = slice_derivatives(m, p, nu, w)
+        x_, w = split(w, nx)
+        u_, w = split(w, nu)
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
         _linearize(m, p, p.method, x_[:nq], x_[nq:], u_, d, e, w, c * LANES, fx, fu)
@@ -312,28 +312,28 @@ def drive_expansion(first, last, work, block, p, x, u, lam, out):
     knots, nu = u.shape
     n, nx = m.dof_body.size, x.shape[1]
     for c in range(first, last):
-        d, w = carve_dynamics(m, p.contacts, work)
-        e, w = carve_derivatives(m, p, nu, w)
-        s, w = carve_curvature(m, p.contacts, nu, w)
-        x_, w = carve(w, nx)
-        u_, w = carve(w, nu)
-        lam_, w = carve(w, 2 * n)
+        d, w = slice_dynamics(m, p.contacts, work)
+        e, w = slice_derivatives(m, p, nu, w)
+        s, w = slice_curvature(m, p.contacts, nu, w)
+        x_, w = split(w, nx)
+        u_, w = split(w, nu)
+        lam_, w = split(w, 2 * n)
         gather(x[:knots], c * LANES, x_)
         gather(u, c * LANES, u_)
         gather(lam, c * LANES, lam_)
         _expand(m, p, p.method, x_[: nx - n], x_[nx - n :], u_, lam_, d, e, s, w, c * LANES, out)
 
 
-def linearization_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, plant: Plant) -> int:
-    """Scratch numbers per lane of `drive_linearization`; nu with the duration where that is free."""
+def linearization_size(model: RigidBodyModel, contacts: ContactSet, nu: int, plant: Plant) -> int:
+    """Workspace size per lane of `drive_linearization`; nu with the duration where that is free."""
     n = model.nv
-    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu, plant.actuators)
-    rows = runge_kutta_numbers(model, nu, plant) if isinstance(plant.method, Tableau) else n
+    blocks = dynamics_size(model, contacts) + derivative_size(model, contacts, nu, plant.actuators)
+    rows = runge_kutta_size(model, nu, plant) if isinstance(plant.method, Tableau) else n
     return blocks + model.nq + n + nu + 2 * n * (2 * n + nu) + rows
 
 
-def expansion_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, plant: Plant) -> int:
-    """Scratch numbers per lane of `drive_expansion`; nu with the duration where that is free."""
+def expansion_size(model: RigidBodyModel, contacts: ContactSet, nu: int, plant: Plant) -> int:
+    """Workspace size per lane of `drive_expansion`; nu with the duration where that is free."""
     n, nz = model.nv, 2 * model.nv + nu
-    own = linearization_numbers(model, contacts, nu, plant) + curvature_numbers(model, contacts, nu)
+    own = linearization_size(model, contacts, nu, plant) + curvature_size(model, contacts, nu)
     return own + 2 * n + nz * nz

@@ -28,7 +28,7 @@ from dynamics.model.model_arrays import ModelArrays
 from dynamics.residuals.frame_velocity import UPPER, store_psi, upper_vectors, velocity_curvature, velocity_first_order
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
 from dynamics.simd.by_type import by_type
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, cross, dot3, dot6, load3, load6, rotate, scale3
 from dynamics.spatial.tangent import load_column3, load_column6
@@ -136,7 +136,7 @@ class Forces(NamedTuple):
     mu: np.ndarray = lanes(nv)
 
 
-carve_some, some_numbers = carving(Forces)
+slice_some, some_size = slicing(Forces)
 
 
 @helper
@@ -145,17 +145,17 @@ def _no_forces(m, actuators, w):
 
 
 @helper
-def _carve(m, actuators, w):
-    return carve_some(m, actuators, w)
+def _slice(m, actuators, w):
+    return slice_some(m, actuators, w)
 
 
-carve_forces = by_type("actuators", {None: _no_forces, FrameActuators: _carve})
+slice_forces = by_type("actuators", {None: _no_forces, FrameActuators: _slice})
 """A `Forces` block and the rest of w: (m, actuators, w)."""
 
 
-def force_numbers(arrays: ModelArrays, actuators: FrameActuators | None) -> int:
-    """Scratch size per lane of `carve_forces`."""
-    return 0 if actuators is None else some_numbers(arrays, actuators)
+def force_size(arrays: ModelArrays, actuators: FrameActuators | None) -> int:
+    """Scratch size per lane of `slice_forces`."""
+    return 0 if actuators is None else some_size(arrays, actuators)
 
 
 # ------------------------------------------------------------------------------------------------ forces

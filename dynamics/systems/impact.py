@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, on_full_model
-from dynamics.contacts.derivatives import carve_first_order, first_order_numbers
-from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
-from dynamics.contacts.hessian import carve_second_order, second_order_numbers
+from dynamics.contacts.derivatives import first_order_size, slice_first_order
+from dynamics.contacts.dynamics import slice_workspace, workspace_size
+from dynamics.contacts.hessian import second_order_size, slice_second_order
 from dynamics.contacts.impulses import (
     as_restitution,
     contact_impulse,
@@ -33,7 +33,6 @@ from dynamics.model.subject import Subject
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     gather,
     kernel,
@@ -43,6 +42,7 @@ from dynamics.simd import (
     scatter_blocks,
     span,
     splat,
+    split,
     store,
 )
 from dynamics.simd.lane_algebra import add_transpose, scale_into
@@ -71,9 +71,9 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     m = kernel_model(block)
     contacts = by_reference(contacts)
     nx = x.shape[1]
-    w, rest = carve_workspace(m, contacts, work)
-    x_, rest = carve(rest, nx)
-    y_, rest = carve(rest, nx)
+    w, rest = slice_workspace(m, contacts, work)
+    x_, rest = split(rest, nx)
+    y_, rest = split(rest, nx)
     for c in range(first, last):
         gather(x, c * LANES, x_)
         impact_step(m, contacts, restitution, x_, w, y_)
@@ -84,7 +84,7 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
 def drive_impact_loops(first, last, work, block, contacts, restitution, manifold, loops, start, stop, X, U):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
     m, contacts, loops = kernel_model(block), by_reference(contacts), by_reference(loops)
-    w, rest = carve_workspace(m, contacts, work)
+    w, rest = slice_workspace(m, contacts, work)
     for c in range(first, last):
         alpha = load(loops.alphas, c)
         if start == 0:
@@ -103,12 +103,12 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
     contacts = by_reference(contacts)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
-    w, rest = carve_workspace(m, contacts, work)
-    d, rest = carve_first_order(m, contacts, rest)
-    x_, rest = carve(rest, nx)
-    jump, rest = carve(rest, n)
-    mean, rest = carve(rest, n)
-    F, rest = carve(rest, 4 * n * n)
+    w, rest = slice_workspace(m, contacts, work)
+    d, rest = slice_first_order(m, contacts, rest)
+    x_, rest = split(rest, nx)
+    jump, rest = split(rest, n)
+    mean, rest = split(rest, n)
+    F, rest = split(rest, 4 * n * n)
     for c in range(first, last):
         gather(x[: fx.shape[0]], c * LANES, x_)
         contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, w, d, jump, mean)
@@ -127,14 +127,14 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
     contacts = by_reference(contacts)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
-    w, rest = carve_workspace(m, contacts, work)
-    d, rest = carve_first_order(m, contacts, rest)
-    h, rest = carve_second_order(m, contacts, rest)
-    x_, rest = carve(rest, nx)
-    jump, rest = carve(rest, n)
-    mean, rest = carve(rest, n)
-    lam_, rest = carve(rest, 2 * n)
-    H, rest = carve(rest, 4 * n * n)
+    w, rest = slice_workspace(m, contacts, work)
+    d, rest = slice_first_order(m, contacts, rest)
+    h, rest = slice_second_order(m, contacts, rest)
+    x_, rest = split(rest, nx)
+    jump, rest = split(rest, n)
+    mean, rest = split(rest, n)
+    lam_, rest = split(rest, 2 * n)
+    H, rest = split(rest, 4 * n * n)
     for c in range(first, last):
         gather(x[: Hxx.shape[0]], c * LANES, x_)
         gather(lam, c * LANES, lam_)
@@ -146,17 +146,17 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
         scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
 
 
-def impact_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
+def impact_size(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch size per lane of `drive_impacts` and `drive_impact_loops`."""
     states = 2 * model.nq + 2 * model.nv  # two of them, or feedback: nq + 3 nv
-    return workspace_numbers(model.arrays, contacts.arrays) + states
+    return workspace_size(model.arrays, contacts.arrays) + states
 
 
-def impact_expansion_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
+def impact_expansion_size(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch size per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
     n = model.nv
-    blocks = workspace_numbers(model.arrays, contacts.arrays) + first_order_numbers(model.arrays, contacts.arrays)
-    return blocks + second_order_numbers(model.arrays, contacts.arrays) + model.nq + 5 * n + 4 * n * n
+    blocks = workspace_size(model.arrays, contacts.arrays) + first_order_size(model.arrays, contacts.arrays)
+    return blocks + second_order_size(model.arrays, contacts.arrays) + model.nq + 5 * n + 4 * n * n
 
 
 # --------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Impact(RobotSystem):
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
         self.plant_model, self.contact_arrays = self.contacts.impulsive(*damping)
         self._struck = self.plant_model.block, self.contact_arrays, self.restitution
-        self._expansion_numbers = impact_expansion_numbers(self.full, self.contacts)
+        self._expansion_size = impact_expansion_size(self.full, self.contacts)
         self.contact_damping = self.contact_arrays.damping
         struck = self.contacts.frames, self.contact_arrays, self.plant_model, self.restitution
         self._serves += (Subject(model, self.actuation.B, *struck),)
@@ -228,21 +228,22 @@ class Impact(RobotSystem):
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""
         states, enter = self.joint_map.full_states(out), self.joint_map.full_x
-        launch(drive_impacts, len(xs), impact_numbers(self.full, self.contacts), *self._struck, enter(xs), states)
+        launch(drive_impacts, len(xs), impact_size(self.full, self.contacts), *self._struck, enter(xs), states)
         self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         loops, states = self.joint_map.full_loops(loops, start, X)
-        numbers, manifold = impact_numbers(self.full, self.contacts), None if self.euclidean else True
-        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, loops, start, stop, states, U)
+        scratch_size, manifold = impact_size(self.full, self.contacts), None if self.euclidean else True
+        arguments = *self._struck, manifold, loops, start, stop, states, U
+        launch(drive_impact_loops, loops.alphas.size, scratch_size, *arguments)
         self.joint_map.keep_rollout(states, start, stop, X)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """Write the results of `linearize`; fu = 0."""
         fu[...] = 0.0
         full, enter = self.joint_map.receivers(EXPANSION, (fx,)), self.joint_map.full_x
-        launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, enter(xs), *full)
+        launch(drive_impact_linearization, len(us), self._expansion_size, *self._struck, enter(xs), *full)
         self.joint_map.deliver(EXPANSION, full, (fx,))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -251,7 +252,7 @@ class Impact(RobotSystem):
         Hux[...], Huu[...] = 0.0, 0.0
         full = self.joint_map.receivers(EXPANSION[2:], (Hxx,))
         points = self.joint_map.full_x(xs), self.joint_map.full_multipliers(lam)
-        launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, *points, *full)
+        launch(drive_impact_curvature, len(us), self._expansion_size, *self._struck, *points, *full)
         self.joint_map.deliver(EXPANSION[2:], full, (Hxx,))
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     fma,
     gather,
@@ -15,13 +14,14 @@ from dynamics.simd import (
     select_less,
     span,
     splat,
+    split,
     store,
 )  # fmt: skip
 from dynamics.simd.lane_algebra import combine
 from dynamics.simd.references import by_reference
 from dynamics.spatial.tangent import difference_configuration
 from dynamics.systems.steps import move, step_kernel
-from dynamics.systems.workspace import carve_dynamics
+from dynamics.systems.workspace import slice_dynamics
 
 
 @driver
@@ -32,10 +32,10 @@ def drive_steps(first, last, work, block, p, x, u, x_next):
     n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq = nx - n
     for c in range(first, last):
-        d, w = carve_dynamics(m, p.contacts, work)
-        x_, w = carve(w, nx)
-        y_, w = carve(w, nx)
-        u_, w = carve(w, nu)
+        d, w = slice_dynamics(m, p.contacts, work)
+        x_, w = split(w, nx)
+        y_, w = split(w, nx)
+        u_, w = split(w, nu)
         gather(x, c * LANES, x_)
         gather(u, c * LANES, u_)
         step_kernel(m, p, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
@@ -64,8 +64,8 @@ def close_gap(m, manifold, gaps, t, alpha, x, work):
         n = m.dof_body.size
         nx = x.shape[0]
         nq = nx - n
-        before, w = carve(work, nx)
-        dq, w = carve(w, n)
+        before, w = split(work, nx)
+        dq, w = split(w, n)
         for i in range(nx):
             store(before, i, load(x, i))
         for i in range(n):
@@ -120,8 +120,8 @@ def feedback(m, manifold, loops, t, c, work, x, u, X, U):
     align_stack(x)
     n, nu, nx, K = m.dof_body.size, loops.us.shape[1], x.shape[0], loops.K
     nq = nx - n
-    x_nominal, w = carve(work, nx)
-    dx, w = carve(w, 2 * n)
+    x_nominal, w = split(work, nx)
+    dx, w = split(w, 2 * n)
     for i in range(nu):
         store(u, i, splat(u, loops.us[t, i]))
     if K.shape[1] > 0:
@@ -143,8 +143,8 @@ def feedback(m, manifold, loops, t, c, work, x, u, X, U):
 
 @kernel
 def feedback_step(m, p, loops, t, c, d, work, x, u, x_next, X, U):
-    """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
-    `feedback`, and `step_numbers`."""
+    """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `slice_dynamics`; work: that of
+    `feedback`, and `step_size`."""
     nq = x.shape[0] - m.dof_body.size
     feedback(m, p.manifold, loops, t, c, work, x, u, X, U)
     step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
@@ -161,7 +161,7 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
     X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
     for c in range(first, last):
-        d, w = carve_dynamics(m, p.contacts, work)
+        d, w = slice_dynamics(m, p.contacts, work)
         alpha = load(loops.alphas, c)
         if start == 0:
             start_lanes(m, p.manifold, loops, alpha, w, span(X[c, 0]))

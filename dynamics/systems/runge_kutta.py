@@ -22,9 +22,9 @@ import numpy as np
 from dynamics.derivatives.implicit_function import add_along, store_control_blocks, store_hessian, store_state_blocks
 from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, store
 from dynamics.simd.lane_algebra import add_scaled, scale_into
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 from dynamics.spatial.tangent import (
     ADJOINT,
@@ -79,27 +79,27 @@ class Sweep(NamedTuple):
     S: np.ndarray = lanes(4 * nv * nv)
 
 
-_carve_stage, _stage_size = carving(Stage)
-_carve_sweep, _sweep_size = carving(Sweep)
+_slice_stage, _stage_size = slicing(Stage)
+_slice_sweep, _sweep_size = slicing(Sweep)
 
 
 @helper
 def _stage(m, nq, nz, stages, work, i):
     """Stage i, from zero, of those in `work`."""
-    stage, _ = _carve_stage(m, nq, nz, work[i * (work.shape[0] // stages) :])
+    stage, _ = _slice_stage(m, nq, nz, work[i * (work.shape[0] // stages) :])
     return stage
 
 
 @helper
-def _carve_all(m, nq, nz, stages, work):
+def _slice_all(m, nq, nz, stages, work):
     """The scratch of all stages, and a `Sweep`."""
-    _, rest = _carve_stage(m, nq, nz, work)
-    each, w = carve(work, stages * (work.shape[0] - rest.shape[0]))
-    sweep, _ = _carve_sweep(m, stages, nz, w)
+    _, rest = _slice_stage(m, nq, nz, work)
+    each, w = split(work, stages * (work.shape[0] - rest.shape[0]))
+    sweep, _ = _slice_sweep(m, stages, nz, w)
     return each, sweep
 
 
-def runge_kutta_numbers(model: RigidBodyModel, nu: int, plant: Plant) -> int:
+def runge_kutta_size(model: RigidBodyModel, nu: int, plant: Plant) -> int:
     """Size of `work` in either expansion, numbers per lane; nu with the duration where that is free."""
     m, nz, stages = model.arrays, 2 * model.nv + nu, len(plant.method.rows) - 1
     return stages * _stage_size(m, model.nq, nz) + _sweep_size(m, stages, nz)
@@ -226,10 +226,10 @@ def _store_step(m, p, h, nq, nz, each, w, maps, F):
 
 @shared_kernel
 def runge_kutta_first_order(m, p, q, v, u, d, e, work, F):
-    """F (2 nv nz) of one step; work: `runge_kutta_numbers`."""
+    """F (2 nv nz) of one step; work: `runge_kutta_size`."""
     (n, nu), table, timed = p.B.shape, p.method, free_durations(p.duration)
     h, nq, nz, stages = duration_of(p.duration, nu, u), q.shape[0], 2 * n + nu + timed, table.rows.shape[0] - 1
-    each, w = _carve_all(m, nq, nz, stages, work)
+    each, w = _slice_all(m, nq, nz, stages, work)
     _forward_stages(m, p, q, v, u, d, e, True, each, w.acc)
     increment(m, True, table, stages, h, v, w.acc, w.O)
     _increment_differential(m, table, stages, timed, h, nq, nz, v, w.acc, each, w.eta)
@@ -322,7 +322,7 @@ def runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, work, F, H):
     """H (nz nz) = Hessian of lam' of one step's output; lam (2 nv); F as `runge_kutta_first_order`, if it has rows."""
     (n, nu), table, timed = p.B.shape, p.method, free_durations(p.duration)
     h, nq, nz, stages = duration_of(p.duration, nu, u), q.shape[0], 2 * n + nu + timed, table.rows.shape[0] - 1
-    each, w = _carve_all(m, nq, nz, stages, work)
+    each, w = _slice_all(m, nq, nz, stages, work)
     H[:], w.y[:], w.R[:] = 0.0, 0.0, 0.0
     _forward_stages(m, p, q, v, u, d, e, False, each, w.acc)
     increment(m, True, table, stages, h, v, w.acc, w.O)

@@ -278,6 +278,6 @@ def difference_expansion(
             raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
         order, (weights, layout), H = JACOBIAN | HESSIAN, multipliers(mu), np.zeros(J.shape)
     kernels, robot = StateDifference.kernels, (model.joint_space.block, _EVERY_JOINT)
-    numbers, span = kernels.numbers(model, (), xs, weights), (layout, weights, 0, K, order)
-    kernels.run(numbers, robot, span, (xs, NO_ROWS, x_ref), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
+    workspace_size, span = kernels.workspace_size(model, (), xs, weights), (layout, weights, 0, K, order)
+    kernels.run(workspace_size, robot, span, (xs, NO_ROWS, x_ref), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H

@@ -37,7 +37,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd import helper, kernel, load, shared_kernel
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import add_scaled, combine, scale_into
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 from dynamics.spatial.tangent import add_bracket_rows, integrate_configuration
 from dynamics.systems.frame_forces import FrameActuators, add_frame_forces
@@ -160,7 +160,7 @@ _solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, Loo
 
 @shared_kernel
 def acceleration(m, p, q, v, u, d, a):
-    """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
+    """a(q, v, u) with scratch d (`slice_dynamics`), whose d.a it may be."""
     joint_torques(m, p.B, p.skip, q, v, u, d.tau)
     add_frame_forces(m, p.actuators, q, u, d)
     _solve(m, p.contacts, q, v, d, a)
@@ -211,17 +211,17 @@ class StepWork(NamedTuple):
     acc: np.ndarray = lanes(Size("stages", "stages") * nv)
 
 
-carve_step_work, _step_work_size = carving(StepWork)
+slice_step_work, _step_work_size = slicing(StepWork)
 
 
 @shared_kernel
 def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
     """(q+, v+) from (q, v, u) of the `Plant` p.
 
-    d: `carve_dynamics`; work: `step_numbers`; q_next, v_next apart from q, v."""
+    d: `slice_dynamics`; work: `step_size`; q_next, v_next apart from q, v."""
     n, h, table = m.dof_body.size, duration_of(p.duration, p.B.shape[1], u), p.method
     nq, stages = q.shape[0], table.rows.shape[0] - 1
-    w, _ = carve_step_work(m, nq, stages, work)
+    w, _ = slice_step_work(m, nq, stages, work)
     acceleration(m, p, q, v, u, d, w.acc[:n])
     for i in range(1, stages):
         increment(m, p.manifold, table, i, h, v, w.acc, w.O)
@@ -233,6 +233,6 @@ def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
     velocity(n, table, stages, h, v, w.acc, v_next)
 
 
-def step_numbers(model: RigidBodyModel, plant: Plant) -> int:
+def step_size(model: RigidBodyModel, plant: Plant) -> int:
     """Size of `work` in `step_kernel`."""
     return _step_work_size(model.arrays, model.nq, len(plant.method.rows) - 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics.simd import LANES, carve, driver, flat, helper, launch, load, select_less, splat, store
+from dynamics.simd import LANES, driver, flat, helper, launch, load, select_less, splat, split, store
 from dynamics.tape.interpreter import blemish, place_constants
 from dynamics.tape.operations import execute
 from dynamics.tape.program import Program
@@ -46,10 +46,10 @@ def run(
     """Store X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift, pull
     and before have no rows if there are none."""
     n, m, x = x0.shape[1], us.shape[1], constants.shape[0]
-    ws, rest = carve(work, registers)
-    dx, rest = carve(rest, n)
-    lengths, rest = carve(rest, 2)
-    off, rest = carve(rest, before.shape[2])
+    ws, rest = split(work, registers)
+    dx, rest = split(rest, n)
+    lengths, rest = split(rest, 2)
+    off, rest = split(rest, before.shape[2])
     last_of_state = before.shape[2] - m
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, 1)
@@ -95,6 +95,6 @@ def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.nda
     X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
     if A:
         code, constants, outputs, registers = program
-        numbers, effort = registers + n + 2 + before.shape[2], N * (len(code) // 2 + 1)
-        launch(run, A, numbers, code, constants, outputs, registers, *loop, X, U, effort=effort)
+        size, effort = registers + n + 2 + before.shape[2], N * (len(code) // 2 + 1)
+        launch(run, A, size, code, constants, outputs, registers, *loop, X, U, effort=effort)
     return X, U

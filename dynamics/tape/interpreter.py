@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics.simd import LANES, carve, driver, flat, gather, helper, launch, load, scatter, splat, store
+from dynamics.simd import LANES, driver, flat, gather, helper, launch, load, scatter, splat, split, store
 from dynamics.tape.operations import execute
 from dynamics.tape.program import Program
 
@@ -33,8 +33,8 @@ def blemish(ws, start, stop):
 def run(first, last, work, code, constants, outputs, registers, banks, X, U, L, Y):
     """Y[t] = outputs of the program for arguments [X[t]; U[t]; L[t]]; NaN where an argument is not finite."""
     n, m, l = X.shape[1], U.shape[1], L.shape[1]
-    ws, rest = carve(work, banks * registers)
-    block, rest = carve(rest, outputs.shape[0])
+    ws, rest = split(work, banks * registers)
+    block, rest = split(rest, outputs.shape[0])
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, banks)
     chunk = first
@@ -62,6 +62,7 @@ def evaluate(program: Program, X: np.ndarray, U: np.ndarray, L: np.ndarray) -> n
     if Y.size:
         chunks = -(-len(X) // LANES)
         banks = max(1, min(BANKS, chunks, NEAR // registers))
-        numbers = banks * registers + len(outputs)
-        launch(run, len(X), numbers, code, constants, outputs, registers, banks, X, U, L, Y, effort=len(code) // 2 + 1)
+        workspace_size = banks * registers + len(outputs)
+        effort, arguments = len(code) // 2 + 1, (code, constants, outputs, registers, banks, X, U, L, Y)
+        launch(run, len(X), workspace_size, *arguments, effort=effort)
     return Y

@@ -6,7 +6,7 @@ varies there.                                                                  [
 
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, carve, driver, gather_state, scatter
+from dynamics.simd import LANES, driver, gather_state, scatter, split
 from experiments.derivatives.aba_chain_rule_sweeps import (
     ACCELERATIONS,
     BELOW,
@@ -26,15 +26,15 @@ def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
     m = kernel_model(block)
     n = m.parent.size
     for c in range(first, last):
-        body, w = carve(work, n * BODY_ABA)
+        body, w = split(work, n * BODY_ABA)
         q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, w)
-        aq_, w = carve(w, n * n)
-        av_, w = carve(w, n * n)
-        X, w = carve(w, n * n)
-        pairs, w = carve(w, t.pairs * VELOCITIES)
-        rates, w = carve(w, t.pairs * 6)
-        passed, w = carve(w, t.buffers * t.width * VELOCITIES)
-        below, moving = carve(w, n * BELOW)
+        aq_, w = split(w, n * n)
+        av_, w = split(w, n * n)
+        X, w = split(w, n * n)
+        pairs, w = split(w, t.pairs * VELOCITIES)
+        rates, w = split(w, t.pairs * 6)
+        passed, w = split(w, t.buffers * t.width * VELOCITIES)
+        below, moving = split(w, n * BELOW)
         aq_[:], av_[:], X[:] = 0.0, 0.0, 0.0
         for i in range(n):
             velocity_sweep(m, t, i, q_, v_, body, pairs)

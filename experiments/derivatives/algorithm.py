@@ -21,7 +21,7 @@ class Algorithm(NamedTuple):
     Attributes
     ----------
     drive : the driver; arrays for no knots leave its results in the lanes
-    numbers : (model, [paths]) -> scratch numbers per lane
+    workspace_size : (model, [paths]) -> workspace size per lane
     result : of the matrices, what is returned
     matrices : how many (nv, nv) the driver fills
     rest : arguments between the points and the matrices
@@ -31,7 +31,7 @@ class Algorithm(NamedTuple):
     """
 
     drive: Any
-    numbers: Callable[..., int]
+    workspace_size: Callable[..., int]
     result: Callable[..., Any]
     matrices: int = 3
     rest: tuple = ()
@@ -63,12 +63,14 @@ class Algorithm(NamedTuple):
         if isinstance(self.drive, KnotDriver):
             return partial(self.drive, model, *batches, *self.rest, *out)
         trees = (paths(model),) if self.along_paths else ()
-        numbers = self.numbers(model, *trees)
-        return partial(launch, self.drive, len(batches[0]), numbers, model.block, *trees, *batches, *self.rest, *out)
+        workspace_size = self.workspace_size(model, *trees)
+        arguments = model.block, *trees, *batches, *self.rest, *out
+        return partial(launch, self.drive, len(batches[0]), workspace_size, *arguments)
 
 
 def _of_library(drive: KnotDriver, public: Any, matrices: int, *rest: Any) -> Algorithm:
-    return Algorithm(drive, drive.numbers, tuple, matrices, rest, along_paths=False, one_axis=False, public=public)
+    size = drive.workspace_size
+    return Algorithm(drive, size, tuple, matrices, rest, along_paths=False, one_axis=False, public=public)
 
 
 IDSVA = _of_library(idsva.drive_derivatives, idsva.inverse_dynamics_derivatives, 3, None)

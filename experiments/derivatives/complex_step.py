@@ -17,7 +17,7 @@ from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import InverseDynamicsSecondDerivatives
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, carve, driver, gather_complex, kernel
+from dynamics.simd import LANES, driver, gather_complex, kernel, split
 
 STEP = 1e-30
 
@@ -42,9 +42,9 @@ def _step(ws, i, h):
 def _gather_state(q, v, u, first, w):
     """q, v and a third argument of the knots from `first` on, as complex numbers, and the rest of the scratch w."""
     n = v.shape[1]
-    q_, w = carve(w, n)
-    v_, w = carve(w, n)
-    u_, w = carve(w, n)
+    q_, w = split(w, n)
+    v_, w = split(w, n)
+    u_, w = split(w, n)
     gather_complex(q, first, q_)
     gather_complex(v, first, v_)
     gather_complex(u, first, u_)
@@ -57,10 +57,10 @@ def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = carve(z, nb * BODY)
-        dof, w = carve(w, n * DOF)
+        body, w = split(z, nb * BODY)
+        dof, w = split(w, n * DOF)
         q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
-        tau, w = carve(w, n)
+        tau, w = split(w, n)
         for x, out in ((q_, dq), (v_, dv)):
             for j in range(n):
                 _step(x, j, STEP)
@@ -75,13 +75,13 @@ def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = carve(z, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        art, w = carve(w, nb * ARTICULATED)
-        elim, w = carve(w, n * ELIMINATION)
+        body, w = split(z, nb * BODY)
+        dof, w = split(w, n * DOF)
+        art, w = split(w, nb * ARTICULATED)
+        elim, w = split(w, n * ELIMINATION)
         q_, v_, tau_, w = _gather_state(q, v, tau, c * LANES, w)
-        zeros, w = carve(w, n)
-        a, w = carve(w, n)
+        zeros, w = split(w, n)
+        a, w = split(w, n)
         zeros[:] = 0.0
         for x, out in ((q_, aq), (v_, av), (tau_, at)):
             for j in range(n):
@@ -97,13 +97,13 @@ def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = carve(z, nb * BODY)
-        dof, w = carve(w, n * DOF)
+        body, w = split(z, nb * BODY)
+        dof, w = split(w, n * DOF)
         q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
-        tau, w = carve(w, n)
-        dq, w = carve(w, n * n)
-        dv, w = carve(w, n * n)
-        M, w = carve(w, n * n)
+        tau, w = split(w, n)
+        dq, w = split(w, n * n)
+        dv, w = split(w, n * n)
+        M, w = split(w, n * n)
         dq[:], dv[:], M[:] = 0.0, 0.0, 0.0  # entries between branches
         for x, of_dq, other, of_other in ((q_, Tqq, M, TM), (v_, Tqv, dv, Tvv)):
             for j in range(n):
@@ -114,19 +114,19 @@ def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
                 _step(x, j, 0.0)
 
 
-def _run(drive, numbers: int, model, q, v, shape: tuple, count: int, **third) -> tuple[np.ndarray, ...]:
+def _run(drive, workspace_size: int, model, q, v, shape: tuple, count: int, **third) -> tuple[np.ndarray, ...]:
     """Derivatives of `count` results of this shape: (K, *shape, nv) each, or (*shape, nv) at a single point."""
     if not model.is_euclidean:
         raise ValueError("model: got joints on a manifold, expected revolute, prismatic and translation joints alone")
     single, batches = points(model, q, v=v, **third)
     K, n = batches[1].shape
     out = np.empty((count, K, n, *shape))
-    launch(drive, K, 2 * numbers, model.block, *batches, *out.reshape(count, K, n, -1))
+    launch(drive, K, 2 * workspace_size, model.block, *batches, *out.reshape(count, K, n, -1))
     return unbatch(single, *np.moveaxis(out, 2, -1))
 
 
-def second_order_numbers(model) -> int:
-    """Complex scratch numbers per lane of `drive_second`."""
+def second_order_size(model) -> int:
+    """Complex workspace size per lane of `drive_second`."""
     n = model.nv
     return model.nb * BODY + n * (DOF + 4 + 3 * n)
 
@@ -141,12 +141,12 @@ def inverse_dynamics_complex_step(model, q, v, a) -> tuple[np.ndarray, ...]:
 def forward_dynamics_complex_step(model, q, v, tau) -> ForwardDynamicsDerivatives:
     """da_dq, da_dv, da_dtau by 3 nv complex runs of the articulated-body algorithm; errors as above."""
     n = model.nv
-    numbers = model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5)
-    return ForwardDynamicsDerivatives(*_run(_drive_forward, numbers, model, q, v, (n,), 3, tau=tau))
+    workspace_size = model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5)
+    return ForwardDynamicsDerivatives(*_run(_drive_forward, workspace_size, model, q, v, (n,), 3, tau=tau))
 
 
 def second_derivatives_complex_step(model, q, v, a) -> InverseDynamicsSecondDerivatives:
     """The four tensors by 2 nv complex runs of the first derivatives; errors as above."""
     n = model.nv
-    tensors = _run(drive_second, second_order_numbers(model), model, q, v, (n, n), 4, a=a)
+    tensors = _run(drive_second, second_order_size(model), model, q, v, (n, n), 4, a=a)
     return InverseDynamicsSecondDerivatives(*tensors)

@@ -30,7 +30,7 @@ from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR, minus_inverse_
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
+from dynamics.simd import LANES, aligned_zeros, driver, gather_state, kernel, launch, load, split, store
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.aba_chain_rule import aba_chain_rule
 from experiments.derivatives.algorithm import FDSVA, IDSVA
@@ -82,7 +82,7 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
 
 
 # ------------------------------------------------------------------------------------------------ products alone
-def inputs_numbers(model) -> int:
+def inputs_size(model) -> int:
     """Numbers per lane that the products start from: dof, elim, M, dID/dq, dID/dv."""
     n = model.nv
     return n * (DOF + ELIMINATION + 3 * n)
@@ -93,17 +93,17 @@ def _drive_inputs(first, last, work, block, q, v, tau, inputs):
     """What `minus_inverse_products` is handed, at the first LANES knots, into inputs (numbers, LANES)."""
     m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
-    dof, w = carve(inputs, n * DOF)
-    elim, w = carve(w, n * ELIMINATION)
-    M, w = carve(w, n * n)
-    aq, w = carve(w, n * n)
-    av, w = carve(w, n * n)
-    body, r = carve(work, nb * BODY)
-    art, r = carve(r, nb * ARTICULATED)
+    dof, w = split(inputs, n * DOF)
+    elim, w = split(w, n * ELIMINATION)
+    M, w = split(w, n * n)
+    aq, w = split(w, n * n)
+    av, w = split(w, n * n)
+    body, r = split(work, nb * BODY)
+    art, r = split(r, nb * ARTICULATED)
     q_, v_, tau_, r = gather_state(q, v, tau, 0, r)
-    zeros, r = carve(r, n)
-    a, r = carve(r, n)
-    torque, r = carve(r, n)
+    zeros, r = split(r, n)
+    a, r = split(r, n)
+    torque, r = split(r, n)
     zeros[:] = 0.0
     forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
     inverse_dynamics_first_order(m, q_, v_, a, None, body, dof, torque, aq, av, M)
@@ -120,20 +120,20 @@ def _drive_products(first, last, work, block, route, products, inputs):
     """For every chunk a fresh copy of the matrices and, if `products`, what follows from them by a route."""
     m = kernel_model(block)
     n = m.dof_body.size
-    dof, w = carve(inputs, n * DOF)
-    elim, saved = carve(w, n * ELIMINATION)
-    matrices, w = carve(work, 3 * n * n)
-    Minv, art = carve(w, n * n)
-    L, r = carve(matrices, n * n)
-    aq, av = carve(r, n * n)
+    dof, w = split(inputs, n * DOF)
+    elim, saved = split(w, n * ELIMINATION)
+    matrices, w = split(work, 3 * n * n)
+    Minv, art = split(w, n * n)
+    L, r = split(matrices, n * n)
+    aq, av = split(r, n * n)
     for _ in range(first, last):
         _copy(saved, matrices)
         if products:
             minus_inverse_products(m, route, dof, elim, art, L, aq, av, Minv)
 
 
-def products_numbers(model) -> int:
-    """Scratch numbers per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
+def products_size(model) -> int:
+    """Workspace size per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
     return 4 * model.nv**2 + model.nb * ARTICULATED
 
 
@@ -142,12 +142,12 @@ def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     n = model.nv
     dq, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, LANES, n))
     q = dynamics.integrate(model, dynamics.neutral(model), dq)
-    inputs = aligned_zeros(inputs_numbers(model), LANES)
+    inputs = aligned_zeros(inputs_size(model), LANES)
     launch(_drive_inputs, LANES, model.nb * (BODY + ARTICULATED) + model.nq + 5 * n, model.block, q, v, tau, inputs)
-    numbers = products_numbers(model)
+    workspace_size = products_size(model)
     routes = {"copy": (FACTOR, False), **{name: (route, True) for name, route in ROUTES.items()}}
     return {
-        name: lambda arguments=arguments: launch(_drive_products, K, numbers, model.block, *arguments, inputs)
+        name: lambda arguments=arguments: launch(_drive_products, K, workspace_size, model.block, *arguments, inputs)
         for name, arguments in routes.items()
     }
 

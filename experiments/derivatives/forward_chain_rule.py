@@ -13,9 +13,9 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, carve, driver, gather_state, scatter
+from dynamics.simd import LANES, driver, gather_state, scatter, split
 from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.rnea_chain_rule_body import body_numbers, rnea_chain_rule_body
+from experiments.derivatives.rnea_chain_rule_body import body_size, rnea_chain_rule_body
 
 
 @driver
@@ -24,15 +24,15 @@ def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
     n = m.parent.size
     for c in range(first, last):
         q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, work)
-        a, w = carve(w, n)
-        zeros, w = carve(w, n)
-        aq_, w = carve(w, n * n)
-        av_, w = carve(w, n * n)
-        L, w = carve(w, n * n)
-        X, w = carve(w, n * n)
-        body, r = carve(w, n * BODY)  # from here on the steps share their scratch
-        dof, r = carve(r, n * DOF)
-        art, elim = carve(r, n * ARTICULATED)
+        a, w = split(w, n)
+        zeros, w = split(w, n)
+        aq_, w = split(w, n * n)
+        av_, w = split(w, n * n)
+        L, w = split(w, n * n)
+        X, w = split(w, n * n)
+        body, r = split(w, n * BODY)  # from here on the steps share their scratch
+        dof, r = split(r, n * DOF)
+        art, elim = split(r, n * ARTICULATED)
         zeros[:] = 0.0
         aq_[:], av_[:] = 0.0, 0.0
         forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
@@ -48,7 +48,7 @@ def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
 
 def _numbers(model, t) -> int:
     n = model.nv
-    return n * (5 + 4 * n) + max(n * (BODY + DOF + ARTICULATED + ELIMINATION), body_numbers(t))
+    return n * (5 + 4 * n) + max(n * (BODY + DOF + ARTICULATED + ELIMINATION), body_size(t))
 
 
 forward_chain_rule = Algorithm(_drive, _numbers, ForwardDynamicsDerivatives)

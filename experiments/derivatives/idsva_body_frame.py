@@ -9,7 +9,7 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, driver, fma, gather_state, kernel, load, scatter, splat, split, store
 from dynamics.spatial.spatial import (
     accumulate,
     add_cross_motion,
@@ -118,13 +118,13 @@ def _drive(first, last, work, block, q, v, a, dq, dv, M):
     m = kernel_model(block)
     n = m.dof_body.size
     for c in range(first, last):
-        body, w = carve(work, n * BODY_FRAME)
-        joint, w = carve(w, n * JOINT)
-        composite, w = carve(w, n * COMPOSITE)
+        body, w = split(work, n * BODY_FRAME)
+        joint, w = split(w, n * JOINT)
+        composite, w = split(w, n * COMPOSITE)
         q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dq_, w = carve(w, n * n)
-        dv_, w = carve(w, n * n)
-        M_, w = carve(w, n * n)
+        dq_, w = split(w, n * n)
+        dv_, w = split(w, n * n)
+        M_, w = split(w, n * n)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
         for i in range(n):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.rnea_chain_rule_body import drive_body, driver_numbers
-from experiments.derivatives.rnea_chain_rule_ground import drive_ground, ground_numbers
+from experiments.derivatives.rnea_chain_rule_body import drive_body, driver_size
+from experiments.derivatives.rnea_chain_rule_ground import drive_ground, ground_size
 
 
 class ChainRuleDerivatives(NamedTuple):
@@ -23,7 +23,7 @@ class ChainRuleDerivatives(NamedTuple):
     dtau_dv: np.ndarray
 
 
-rnea_chain_rule = Algorithm(drive_body, driver_numbers, ChainRuleDerivatives, matrices=2)
+rnea_chain_rule = Algorithm(drive_body, driver_size, ChainRuleDerivatives, matrices=2)
 """Spatial vectors in the frame of their body.                                                    [Kim 2012, table 5]"""
-rnea_chain_rule_ground = Algorithm(drive_ground, ground_numbers, ChainRuleDerivatives, matrices=2, one_axis=False)
+rnea_chain_rule_ground = Algorithm(drive_ground, ground_size, ChainRuleDerivatives, matrices=2, one_axis=False)
 """Spatial vectors in ground coordinates, for joints of any kind."""

@@ -12,7 +12,7 @@ V and A vary only for joints at or above the body; F for those below it too.  [K
 """
 
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, split, store
 from dynamics.spatial.spatial import add6, load6, scale3, store6
 from experiments.derivatives.competitors_common import (
     BODY_FRAME,
@@ -125,27 +125,27 @@ def _inwards(m, t, i, body, local, passed, below, dq, dv):
 
 @kernel
 def rnea_chain_rule_body(m, t, q, v, a, work, dq, dv):
-    """dtau/dq, dtau/dv (n n) for one knot per lane; entries between branches are not written.  work: `body_numbers`."""
+    """dtau/dq, dtau/dv (n n) for one knot per lane; entries between branches are not written.  work: `body_size`."""
     n = m.parent.size
-    body, w = carve(work, n * BODY_FRAME)
-    below, w = carve(w, n * FORCES)
-    local, w = carve(w, t.pairs * FORCES)
-    motion, passed = carve(w, t.buffers * t.width * MOTION)
+    body, w = split(work, n * BODY_FRAME)
+    below, w = split(w, n * FORCES)
+    local, w = split(w, t.pairs * FORCES)
+    motion, passed = split(w, t.buffers * t.width * MOTION)
     for i in range(n):
         _outwards(m, t, i, q, v, a, body, motion, local)
     for i in range(n - 1, -1, -1):
         _inwards(m, t, i, body, local, passed, below, dq, dv)
 
 
-def body_numbers(t) -> int:
-    """Scratch numbers per lane of `rnea_chain_rule_body`."""
+def body_size(t) -> int:
+    """Workspace size per lane of `rnea_chain_rule_body`."""
     n = len(t.depth)
     return n * (BODY_FRAME + FORCES) + t.pairs * FORCES + t.buffers * t.width * (MOTION + FORCES)
 
 
-def driver_numbers(model, t) -> int:
-    """Scratch numbers per lane of `drive_body`."""
-    return body_numbers(t) + model.nv * (3 + 2 * model.nv)
+def driver_size(model, t) -> int:
+    """Workspace size per lane of `drive_body`."""
+    return body_size(t) + model.nv * (3 + 2 * model.nv)
 
 
 @driver
@@ -154,8 +154,8 @@ def drive_body(first, last, work, block, t, q, v, a, dq, dv):
     n = m.dof_body.size
     for c in range(first, last):
         q_, v_, a_, w = gather_state(q, v, a, c * LANES, work)
-        dq_, w = carve(w, n * n)
-        dv_, w = carve(w, n * n)
+        dq_, w = split(w, n * n)
+        dv_, w = split(w, n * n)
         if c == first:
             dq_[:], dv_[:] = 0.0, 0.0
         rnea_chain_rule_body(m, t, q_, v_, a_, w, dq_, dv_)

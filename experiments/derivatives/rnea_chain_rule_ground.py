@@ -26,7 +26,7 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, split, store
 from dynamics.spatial.spatial import (
     accumulate,
     add6,
@@ -134,8 +134,8 @@ def _inwards(m, t, i, body, dof, local, passed, below, dq, dv):
         accumulate(body, parent * BODY + FORCE, i * BODY + FORCE, 6)
 
 
-def ground_numbers(model, t) -> int:
-    """Scratch numbers per lane of `drive_ground`."""
+def ground_size(model, t) -> int:
+    """Workspace size per lane of `drive_ground`."""
     n = model.nv
     buffers = t.buffers * t.width * (MOTION + VARIATION)
     return model.nb * BODY + n * (DOF + VARIATION + 2 + 2 * n) + model.nq + t.pairs * VARIATION + buffers
@@ -146,14 +146,14 @@ def drive_ground(first, last, work, block, t, q, v, a, dq, dv):
     m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
+        body, w = split(work, nb * BODY)
+        dof, w = split(w, n * DOF)
         q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dq_, w = carve(w, n * n)
-        dv_, w = carve(w, n * n)
-        below, w = carve(w, n * VARIATION)
-        local, w = carve(w, t.pairs * VARIATION)
-        motion, passed = carve(w, t.buffers * t.width * MOTION)
+        dq_, w = split(w, n * n)
+        dv_, w = split(w, n * n)
+        below, w = split(w, n * VARIATION)
+        local, w = split(w, t.pairs * VARIATION)
+        motion, passed = split(w, t.buffers * t.width * MOTION)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:] = 0.0, 0.0
         forward_pass(m, q_, v_, a_, body, dof, FORCES)

@@ -68,7 +68,7 @@ def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
     none = [np.empty((0, n * n)) for _ in range(4)]
     cubes = [np.empty((0, n, n * n)) for _ in range(4)]
-    numbers = 2 * complex_step.second_order_numbers(model)
+    numbers = 2 * complex_step.second_order_size(model)
     calls = {
         PACKED: lambda: drive_second_order(model, q, v, a, None, tensors.chunks),
         "first order + Hessian": EXPANSION.in_lanes(model, q, v, a, w),

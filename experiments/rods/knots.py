@@ -16,7 +16,7 @@ from rich.table import Table
 
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.recursion.evaluation import evaluate
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.simd import routine
@@ -39,7 +39,7 @@ def measure(repeats: int) -> dict[str, Any]:
     n, nu = robot.nq, robot.nu
     states = np.hstack([rng.uniform(-1.0, 1.0, (KNOTS, 4 * n)), rng.uniform(0.0, 10.0, (KNOTS, nu))])
     work, r = np.empty(residual_work(robot.model)), np.empty(n)
-    A = np.empty(result_numbers(robot.model.arrays, robot.arrays))
+    A = np.empty(result_size(robot.model.arrays, robot.arrays))
     result = {}
     vectors, none = np.ascontiguousarray(states[:, : 4 * n]), np.zeros((KNOTS, 0))
     calls: dict[str, tuple[int, Callable[[int], Any]]] = {

@@ -158,7 +158,7 @@ def _derivatives(robot: SoftRobot, q: Path, v: Path, a: np.ndarray, us: np.ndarr
 def _evaluate(robot: SoftRobot, level: int, *state: np.ndarray) -> list[np.ndarray]:
     """r, dr/dq, dr/dv, M and B at q, v, a, u (K, .), which may be where `SoftRobot.residual` refuses to go."""
     n, (q, v, a, u) = robot.nq, state
-    states = np.zeros((len(q), 4 * n + robot.nu + int(robot.arrays.numbers[1])))
+    states = np.zeros((len(q), 4 * n + robot.nu + int(robot.arrays.counts[1])))
     states[:, : 3 * n], states[:, 4 * n : 4 * n + robot.nu] = np.hstack([q, v, a]), u
     return robot._residual(level, states)[:5]
 

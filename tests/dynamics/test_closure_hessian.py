@@ -6,7 +6,7 @@ import pytest
 from dynamics import Fixed, Revolute, Spherical
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
 from dynamics.rods.recursion.blocks import BLOCKS, Blocks
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import STEP, complex_residual, complex_steps, hybrid_builder
@@ -31,7 +31,7 @@ def closed(joint, side) -> SoftRobot:
 def second_order(robot, state):
     """Hqq, Hqv, Hvv, Hqa (n, n) and the rates of A along w (G, n), by the kernel for plain numbers."""
     n, m, e = robot.nq, robot.model.arrays, robot.arrays
-    r, A = np.empty(n), np.empty(result_numbers(m, e))
+    r, A = np.empty(n), np.empty(result_size(m, e))
     residual_kernel(m, e, SECOND, state.copy(), np.empty(residual_work(robot.model)), r, A)
     blocks = dict(zip(Blocks._fields, A[: BLOCKS * n * n].reshape(-1, n, n), strict=True))
     end = A[BLOCKS * n * n + 2 * n * robot.nu :][virtual_rows(e.closures, n) :]
@@ -40,7 +40,7 @@ def second_order(robot, state):
 
 def check(robot, rng):
     n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
-    inputs = int(robot.arrays.numbers[1])
+    inputs = int(robot.arrays.counts[1])
     state = np.concatenate([rng.uniform(-0.5, 0.5, 4 * n), rng.normal(size=nu + inputs)])
     w, rate, mu = state[3 * n : 4 * n], state[-2 * G - 1], state[-2 * G : -G]
     dA = complex_steps(robot, FIRST, state)[1]
@@ -118,7 +118,7 @@ def test_hessian_of_accelerations(joint, rng):
     first = robot.forward_dynamics_derivatives(q, v, u, wrenches)
     columns = [*range(2 * n), *range(4 * n, 4 * n + nu)]
     for t in (0, K - 1):
-        states = np.zeros((2 * n + nu, 4 * n + nu + int(robot.arrays.numbers[1])), complex)
+        states = np.zeros((2 * n + nu, 4 * n + nu + int(robot.arrays.counts[1])), complex)
         states[:, : 4 * n + nu + 6] = np.concatenate([q[t], v[t], np.zeros(2 * n), u[t], wrenches[t, 0]])
         states[range(2 * n + nu), columns] += 1j * STEP
         rows = acceleration_rows(robot, states)

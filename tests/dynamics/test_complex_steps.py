@@ -15,7 +15,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, 
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, carve, driver, gather, gather_complex, launch
+from dynamics.simd import LANES, driver, gather, gather_complex, launch, split
 from tests.dynamics.test_complex_lanes import complex_lanes, complex_zeros
 from tests.reference.random_robots import random_states, random_tree
 from tests.reference.rigid_body_models import load_reference
@@ -31,11 +31,11 @@ def torque_rates(first, last, work, block, q, v, a, dq, dv, da, tau, rates):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         directions, numbers = work[: nq + 2 * n], work[nq + 2 * n :]
-        body, w = carve(numbers.reshape(numbers.shape[0] // 2, 2, LANES), nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, tau_ = carve(w, n)
+        body, w = split(numbers.reshape(numbers.shape[0] // 2, 2, LANES), nb * BODY)
+        dof, w = split(w, n * DOF)
+        q_, w = split(w, nq)
+        v_, w = split(w, n)
+        a_, tau_ = split(w, n)
         for x, x_, dx, at in ((q, q_, dq, 0), (v, v_, dv, nq), (a, a_, da, nq + n)):
             gather_complex(x, c * LANES, x_)
             gather(dx, c * LANES, directions[at : at + x.shape[1]])

@@ -10,7 +10,7 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, min
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix, mass_matrix_kernel
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, carve, driver, gather, launch, load, scatter, store
+from dynamics.simd import LANES, driver, gather, launch, load, scatter, split, store
 from problems import serial_chain
 from tests.reference.random_robots import random_states, random_tree, random_trees, settings, with_armature
 from tests.reference.rigid_body_models import NAMES, load_reference
@@ -26,17 +26,17 @@ def _drive_products(first, last, work, block, route, q, between, A, B, Minv):
     m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        art, w = carve(w, nb * ARTICULATED)
-        elim, w = carve(w, n * ELIMINATION)
-        q_, w = carve(w, nq)
-        zeros, w = carve(w, n)
-        a, w = carve(w, n)
-        L, w = carve(w, n * n)
-        A_, w = carve(w, n * n)
-        B_, w = carve(w, n * n)
-        X, w = carve(w, n * n)
+        body, w = split(work, nb * BODY)
+        dof, w = split(w, n * DOF)
+        art, w = split(w, nb * ARTICULATED)
+        elim, w = split(w, n * ELIMINATION)
+        q_, w = split(w, nq)
+        zeros, w = split(w, n)
+        a, w = split(w, n)
+        L, w = split(w, n * n)
+        A_, w = split(w, n * n)
+        B_, w = split(w, n * n)
+        X, w = split(w, n * n)
         gather(q, c * LANES, q_)
         gather(A, c * LANES, A_)
         gather(B, c * LANES, B_)
@@ -56,11 +56,11 @@ def _drive_solve(first, last, work, block, q, sign, columns, X):
     m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        L, w = carve(w, n * n)
-        X_, w = carve(w, n * columns)
+        body, w = split(work, nb * BODY)
+        dof, w = split(w, n * DOF)
+        q_, w = split(w, nq)
+        L, w = split(w, n * n)
+        X_, w = split(w, n * columns)
         gather(q, c * LANES, q_)
         gather(X, c * LANES, X_)
         mass_matrix_kernel(m, q_, body, dof, L)

@@ -17,7 +17,7 @@ from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import LANES, align_stack, driver, kernel, launch, load, splat, store, written
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 from dynamics.simd.squares import ResidualWeights
 from dynamics.spatial.spatial import add_cross, load6
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
     zeros: np.ndarray = lanes(two, zero=True)
 
 
-carve_pair, pair_numbers = carving(Pair)
+slice_pair, pair_size = slicing(Pair)
 
 
 @kernel
@@ -101,7 +101,7 @@ def test_what_is_written_can_be_read(arguments):
     for line in (
         "from tests.dynamics.test_knot_driver import Pair, sums",
         "    two = given.size",
-        "    q_, free = carve(free, q.shape[1])",
+        "    q_, free = split(free, q.shape[1])",
         "    pair = Pair(pair_y, pair_total, pair_zeros)",
         "        if x.shape[0] > 0: gather(x, chunk * LANES, x_)",
         "        sums(m, q_, given, span(packed[chunk]), x_, out_, pair, count_)",
@@ -111,25 +111,25 @@ def test_what_is_written_can_be_read(arguments):
     assert max(map(len, source.splitlines())) <= 120
     model, q, *_ = arguments
     with pytest.raises(AttributeError) as caught:
-        declared.numbers(model, q, None, None, q, q, q, q, q)
+        declared.workspace_size(model, q, None, None, q, q, q, q, q)
     assert traceback.extract_tb(caught.tb)[-1].line == "two = given.size"
 
 
 def test_scratch_is_counted(arguments):
     model, q, given, *rest = arguments
-    assert declared.numbers(model, q, given, *rest) == 4 * model.nv + 1 + 1 + 2
-    assert pair_numbers(model.arrays, given) == model.nv + 1 + 2
+    assert declared.workspace_size(model, q, given, *rest) == 4 * model.nv + 1 + 1 + 2
+    assert pair_size(model.arrays, given) == model.nv + 1 + 2
 
 
 @driver
-def carve_one(first, last, work, arrays, given, out):
-    pair, rest = carve_pair(arrays, given, work)
+def slice_one(first, last, work, arrays, given, out):
+    pair, rest = slice_pair(arrays, given, work)
     out[0], out[1], out[2] = pair.y.shape[0], rest.shape[0], pair.zeros[1, 0]
 
 
-def test_blocks_are_carved(arguments):
+def test_blocks_are_sliced(arguments):
     model, given, out = arguments[0], arguments[2], np.empty(3)
-    launch(carve_one, 1, pair_numbers(model.arrays, given) + 5, model.arrays, given, out)
+    launch(slice_one, 1, pair_size(model.arrays, given) + 5, model.arrays, given, out)
     assert list(out) == [model.nv, 5, 0.0]
 
 

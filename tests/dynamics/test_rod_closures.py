@@ -12,7 +12,7 @@ from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
@@ -43,7 +43,7 @@ def robot():
 def chains(robot, state):
     """e, e', e'' (G,) and A, A', A'' (G, n) at a state, by the kernel for plain numbers."""
     n, G = robot.nq, robot.model.constraint_count
-    r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
+    r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FIRST, state.copy(), np.empty(residual_work(robot.model)), r, A)
     out = A[BLOCKS * n * n + 2 * n * robot.nu :]
     return out[: 3 * G].reshape(3, G), out[3 * G : 3 * G * (1 + n)].reshape(3, G, n)
@@ -54,7 +54,7 @@ def random_point(robot, rng):
     n, G, W = robot.nq, robot.model.constraint_count, robot.model.wrench_count
     q, v, a = rng.uniform(-0.5, 0.5, (3, n))
     u, wrenches, multipliers = rng.standard_normal(robot.nu), rng.standard_normal((W, 6)), rng.standard_normal(G)
-    between = np.zeros(int(robot.arrays.numbers[1]) - 6 * W - G)
+    between = np.zeros(int(robot.arrays.counts[1]) - 6 * W - G)
     state = np.concatenate([q, v, a, np.zeros(n), u, wrenches.ravel(), between, multipliers])
     return q, v, a, u, wrenches, multipliers, state
 

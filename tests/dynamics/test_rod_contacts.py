@@ -52,7 +52,7 @@ def touching(what: str):
 def check(robot, states):
     """First derivatives of r and the Hessian of w'r, and that contacts have a share in them."""
     n, (q, v, a, w), u = robot.nq, states, np.zeros(robot.nu)
-    x = np.concatenate([states.ravel(), u, np.zeros(int(robot.arrays.numbers[1]))])
+    x = np.concatenate([states.ravel(), u, np.zeros(int(robot.arrays.counts[1]))])
     J, _ = complex_steps(robot, FORCES, x)
     first = robot.residual_derivatives(q, v, a, u)
     for found, expected in zip(first, (J[:, :n], J[:, n : 2 * n], J[:, 2 * n : 3 * n]), strict=False):

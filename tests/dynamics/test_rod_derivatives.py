@@ -6,7 +6,7 @@ import pytest
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX
 from dynamics.rods.recursion.blocks import BLOCKS
 from dynamics.rods.recursion.evaluation import inverse_dynamics, inverse_dynamics_derivatives, inverse_dynamics_hessian
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from tests.reference.rod_robots import ROBOTS, complex_steps, hybrid, manipulator, random_state
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
@@ -113,7 +113,7 @@ def test_plain_numbers(rng):
     n = robot.nq
     q, v, a, w, u = random_state(robot, rng)
     state = np.concatenate([q, v, a, w, u])
-    r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
+    r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FIRST, state, np.empty(residual_work(robot.model)), r, A)
     assert relative_error(r, robot.residual(q, v, a, u)) < IDENTITY
     derivatives = robot.residual_derivatives(q, v, a, u)

@@ -61,7 +61,7 @@ def test_derivatives_against_complex_steps(rng):
     n, u = robot.nq, rng.standard_normal(4)
     states = 0.4 * rng.standard_normal((4, n))
     q, v, a, w = states
-    x = np.concatenate([states.ravel(), u, np.zeros(int(robot.arrays.numbers[1]))])
+    x = np.concatenate([states.ravel(), u, np.zeros(int(robot.arrays.counts[1]))])
     J, _ = complex_steps(robot, FORCES, x)
     first = robot.residual_derivatives(q, v, a, u)
     columns = J[:, :n], J[:, n : 2 * n], J[:, 2 * n : 3 * n], -J[:, 4 * n : 4 * n + 4]

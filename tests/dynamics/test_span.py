@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from dynamics.simd import LANES, by_reference, carve, driver, flat, helper, kernel, routine, shared_kernel, span
+from dynamics.simd import LANES, by_reference, driver, flat, helper, kernel, routine, shared_kernel, span, split
 from dynamics.simd.vector import aligned_empty
 
 
@@ -67,8 +67,8 @@ def test_entries_and_rows(rows, change):
 
 @routine
 def _in_three(work, n):
-    a, rest = carve(work, n)
-    b, rest = carve(rest, n)
+    a, rest = split(work, n)
+    b, rest = split(rest, n)
     a[:], b[:], rest[:] = 1.0, 2.0, 3.0
     return a.shape[0], b.shape[0], rest.shape[0]
 
@@ -119,14 +119,14 @@ def weighted_sum(e):
     total = 0.0
     for r in range(e.count):
         for c in range(e.table.shape[1]):
-            total += e.numbers[r] * e.table[e.inner.index[r], c] + e.table[r][c]
+            total += e.counts[r] * e.table[e.inner.index[r], c] + e.table[r][c]
     return e.inner.factor * total + e.cube[1, 0, 2]
 
 
 @kernel
 def _double(e):
     for i in range(e.numbers.size):
-        e.numbers[i] *= 2.0
+        e.counts[i] *= 2.0
     return e.nothing is None
 
 

@@ -51,7 +51,7 @@ def test_the_timed_products_are_the_derivatives(model):
     dq, v, tau = np.random.default_rng(5).uniform(-1.0, 1.0, (3, LANES, n))
     q = dynamics.integrate(model, dynamics.neutral(model), dq)
     expected = dynamics.forward_dynamics_derivatives(model, q, v, tau)
-    work = scratch(forward.products_numbers(model) + scratch_guard.ROWS)  # what `launch` uses
+    work = scratch(forward.products_size(model) + scratch_guard.ROWS)  # what `launch` uses
     for name in forward.ROUTES:
         calls[name]()
         _, aq, av, Minv = work[0, : 4 * n * n].reshape(4, n, n, LANES)
@@ -61,7 +61,7 @@ def test_the_timed_products_are_the_derivatives(model):
 
 def test_copying_leaves_the_inputs():
     model = chain(4)
-    work = scratch(forward.products_numbers(model) + scratch_guard.ROWS)  # what `launch` uses
+    work = scratch(forward.products_size(model) + scratch_guard.ROWS)  # what `launch` uses
     forward.product_calls(model, LANES, seed=2)["copy"]()
     dq, v, tau = np.random.default_rng(2).uniform(-1.0, 1.0, (3, LANES, 4))
     a = dynamics.forward_dynamics(model, dq, v, tau)

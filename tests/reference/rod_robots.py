@@ -14,7 +14,7 @@ from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
 from dynamics.rods.model.segment_list import Helical
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import LANES, aligned_zeros
@@ -145,7 +145,7 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
     n, size = robot.nq, len(state)
     m, e = robot.model.arrays, robot.arrays
     work, x = aligned_zeros(residual_work(robot.model), 2, LANES), aligned_zeros(size, 2, LANES)
-    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_numbers(m, e), 2, LANES)
+    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_size(m, e), 2, LANES)
     L = aligned_zeros(n * n, 2, LANES)
     dr, dA = np.empty((n, size)), np.empty((len(A), size))
     for first in range(0, size, LANES):
@@ -164,7 +164,7 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
 
 def complex_residual(robot: SoftRobot, level: int, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """r (K, n) and A (K, .) of `residual_kernel` for complex states (K, size), their imaginary parts tiny."""
-    numbers = states.shape[1], residual_work(robot.model), robot.nq, result_numbers(robot.model.arrays, robot.arrays)
+    numbers = states.shape[1], residual_work(robot.model), robot.nq, result_size(robot.model.arrays, robot.arrays)
     out = [np.empty((len(states), size), complex) for size in numbers[2:]]
     for t in range(0, len(states), LANES):
         x, work, *results = (aligned_zeros(size, 2, LANES) for size in numbers)
@@ -181,8 +181,8 @@ def complex_residual(robot: SoftRobot, level: int, states: np.ndarray) -> tuple[
 def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
     """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
     n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
-    state = np.concatenate([q, np.zeros(3 * n + robot.nu + int(robot.arrays.numbers[1]))])
-    r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
+    state = np.concatenate([q, np.zeros(3 * n + robot.nu + int(robot.arrays.counts[1]))])
+    r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)
     pose = work[robot.model.link_segments[name] * SEGMENT + END :][:12]
     place[:3, :3], place[:3, 3] = pose[:9].reshape(3, 3), pose[9:]

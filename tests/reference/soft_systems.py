@@ -3,8 +3,8 @@
 import numpy as np
 
 from dynamics.rods.model.arrays import FIRST
-from dynamics.rods.stepping.soft_expansions import carve_expansion, expand_kernel, expansion_numbers
-from dynamics.rods.stepping.soft_steps import INTEGRATORS, carve_motion, motion_numbers, step_kernel
+from dynamics.rods.stepping.soft_expansions import expand_kernel, expansion_size, slice_expansion
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_size, slice_motion, step_kernel
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.simd import LANES, aligned_zeros, kernel
 from tests.reference.rod_robots import STEP
@@ -14,8 +14,8 @@ from tests.reference.rod_robots import STEP
 def _step_and_expansion(m, e, integrator, h, z, work, x_next, F, H):
     level, nx = np.int64(FIRST), x_next.shape[0]
     x, u = z[:nx], z[nx:]
-    p, w = carve_expansion(m, e, work)
-    d = carve_motion(m, e, w)
+    p, w = slice_expansion(m, e, work)
+    d = slice_motion(m, e, w)
     step_kernel(m, e, integrator, h, x, u, d, x_next)
     expand_kernel(m, e, integrator, h, level, x, u, x, d, p, F, H)
 
@@ -24,7 +24,7 @@ def complex_step_derivatives(system: SoftRobotSystem, x, u) -> tuple[np.ndarray,
     """Derivatives along z = (x, u) of x+ (2 n, nz), and of F = dx+/dz, (2 n, nz, nz), by complex steps."""
     nx, nz = system.nx, system.nx + system.nu
     plant = system.model.arrays, system.robot.arrays, INTEGRATORS.index(system.integrator), system.dt
-    scratch = expansion_numbers(system.model, system.nu) + motion_numbers(system.model, system.robot.arrays)
+    scratch = expansion_size(system.model, system.nu) + motion_size(system.model, system.robot.arrays)
     numbers = nz, scratch, nx, nx * nz, nz * nz
     z, work, x_next, F, H = (aligned_zeros(count, 2, LANES) for count in numbers)
     dx, dF = np.empty((nx, nz)), np.empty((nx, nz, nz))

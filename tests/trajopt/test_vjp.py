@@ -141,7 +141,7 @@ def moved(problem, place, attribute, gradient):
     return make, np.array(value, dtype=float) if plain else np.zeros(gradient.shape)
 
 
-def some_numbers(p, attribute):
+def some_size(p, attribute):
     """Of an array, those that can be moved, at most seven: finite ones, of weights positive ones."""
     index = np.flatnonzero(np.isfinite(p) & ((p > 0.0) | (attribute != "weights")))
     return index[:: max(1, len(index) // 5)]
@@ -168,7 +168,7 @@ def test_every_attribute(name):
         for attribute in place.values:
             gradient = found[place.name][attribute]
             make, p = moved(problem, place, attribute, gradient)
-            index = some_numbers(p, attribute)
+            index = some_size(p, attribute)
             if not len(index) or (attribute in LIMITS and np.array_equal(*(place.values[side] for side in LIMITS))):
                 continue  # one of two equal limits alone cannot be moved
             steps = 1e-3 * np.abs(p.ravel()[index]) if attribute == "weights" else None
@@ -203,7 +203,7 @@ def test_of_the_cost_alone(name):
             continue
         gradient = found[place.name]["weights"]
         make, p = moved(problem, place, "weights", gradient)
-        index = some_numbers(p, "weights")
+        index = some_size(p, "weights")
         make, p, gradient = of_some(make, p, index), p.ravel()[index], np.ravel(gradient)[index]
         costs = [make(p * (1.0 + h * (np.arange(p.size) == i))).objective.value(solution.xs, solution.us)
                  for i in range(p.size) for h in (1e-4, -1e-4)]  # fmt: skip

@@ -108,7 +108,7 @@ def inner_matrix(shape, h, V, v, M, G, p):
             for column, at in (0, 0), (n, b):
                 row = fma(weight, load_part(V, derived, column + j, b - j), load_part(V, source, column + j, b - j))
                 store_part(M, i, at + j, b - j, row)
-        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or the next matrix (see `carve`)
+        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or the next matrix (see `split`)
             qq, vq = load_part(V, derived, b + j, c - j), load_part(V, source, b + j, c - j)
             mixed = fma(one, load_part(V, derived, n + b + j, c - j), vq)
             store_part(G, i, b + j, LANES, fma(weight, qq, vq))

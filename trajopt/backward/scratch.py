@@ -37,14 +37,14 @@ class SweepScratch(NamedTuple):
     z: Matrix  # (nu, 1)
 
 
-def scratch_numbers(ndx: int, nu: int) -> int:
-    """Workspace size that `carve` needs at most, in numbers."""
+def scratch_size(ndx: int, nu: int) -> int:
+    """Workspace size that `split` needs at most, in numbers."""
     sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
     return 8 + (5 * ndx + 4 * nu + 1) * sx + (2 * ndx + 2 * nu + 1) * su + ndx + nu
 
 
 @helper
-def carve(ws, shape):
+def split(ws, shape):
     """The scratch matrices as slices of the workspace ws, from its first full cache line on.
 
     The matrices after M and G are written later than these: last rows of M and G may extend into them."""

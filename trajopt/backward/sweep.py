@@ -19,7 +19,7 @@ from trajopt.backward.box_qp import NO_BOX, Box
 from trajopt.backward.curvature import NO_TENSORS, CurvatureOfKnot, Tensors, add_contraction
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.gains import gains
-from trajopt.backward.scratch import SweepShape, carve, scratch_numbers
+from trajopt.backward.scratch import SweepShape, scratch_size, split
 from trajopt.backward.value_function import final_value, finite_value, value_function
 
 COMMON_SIZES = {(12, 6), (14, 7)}
@@ -68,7 +68,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
         shape, e, result = SweepShape(*shape), Expansion(*e), _Arrays(*result)
-        s = carve(ws, shape)
+        s = split(ws, shape)
         if last == len(e.fx):
             final_value(shape.ndx, gaps, e, result)
         d1, d2 = 0.0, 0.0
@@ -113,7 +113,7 @@ class _Window:
         # plain tuples: numba takes a microsecond to recognize a named one
         self._start = float(mu), shape, seconds, accelerations, e, tensors
         self._end = _NO_GAPS if gaps is None else gaps, box, self._arrays
-        self._scratch = np.empty(scratch_numbers(ndx, nu))
+        self._scratch = np.empty(scratch_size(ndx, nu))
 
     def sweep(self, first: int, last: int) -> SweepResult:
         """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1

@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.chains.trust_region import trust_region_step
 from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.model.arrays import END, FIRST, FORCES, MASS_MATRIX, SEGMENT, closure_numbers, input_numbers
+from dynamics.rods.model.arrays import END, FIRST, FORCES, MASS_MATRIX, SEGMENT, closure_size, input_size
 from dynamics.rods.model.rod_model import RodModel, coordinate_scales
 from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
+from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_size
 from dynamics.simd import by_reference, routine, span
 from dynamics.validation import as_array, as_items, as_kind, as_positive, as_whole_number, look_up
 
@@ -57,10 +57,10 @@ class Assembly(NamedTuple):
 
 
 @routine
-def _evaluate(m, external, closures, level, state, wrenches, work_numbers, closed_numbers):
+def _evaluate(m, external, closures, level, state, wrenches, work_size, closed_size):
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
-    n = m.numbers[0]
-    work, tau, A, closed = np.empty(work_numbers), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_numbers)
+    n = m.counts[0]
+    work, tau, A, closed = np.empty(work_size), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_size)
     results = span(work), span(tau), span(A), span(closed)
     inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results)
     return work, closed, tau, A  # all of them, so that they are not freed before the kernel runs
@@ -72,13 +72,13 @@ def evaluate_chains(
     """The workspace of the kernel, which begins with the segments, and ChainValues, at q, v (n,) without
     acceleration."""
     n, G = model.nq, model.constraint_count
-    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_numbers(model.closures))
+    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_size(model.closures))
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v
     work, closed, _, _ = _evaluate(
-        model.arrays, model.external, model.closures, level, state, wrenches, work_numbers(model),
-        closure_numbers(model.closures, n),
+        model.arrays, model.external, model.closures, level, state, wrenches, work_size(model),
+        closure_size(model.closures, n),
     )  # fmt: skip
     e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
     A, A_rate = closed[3 * G : (3 + 2 * n) * G].reshape(2, G, n)

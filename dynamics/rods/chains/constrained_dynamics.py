@@ -8,7 +8,7 @@ from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND, RodArrays, virtual_rows
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BLOCKS, Blocks
-from dynamics.rods.recursion.residual_kernel import carve_results, residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size, slice_results
 from dynamics.simd import (
     LANES,
     aligned_zeros,
@@ -132,8 +132,8 @@ class _Places(NamedTuple):
 @kernel
 def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
     """`_constrained` for one point; s: `_Places`."""
-    n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
-    F, (b, c, _), mass_matrix = free.size, carve_results(m, e, span(s.A)), np.int64(MASS_MATRIX)
+    n, nu, G = m.counts[0], e.counts[0], e.closures.kind.size
+    F, (b, c, _), mass_matrix = free.size, slice_results(m, e, span(s.A)), np.int64(MASS_MATRIX)
     closed = c.closed
     residual_kernel(m, e, mass_matrix, span(state), span(s.work), span(r), span(s.A))
     regular = _factorize(n, free, b.M, closed[3 * G :], s.K, s.d, s.pivots)
@@ -173,9 +173,9 @@ def constrained_motion(
 ) -> ConstrainedMotion:
     """Solution for states (K, .) in the layout of `residual_kernel`, which it overwrites; `free` (F,) are the free
     coordinates, and the states contain the accelerations of the others; rate: 1 / T of Baumgarte's method, or 0."""
-    n, nu, G, K = model.nq, int(arrays.numbers[0]), model.constraint_count, len(states)
+    n, nu, G, K = model.nq, int(arrays.counts[0]), model.constraint_count, len(states)
     F = len(free)
-    numbers = np.array([residual_work(model), result_numbers(model.arrays, arrays)])
+    numbers = np.array([residual_work(model), result_size(model.arrays, arrays)])
     forces, derivatives = np.empty((K, n)), np.empty((K if level >= FIRST else 0, F + G, 2 * F + nu))
     states[:, 2 * n + free], states[:, states.shape[1] - G :] = 0.0, 0.0
     _constrained(model.arrays, arrays, level, rate, free, states, numbers, forces, derivatives)
@@ -186,8 +186,8 @@ def constrained_motion(
 @kernel
 def _project_point(m, e, free, s, state, r, rows, a):
     """`project_motion` with arrays s for two right-hand sides; rows (G n) of A; a (n), zero."""
-    n, G, F = m.numbers[0], e.closures.kind.size, free.size
-    (b, (_, _, closed), _), multipliers = carve_results(m, e, span(s.A)), state[len(state) - G :]
+    n, G, F = m.counts[0], e.closures.kind.size, free.size
+    (b, (_, _, closed), _), multipliers = slice_results(m, e, span(s.A)), state[len(state) - G :]
     multipliers[:], s.y[:] = 0.0, 0.0
     residual_kernel(m, e, np.int64(MASS_MATRIX), span(state), span(s.work), span(r), span(s.A))
     scale_into(n * G, rows, 1.0, closed[3 * G :])
@@ -217,7 +217,7 @@ def _project_point(m, e, free, s, state, r, rows, a):
 @routine
 def _project(m, e, free, state, work, r, A):
     m, e = by_reference(m), by_reference(e)
-    n, G, N = m.numbers[0], e.closures.kind.size, free.size + e.closures.kind.size
+    n, G, N = m.counts[0], e.closures.kind.size, free.size + e.closures.kind.size
     s = _Places(work, A, np.empty((N, N)), np.empty(N), np.empty(N, np.int64), np.empty((N, 2)))
     _project_point(m, e, free, s, state, r, np.empty(G * n), np.zeros(n))
 
@@ -257,9 +257,9 @@ class _Results:
     """Results of `residual_kernel` for states (K, .), and their rates along directions in (q, v) (K, 2 n), complex."""
 
     def __init__(self, model: RodModel, arrays: RobotArrays, level: int, states, directions=None):
-        n, count = model.nq, result_numbers(model.arrays, arrays)
+        n, count = model.nq, result_size(model.arrays, arrays)
         numbers = states.shape[1], residual_work(model), n, count
-        self.n, self.nu, self.closures = n, int(arrays.numbers[0]), arrays.closures
+        self.n, self.nu, self.closures = n, int(arrays.counts[0]), arrays.closures
         self.all = np.empty((len(states), count), complex)
         for t in range(0, len(states), LANES):
             state, work, r, A = (aligned_zeros(size, 2, LANES) for size in numbers)

@@ -16,7 +16,7 @@ from dynamics.rods.model.arrays import (
     ClosureArrays,
     virtual_rows,
 )
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
 from dynamics.spatial.spatial import (
     add3,
     add6,
@@ -149,7 +149,7 @@ def store_row(k, i, sides, jets, closed):
 def _add_columns(m, s, level, row, size, jets, columns, A):
     """Add one side's part of row A_j (and A_j', A_j'' at distances `size`) of the coordinates that move it."""
     align_stack(A)
-    n, z, g = m.numbers[0], splat(A, 0.0), m.gravity
+    n, z, g = m.counts[0], splat(A, 0.0), m.gravity
     h, h1, h2, f = load3(jets, MOMENT), load3(jets, MOMENT_RATE), load3(jets, MOMENT_RATE_2), load3(jets, FORCE)
     W, weight = join(h, f), (z + g[0], z + g[1], z + g[2])
     for t in range(m.path_start[s], m.path_start[s + 1]):
@@ -182,7 +182,7 @@ def _relative_spins(m, s, sign, columns, turning):
         return
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
-        w = angular(load_column(columns, m.numbers[0], 0, j))
+        w = angular(load_column(columns, m.counts[0], 0, j))
         store3(turning, 6 * j, add_scaled3(load3(turning, 6 * j), sign, w))
 
 
@@ -195,7 +195,7 @@ def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
     scale, overlap = sign * multiplier, dot3(x, y)
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
-        w = angular(load_column(columns, m.numbers[0], 0, j))
+        w = angular(load_column(columns, m.counts[0], 0, j))
         d = add_scaled3(scale3(x, dot3(y, w)), -overlap, w)
         store3(turning, 6 * j + 3, add_scaled3(load3(turning, 6 * j + 3), scale, d))
 
@@ -213,7 +213,7 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
     """Store e, e', e'', A, A', A'' as far as the level goes in `closed`, and the reactions among the wrenches, after
     `forward_pass`.  Multipliers follow after the wrenches; work: 72 numbers."""
     align_stack(closed)
-    rows, n = k.kind.size, m.numbers[0]
+    rows, n = k.kind.size, m.counts[0]
     size, joints, first = rows * n, k.segment.shape[0], 6 * k.first_wrench[0]
     sides, jets, A = work[: 2 * SIDE], work[2 * SIDE : 2 * SIDE + 2 * JETS], closed[3 * rows :]
     closed[: 3 * (rows + size) + 6 * n * joints] = 0.0
@@ -252,7 +252,7 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
 def subtract_turning(m, k, closed, dq):
     """Subtract from dr/dq the change of moments that rotate with the sides."""
     align_stack(dq)
-    n, rows = m.numbers[0], k.kind.size
+    n, rows = m.counts[0], k.kind.size
     for c in range(k.segment.shape[0]):
         turning = closed[3 * rows * (1 + n) + 6 * n * c :]
         for s in range(k.path_start[c], k.path_start[c + 1]):
@@ -340,7 +340,7 @@ def _store_virtual_rates(k, c, segments, sides):
 def _add_virtual_row(m, s, jets, columns, row):
     """Add a side's part of the rate along w of a row of A (n)."""
     align_stack(row)
-    n, h, h1, f = m.numbers[0], load3(jets, 0), load3(jets, 3), load3(jets, 9)
+    n, h, h1, f = m.counts[0], load3(jets, 0), load3(jets, 3), load3(jets, 9)
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
         x = load(row, j) + dot3(h1, angular(load_column(columns, n, 0, j)))
@@ -390,7 +390,7 @@ def _add_composites(k, c, rate, sides, virtual, sums, segments):
 def _store_side_vectors(m, s, side, own, virtual, columns, vectors):
     """Store J and its rates along v and w at a side, for all coordinates that move it."""
     align_stack(vectors)
-    n, o, p, sign = m.numbers[0], 3 * side, load3(own, POINT), splat(vectors, 1.0 - 2.0 * side)
+    n, o, p, sign = m.counts[0], 3 * side, load3(own, POINT), splat(vectors, 1.0 - 2.0 * side)
     half = splat(vectors, 0.5)
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
@@ -441,7 +441,7 @@ def _add_products(m, k, c, vectors, Hqq, Hqv):
     """Add the products of the vectors of all coordinates of a joint: half of Hqq (to be added to its transpose), and
     Hqv."""
     align_stack(Hqq)
-    n = m.numbers[0]
+    n = m.counts[0]
     for s in range(k.path_start[c], k.path_start[c + 1]):
         i = k.path[s]
         x = vectors[VECTORS * i : VECTORS * (i + 1)]
@@ -466,12 +466,12 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
     """Add, between `forward_pass` and `closure_rows`, the composites n and e, the rates of A along w (`virtual_rows`),
     and the rest of the Hessian to Hqv and to Hqq, which is then added to its transpose; work: `hessian_scratch`."""
     align_stack(closed)
-    rows, n = k.kind.size, m.numbers[0]
-    vectors, w = carve(work, VECTORS * n)
-    sides, w = carve(w, 2 * SIDE)
-    virtual, w = carve(w, 2 * SIDE)
-    jets, w = carve(w, 2 * JETS)
-    sums, w = carve(w, SUMS)
+    rows, n = k.kind.size, m.counts[0]
+    vectors, w = split(work, VECTORS * n)
+    sides, w = split(w, 2 * SIDE)
+    virtual, w = split(w, 2 * SIDE)
+    jets, w = split(w, 2 * JETS)
+    sums, w = split(w, SUMS)
     given = wrenches[6 * k.first_wrench[0] + 12 * k.segment.shape[0] :]
     rate, weights, multipliers = load(given, 0), given[1:], given[1 + rows :]
     Aw = closed[virtual_rows(k, n) :]

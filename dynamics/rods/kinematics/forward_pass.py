@@ -236,7 +236,7 @@ def _curved_motion(m, s, level, seg, ws, R, p):
 def forward_pass(m, level, state, segments, columns, ws):
     """Fill the segments, and J, R, Q, W (columns) as far as the level needs them; state: q, v, a, lambda (n each)."""
     align_stack(state)
-    n = m.numbers[0]
+    n = m.counts[0]
     families = 4 if level >= SECOND else (3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0))
     columns[: FAMILIES * n] = 0.0
     for s in range(m.parent.size):
@@ -262,8 +262,8 @@ def forward_pass(m, level, state, segments, columns, ws):
         store3(seg, END + 9, p)
 
 
-def forward_numbers(arrays: RodArrays) -> tuple[int, int, int]:
+def forward_size(arrays: RodArrays) -> tuple[int, int, int]:
     """Sizes of the segments, of the columns and of the scratch of `forward_pass`."""
-    return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.numbers[0]), 288 + 2 * TANGENT
+    return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.counts[0]), 288 + 2 * TANGENT
 
 

@@ -130,7 +130,7 @@ def _store_column(columns, n, row, j, x):
 def add_families(m, s, share, count, seg, columns):
     """Add `share` times the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
     align_stack(seg)
-    n, rod = m.numbers[0], m.kind[s] == ROD
+    n, rod = m.counts[0], m.kind[s] == ROD
     for r in range(6):
         if m.rows[s, r] == m.rows[s, r + 1]:
             continue

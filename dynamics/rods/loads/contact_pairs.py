@@ -36,7 +36,7 @@ from dynamics.rods.model.arrays import (
     touching_path,
     touching_segment,
 )
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, sqrt, store
 from dynamics.simd.comparison import all_less
 from dynamics.spatial.spatial import (
     add3,
@@ -242,7 +242,7 @@ def _add_loads(level, s, sign, point, law, segments, loads, A):
 def _node_columns(m, s, families, segments, columns):
     """Columns of the families of all coordinates at the end of segment s, whose own are sums along the path."""
     align_stack(columns)
-    columns[: FAMILIES * m.numbers[0]] = 0.0
+    columns[: FAMILIES * m.counts[0]] = 0.0
     while s >= 0:
         add_families(m, s, 1.0, families, segments[s * SEGMENT : (s + 1) * SEGMENT], columns)
         s = m.parent[s]
@@ -252,7 +252,7 @@ def _node_columns(m, s, families, segments, columns):
 def _add_side(m, s, side, point, law, columns, records):
     """Store J, T, V of the coordinates that move a side, and add the terms of this side alone."""
     align_stack(records)
-    n, o, sign, half = m.numbers[0], OF_SIDES + 6 * side, splat(records, 1.0 - 2.0 * side), splat(records, 0.5)
+    n, o, sign, half = m.counts[0], OF_SIDES + 6 * side, splat(records, 1.0 - 2.0 * side), splat(records, 0.5)
     p, rate, virtual = load3(point, 0), load3(point, RATE), load3(point, VIRTUAL_RATE)
     of_x, of_y = scale3(load3(law, GRADIENT), -0.5 * sign), scale3(load3(law, GRADIENT + 3), -sign)
     for t in range(m.path_start[s], m.path_start[s + 1]):
@@ -331,13 +331,13 @@ def _add_second(n, path, first, last, of_rates, records, b):
 @shared_kernel
 def add_contact_pairs(m, k, level, segments, loads, work, b):
     """Add the contacts to composites, loads and `Blocks`, between the forward and the backward pass; work:
-    `pair_numbers`."""
-    n = m.numbers[0]
-    points, w = carve(work, 2 * POINT_NUMBERS)
-    law, w = carve(w, LAW)
-    A, w = carve(w, 36)
-    records, w = carve(w, RECORD * n)
-    columns, w = carve(w, FAMILIES * n)
+    `pair_size`."""
+    n = m.counts[0]
+    points, w = split(work, 2 * POINT_NUMBERS)
+    law, w = split(w, LAW)
+    A, w = split(w, 36)
+    records, w = split(w, RECORD * n)
+    columns, w = split(w, FAMILIES * n)
     families = 4 if level >= SECOND else 3
     for i in range(k.numbers.shape[0]):
         c = k.numbers[i]
@@ -368,6 +368,6 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
             _add_second(n, k.integers, first, last, of_rates, records, b)
 
 
-def pair_numbers(k: RodContactArrays, n: int) -> int:
+def pair_size(k: RodContactArrays, n: int) -> int:
     """Scratch size of `add_contact_pairs`."""
     return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.rods.loads.drives import DriveArrays, drive_arrays
 from dynamics.rods.loads.tendons import TendonArrays
-from dynamics.rods.model.arrays import ClosureArrays, LoadArrays, closure_numbers, input_numbers
+from dynamics.rods.model.arrays import ClosureArrays, LoadArrays, closure_size, input_size
 from dynamics.rods.model.rod_model import RodModel
 
 
@@ -16,7 +16,7 @@ class RobotArrays(NamedTuple):
     """Arrays of a robot with n coordinates, W external wrenches, and nu controls: of tendons, chambers, driven joints,
     and laws, in this order."""
 
-    numbers: np.ndarray  # (3,) nu; number of entries of a state after u; number of results for closed chains and laws
+    counts: np.ndarray  # (3,) nu; number of entries of a state after u; number of results for closed chains and laws
     external: LoadArrays  # with the reactions of closed chains
     closures: ClosureArrays
     band: np.ndarray  # (n, 2) columns band[i, 0] ... band[i, 1] - 1 of row i of K and D may differ from zero
@@ -33,9 +33,9 @@ class RobotArrays(NamedTuple):
 def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: Sequence[slice]) -> RobotArrays:
     """The arrays of a robot with `count` tendons and chambers, and driven joints of these coordinates."""
     parent, end = _elimination_order(model)
-    n, laws, inputs = model.nq, len(model.load_controls), 6 * model.wrench_count + input_numbers(model.closures)
+    n, laws, inputs = model.nq, len(model.load_controls), 6 * model.wrench_count + input_size(model.closures)
     torques = sum(own.stop - own.start for own in driven)
-    results = closure_numbers(model.closures, n) + 2 * n * laws
+    results = closure_size(model.closures, n) + 2 * n * laws
     return RobotArrays(
         np.array([count + torques + laws, inputs, results], np.int64), model.reaction_loads, model.closures,
         _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,

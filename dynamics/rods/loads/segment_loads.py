@@ -389,7 +389,7 @@ def _block(laws, i, o, share, work, A):
 @kernel
 def _add_mixed(m, s, columns, E, b):
     """Add J'E R, half of the symmetric term, to Hqq, and J'E J to Hqv; E about the origin."""
-    n = m.numbers[0]
+    n = m.counts[0]
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
         of_R, of_J = times6(E, 0, load_column(columns, n, 6, j)), times6(E, 0, load_column(columns, n, 0, j))
@@ -404,7 +404,7 @@ def _add_mixed(m, s, columns, E, b):
 def _add_controls(m, s, level, laws, i, share, R, p, columns, work, of_controls):
     """Add to B and Hqu of the controls of all laws (`of_controls`), one after the other."""
     align_stack(work)
-    n, law, all_of_them = m.numbers[0], i // 3, laws.integers[CONTROLS]
+    n, law, all_of_them = m.counts[0], i // 3, laws.integers[CONTROLS]
     first, last = entry(laws, FIRST_CONTROL, law), entry(laws, FIRST_CONTROL, law + 1)
     h = OF_U + 6 * (last - first) + 108
     for j in range(first, last):

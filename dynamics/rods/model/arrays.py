@@ -48,7 +48,7 @@ class RodArrays(NamedTuple):
     beyond: np.ndarray  # for all segments those of rods on the way to them that lie beyond, rising
     base: np.ndarray  # (12,)
     gravity: np.ndarray  # (3,)
-    numbers: np.ndarray  # (1,) n
+    counts: np.ndarray  # (1,) n
 
 
 # ------------------------------------------------------------------------------------------- workspace of a segment
@@ -206,7 +206,7 @@ def no_closures() -> ClosureArrays:
     )  # fmt: skip
 
 
-def input_numbers(closures: ClosureArrays) -> int:
+def input_size(closures: ClosureArrays) -> int:
     """Number of entries that closed chains add to a state after its external wrenches: the wrenches on both sides of
     each joint (12 C), which kernels compute; 1/T and the weights mu (G) of e' + e/T in Hessians; the multipliers
     (G)."""
@@ -214,15 +214,15 @@ def input_numbers(closures: ClosureArrays) -> int:
     return 12 * len(closures.segment) + (1 + 2 * rows if rows else 0)
 
 
-def closure_numbers(closures: ClosureArrays, n: int) -> int:
+def closure_size(closures: ClosureArrays, n: int) -> int:
     """Size of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n for each joint between, and rates of A along
     w (G n)."""
-    return int(closed_numbers(closures, n))
+    return int(closed_size(closures, n))
 
 
 @helper
-def closed_numbers(closures, n):
-    """`closure_numbers`, for kernels."""
+def closed_size(closures, n):
+    """`closure_size`, for kernels."""
     return virtual_rows(closures, n) + closures.kind.size * n
 
 

@@ -21,7 +21,7 @@ from dynamics.rods.loads.composites import add_node, add_to_parent
 from dynamics.rods.loads.contact_pairs import add_contact_pairs
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
 from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, LOADS, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
-from dynamics.rods.recursion.blocks import add_pairs, add_transposed_blocks, carve_blocks
+from dynamics.rods.recursion.blocks import add_pairs, add_transposed_blocks, slice_blocks
 from dynamics.rods.recursion.products import (
     FACTORS,
     PRODUCTS,
@@ -32,7 +32,7 @@ from dynamics.rods.recursion.products import (
     path_group,
     right_factors,
 )
-from dynamics.simd import LANES, align_stack, carve, fma, kernel, load, store
+from dynamics.simd import LANES, align_stack, fma, kernel, load, split, store
 from dynamics.spatial.spatial import dot6, load6
 
 
@@ -55,8 +55,8 @@ def _add_forces(m, s, seg, tau):
 @kernel
 def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
     """Add one segment's part to the blocks of A."""
-    factors, w = carve(ws, FACTORS)
-    curvature, L = carve(w, CURVATURE_NUMBERS)
+    factors, w = split(ws, FACTORS)
+    curvature, L = split(w, CURVATURE_NUMBERS)
     right_factors(m, s, level, seg, factors)
     loaded = external.loaded[s] == 1
     if loaded:
@@ -81,7 +81,7 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
     `clear_blocks`; arguments also: controls of laws, wrenches of the external loads that take them, sums of all loads
     (LOADS per segment), and B and Hqu of laws."""
     align_stack(tau)
-    n, (b, _) = m.numbers[0], carve_blocks(m, A)
+    n, (b, _) = m.counts[0], slice_blocks(m, A)
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
     tau[:n] = 0.0
     for s in range(m.parent.size):
@@ -110,6 +110,6 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
     add_transposed_blocks(n, level, b)
 
 
-def backward_numbers(of_loads: int = 0) -> int:
+def backward_size(of_loads: int = 0) -> int:
     """Scratch size of `backward_pass`, of which loads and contacts need `of_loads`."""
     return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # products of a group

@@ -11,10 +11,10 @@ from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, ROD, SECOND
 from dynamics.rods.recursion.products import product
 from dynamics.simd import align_stack, fma, group_size, helper, kernel, load, load_group, scatter, store, store_group
 from dynamics.simd.lane_algebra import add_transpose
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 
-n = Size("n", "m.numbers[0]")
+n = Size("n", "m.counts[0]")
 """Number of coordinates."""
 
 
@@ -34,7 +34,7 @@ class Blocks(NamedTuple):
     dv_transposed: np.ndarray = lanes(n * n)
 
 
-carve_blocks, block_numbers = carving(Blocks)
+slice_blocks, block_size = slicing(Blocks)
 BLOCKS = len(Blocks._fields)
 
 
@@ -86,7 +86,7 @@ def add_pairs(m, s, level, i, members, L, A):
     """Add the products of the coordinates from i on, times the strains of the segment's coordinates j, to the blocks of
     A."""
     align_stack(A)
-    n, rod, transposed = m.numbers[0], m.kind[s] == ROD, group_size(A) > 1
+    n, rod, transposed = m.counts[0], m.kind[s] == ROD, group_size(A) > 1
     at = _places(n)
     of_q, of_v = (at.dq_transposed, at.dv_transposed) if transposed else (at.dq, at.dv)
     qv, vq, qa, aq = (at.Hvq, at.Hqv, at.Haq, at.Hqa) if transposed else (at.Hqv, at.Hvq, at.Hqa, at.Haq)

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.closure_kernel import closure_hessian, closure_rows, hessian_scratch, subtract_turning
-from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.kinematics.forward_pass import forward_pass, forward_size
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
-from dynamics.rods.loads.contact_pairs import pair_numbers
+from dynamics.rods.loads.contact_pairs import pair_size
 from dynamics.rods.loads.segment_loads import load_work
 from dynamics.rods.model.arrays import (
     CONTROLS,
@@ -29,13 +29,13 @@ from dynamics.rods.model.arrays import (
     MASS_MATRIX,
     SECOND,
     SEGMENT,
-    closed_numbers,
+    closed_size,
     no_closures,
 )
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
-from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, clear_blocks, scatter_derivatives
-from dynamics.simd import LANES, by_reference, carve, driver, gather, launch, scatter, shared_kernel
+from dynamics.rods.recursion.backward_pass import backward_pass, backward_size
+from dynamics.rods.recursion.blocks import BlockRows, block_size, clear_blocks, scatter_derivatives, slice_blocks
+from dynamics.simd import LANES, by_reference, driver, gather, launch, scatter, shared_kernel, split
 from dynamics.validation import as_batch, as_floats, as_kind
 
 
@@ -61,16 +61,16 @@ class InverseDynamicsHessian(NamedTuple):
 def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, results):
     """Store tau (n) and, in A, `Blocks` as far as the level goes (for MASS_MATRIX only M). state: q, v, a, w (n each);
     inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
-    those of closed chains (`arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
-    n, (b, _) = m.numbers[0], carve_blocks(m, A)
+    those of closed chains (`arrays`), then B and Hqu of laws, if there is room; work: `work_size`."""
+    n, (b, _) = m.counts[0], slice_blocks(m, A)
     controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
     closed, of_controls = results, results[:0]
     if external.laws.integers[CONTROLS] > 0 and results.shape[0] > 0:
-        of_controls = results[closed_numbers(closures, n) :]
+        of_controls = results[closed_size(closures, n) :]
         of_controls[: 2 * n * external.laws.integers[CONTROLS]] = 0.0
-    segments, w = carve(work, m.parent.size * SEGMENT)
-    columns, w = carve(w, FAMILIES * n)
-    loads, w = carve(w, m.parent.size * LOADS)
+    segments, w = split(work, m.parent.size * SEGMENT)
+    columns, w = split(w, FAMILIES * n)
+    loads, w = split(w, m.parent.size * LOADS)
     clear_blocks(level, b)
     forward_pass(m, level, state, segments, columns, w)
     if level >= SECOND and closures.kind.size > 0:
@@ -82,11 +82,11 @@ def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, t
         subtract_turning(m, closures, closed, b.dq)
 
 
-def work_numbers(model: RodModel) -> int:
+def work_size(model: RodModel) -> int:
     """Scratch size per lane of `inverse_dynamics_kernel`."""
-    segments, columns, scratch = forward_numbers(model.arrays)
-    of_loads = max(pair_numbers(model.external.contacts, model.nq), load_work(model.external))
-    least = max(scratch, backward_numbers(of_loads), hessian_scratch(model.closures, model.nq))
+    segments, columns, scratch = forward_size(model.arrays)
+    of_loads = max(pair_size(model.external.contacts, model.nq), load_work(model.external))
+    least = max(scratch, backward_size(of_loads), hessian_scratch(model.closures, model.nq))
     return segments + columns + len(model.arrays.parent) * LOADS + least
 
 
@@ -95,13 +95,13 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
     """Store tau, `BlockRows`, and momenta if it has rows, for the knots in lanes of `states` (K, 4 n) and of `wrenches`
     (K, .), controls of laws and wrenches."""
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
-    n = m.numbers[0]
-    x, w = carve(work, 4 * n)
-    y, w = carve(w, wrenches.shape[1])
-    forces, w = carve(w, n)
-    sums, w = carve(w, MOMENTA)
-    b, rest = carve_blocks(m, w)
-    A, w = carve(w, w.shape[0] - rest.shape[0])
+    n = m.counts[0]
+    x, w = split(work, 4 * n)
+    y, w = split(w, wrenches.shape[1])
+    forces, w = split(w, n)
+    sums, w = split(w, MOMENTA)
+    b, rest = slice_blocks(m, w)
+    A, w = split(w, w.shape[0] - rest.shape[0])
     for c in range(first, last):
         t = c * LANES
         gather(states, t, x)
@@ -114,9 +114,9 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
             scatter(sums, t, momenta)
 
 
-def driver_numbers(model: RodModel) -> int:
+def driver_size(model: RodModel) -> int:
     """Scratch size per lane of `drive_inverse_dynamics`."""
-    return work_numbers(model) + 5 * model.nq + MOMENTA + model.input_count + block_numbers(model.arrays)
+    return work_size(model) + 5 * model.nq + MOMENTA + model.input_count + block_size(model.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -171,7 +171,7 @@ def evaluate(
     plant = model.arrays, model.external, no_closures()
     sums = np.empty((0, MOMENTA)) if momenta is None else momenta
     arguments = *plant, level, states, inputs, tau, BlockRows(*blocks), sums
-    launch(drive_inverse_dynamics, K, driver_numbers(model), *arguments)
+    launch(drive_inverse_dynamics, K, driver_size(model), *arguments)
     if not np.vdot(tau, tau) < np.inf:
         check_turns(model, states[:, :n], "q")
     return [tau, *blocks]

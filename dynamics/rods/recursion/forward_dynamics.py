@@ -16,12 +16,12 @@ from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.residual_kernel import (
-    carve_results,
-    residual_driver_numbers,
+    residual_driver_size,
     residual_kernel,
     scatter_results,
+    slice_results,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
+from dynamics.simd import LANES, align_stack, driver, fma, gather, kernel, load, scatter, shared_kernel, split, store
 from dynamics.simd.lane_algebra import scale_into
 from dynamics.simd.references import by_reference
 
@@ -55,8 +55,8 @@ def linearly_implicit_kernel(m, e, h, level, state, L, work, r, A):
     remains that of w'r), and a_u, Hqu in place of B, Hqu.
 
     state: q, v, -, y, u, wrenches; for SECOND, w = M^-1 y replaces y.  L (n n) becomes the factor of M."""
-    n, nu = m.numbers[0], e.numbers[0]
-    b, c, _ = carve_results(m, e, A)
+    n, nu = m.counts[0], e.counts[0]
+    b, c, _ = slice_results(m, e, A)
     a, w = state[2 * n : 3 * n], state[3 * n : 4 * n]
     a[:] = 0.0
     least = np.int64(MASS_MATRIX)  # np.int64, since numba would compile everything once more for a literal
@@ -95,11 +95,11 @@ def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu
     """Store a and its derivatives for `states` (K, 4 n + nu + 6 W), knots in lanes; arguments as in
     `drive_residual`."""
     m, e = by_reference(m), by_reference(e)
-    n = m.numbers[0]
-    state, w = carve(work, states.shape[1])
-    r, w = carve(w, n)
-    L, A = carve(w, n * n)
-    b, of_controls, w = carve_results(m, e, A)
+    n = m.counts[0]
+    state, w = split(work, states.shape[1])
+    r, w = split(w, n)
+    L, A = split(w, n * n)
+    b, of_controls, w = slice_results(m, e, A)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
@@ -108,6 +108,6 @@ def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu
         scatter_results(b, of_controls, t, rows, au, Hqu)
 
 
-def accelerations_driver_numbers(model: RodModel, e: RobotArrays) -> int:
+def accelerations_driver_size(model: RodModel, e: RobotArrays) -> int:
     """Scratch size per lane of `drive_accelerations`."""
-    return residual_driver_numbers(model, e) + model.nq**2
+    return residual_driver_size(model, e) + model.nq**2

@@ -157,7 +157,7 @@ def product(L, c):
 def left_products(m, s, level, i, members, columns, ws, L):
     """Store products of J, R, Q, W of the coordinates from i on with the factors."""
     align_stack(ws)
-    n, two = m.numbers[0], splat(ws, 2.0)
+    n, two = m.counts[0], splat(ws, 2.0)
     J, R = _family(columns, n, 0, i, members), _family(columns, n, 6, i, members)
     Q, W = _family(columns, n, 12, i, members), _family(columns, n, 18, i, members)
     R2 = scale6(R, two)
@@ -187,7 +187,7 @@ def left_products(m, s, level, i, members, columns, ws, L):
 def add_load_products(m, s, level, i, members, columns, ws, L):
     """Add products of J of the coordinates from i on with the loads' own factors."""
     align_stack(ws)
-    J = _family(columns, m.numbers[0], 0, i, members)
+    J = _family(columns, m.counts[0], 0, i, members)
     for c in range(half_columns(m, s)):
         if is_idle(m, s, c):
             continue

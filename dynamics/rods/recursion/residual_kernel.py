@@ -13,14 +13,13 @@ import numpy as np
 from dynamics.rods.loads.drives import DRIVE_NUMBERS, add_drives
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendons import TENDON_NUMBERS, add_tendons
-from dynamics.rods.model.arrays import CONTROLS, FIRST, SECOND, RodArrays, closed_numbers
+from dynamics.rods.model.arrays import CONTROLS, FIRST, SECOND, RodArrays, closed_size
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n, scatter_derivatives
-from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
+from dynamics.rods.recursion.blocks import block_size, n, scatter_derivatives, slice_blocks
+from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_size
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     fma,
     gather,
@@ -29,13 +28,14 @@ from dynamics.simd import (
     load,
     scatter,
     shared_kernel,
+    split,
     store,
 )
-from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
 
-nu = Size("nu", "e.numbers[0]")
+nu = Size("nu", "e.counts[0]")
 """Number of controls."""
 
 
@@ -44,23 +44,23 @@ class ControlBlocks(NamedTuple):
 
     B: np.ndarray = lanes(n * nu)
     Hqu: np.ndarray = lanes(n * nu)
-    closed: np.ndarray = lanes(Size("closed", "e.numbers[2]"))  # of closed chains (`arrays`)
+    closed: np.ndarray = lanes(Size("closed", "e.counts[2]"))  # of closed chains (`arrays`)
 
 
-_carve_control_blocks, _control_block_numbers = carving(ControlBlocks)
+_slice_control_blocks, _control_block_size = slicing(ControlBlocks)
 
 
 @helper
-def carve_results(m, e, A):
+def slice_results(m, e, A):
     """`Blocks` and `ControlBlocks` in the results A, and the rest of A."""
-    b, rest = carve_blocks(m, A)
-    c, rest = _carve_control_blocks(m, e, rest)
+    b, rest = slice_blocks(m, A)
+    c, rest = _slice_control_blocks(m, e, rest)
     return b, c, rest
 
 
-def result_numbers(m: RodArrays, e: RobotArrays) -> int:
-    """Size of the results in `carve_results`."""
-    return block_numbers(m) + _control_block_numbers(m, e)
+def result_size(m: RodArrays, e: RobotArrays) -> int:
+    """Size of the results in `slice_results`."""
+    return block_size(m) + _control_block_size(m, e)
 
 
 @kernel
@@ -93,11 +93,11 @@ def _add_law_controls(n, nu, laws, level, results, B, Hqu):
 
 @shared_kernel
 def residual_kernel(m, e, level, state, work, r, A):
-    """Store r (n) and, in A, the results of `carve_results` as far as the level goes, with `Blocks` of r in place of
+    """Store r (n) and, in A, the results of `slice_results` as far as the level goes, with `Blocks` of r in place of
     ID. m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed
     chains (12 C + G); work: `residual_work`."""
-    n, nu = m.numbers[0], e.numbers[0]
-    b, (B, Hqu, closed), _ = carve_results(m, e, A)
+    n, nu = m.counts[0], e.counts[0]
+    b, (B, Hqu, closed), _ = slice_results(m, e, A)
     laws = e.external.laws.integers[CONTROLS]
     inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu - laws :], work, r, A, closed)
     _add_elasticity(e, level, n, state, r, b)
@@ -107,22 +107,22 @@ def residual_kernel(m, e, level, state, work, r, A):
         Hqu[:] = 0.0
     add_tendons(e.tendons, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
     if laws > 0:
-        _add_law_controls(n, nu, laws, level, closed[closed_numbers(e.closures, n) :], B, Hqu)
+        _add_law_controls(n, nu, laws, level, closed[closed_size(e.closures, n) :], B, Hqu)
     add_drives(e.drives, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
 
 
 def residual_work(model: RodModel) -> int:
     """Scratch size of `residual_kernel`."""
-    return max(work_numbers(model), TENDON_NUMBERS, DRIVE_NUMBERS)
+    return max(work_size(model), TENDON_NUMBERS, DRIVE_NUMBERS)
 
 
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
     """Store r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
-    state, w = carve(work, states.shape[1])
-    forces, A = carve(w, m.numbers[0])
-    b, of_controls, w = carve_results(m, e, A)
+    state, w = split(work, states.shape[1])
+    forces, A = split(w, m.counts[0])
+    b, of_controls, w = slice_results(m, e, A)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
@@ -141,6 +141,6 @@ def scatter_results(b, of_controls, t, rows, B, Hqu):
         scatter(of_controls.Hqu, t, Hqu)
 
 
-def residual_driver_numbers(model: RodModel, e: RobotArrays) -> int:
+def residual_driver_size(model: RodModel, e: RobotArrays) -> int:
     """Scratch size per lane of `drive_residual`."""
-    return 5 * model.nq + int(e.numbers[0] + e.numbers[1]) + result_numbers(model.arrays, e) + residual_work(model)
+    return 5 * model.nq + int(e.counts[0] + e.counts[1]) + result_size(model.arrays, e) + residual_work(model)

@@ -18,15 +18,15 @@ from dynamics.rods.kinematics.forward_pass import TANGENT, forward_pass
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import END, FAMILIES, LOADS, ROD, SEGMENT, WRENCH, LoadArrays, RodArrays, no_closures
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.backward_pass import backward_numbers
+from dynamics.rods.recursion.backward_pass import backward_size
 from dynamics.rods.recursion.blocks import BLOCKS, n
-from dynamics.simd import carve, helper, load, store
+from dynamics.simd import helper, load, split, store
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import load3, load9
 from dynamics.validation import as_array, as_kind, as_placement
 
 segments_count = Size("segments_count", "external.start.size - 1")
-WORK = segments_count * (SEGMENT + LOADS) + n * FAMILIES + max(288 + 2 * TANGENT, backward_numbers())
+WORK = segments_count * (SEGMENT + LOADS) + n * FAMILIES + max(288 + 2 * TANGENT, backward_size())
 """Scratch size of inverse dynamics, and of the forward pass alone."""
 TARGET = 0.06
 """Length of the arms of the cross that marks a target in pictures, relative to the longest rod."""
@@ -43,7 +43,7 @@ def massless(block):
 @helper
 def load_configuration(m, x, state):
     """Load q of a state x = (q, v) into `state`, with zero rates."""
-    n = m.numbers[0]
+    n = m.counts[0]
     state[n:] = 0.0
     for i in range(n):
         store(state, i, load(x, i))
@@ -52,16 +52,16 @@ def load_configuration(m, x, state):
 @helper
 def swept(m, level, state, room):
     """Segments and columns after a forward pass; they lie at the start of the scratch."""
-    segments, columns, w = carved(m, room)
+    segments, columns, w = sliced(m, room)
     forward_pass(m, level, state, segments, columns, w)
     return segments, columns
 
 
 @helper
-def carved(m, room):
+def sliced(m, room):
     """The scratch split into segments, columns, and the rest."""
-    segments, w = carve(room, m.parent.size * SEGMENT)
-    columns, w = carve(w, FAMILIES * m.numbers[0])
+    segments, w = split(room, m.parent.size * SEGMENT)
+    columns, w = split(w, FAMILIES * m.counts[0])
     return segments, columns, w
 
 
@@ -135,7 +135,7 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
     return RodArrays(
         np.arange(-1, L - 1), m.kind[chain], m.rows[chain], step[chain], reference[chain], first_mode, modes,
         m.before[chain], after, np.zeros((L, 10)), np.cumsum([0, *map(len, paths)]), np.concatenate(paths),
-        np.zeros(L + 1, np.int64), np.zeros(0, np.int64), m.base, np.zeros(3), m.numbers,
+        np.zeros(L + 1, np.int64), np.zeros(0, np.int64), m.base, np.zeros(3), m.counts,
     )  # fmt: skip
 
 

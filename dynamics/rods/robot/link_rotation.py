@@ -23,20 +23,20 @@ from dynamics.residuals.target_gradient import ROTATION
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import carve_blocks, n
+from dynamics.rods.recursion.blocks import n, slice_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
 from dynamics.rods.robot.link_frame import (
     SCRATCH,
     LinkResidual,
-    carved,
     end_pose,
     load_configuration,
     massless,
+    sliced,
     swept,
     target_size,
 )
 from dynamics.rods.robot.link_translation import LinkTranslation
-from dynamics.simd import align_stack, carve, helper, kernel, load, store
+from dynamics.simd import align_stack, helper, kernel, load, split, store
 from dynamics.simd.lane_algebra import add_transpose, store_pair
 from dynamics.spatial import so3
 from dynamics.spatial.spatial import angular, dot3, load3, load9, multiply, rotate, rotate_back, store3
@@ -55,7 +55,7 @@ def _turning(r):
 def _value(m, target, path, x, state, room, r, J):
     """r (3) and its Jacobian J (3 n) at x = (q, v)."""
     align_stack(state)
-    n = m.numbers[0]
+    n = m.counts[0]
     load_configuration(m, x, state)
     segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
     R, _ = end_pose(m, segments)
@@ -70,13 +70,13 @@ def _value(m, target, path, x, state, room, r, J):
 def _hessian(m, external, closures, path, state, r, mu, room, scratch, H):
     """H (n n), the Hessian of mu'r, after the value; scratch as in `link_translation`."""
     align_stack(state)
-    n, level = m.numbers[0], np.int64(FIRST)
-    wrench, w = carve(scratch, 6)
-    forces, A = carve(w, n)
+    n, level = m.counts[0], np.int64(FIRST)
+    wrench, w = split(scratch, 6)
+    forces, A = split(w, n)
     phi = load3(r, 0)
     c, Ji = _turning(phi)
     lam = rotate_back(Ji, load3(mu, 0))
-    segments, columns, _ = carved(m, room)
+    segments, columns, _ = sliced(m, room)
     R, _ = end_pose(m, segments)
     P = so3.full(so3.congruence(Ji, so3.gamma(phi, lam, c)))
     H[:] = 0.0
@@ -88,7 +88,7 @@ def _hessian(m, external, closures, path, state, r, mu, room, scratch, H):
     wrench[3:] = 0.0
     store3(wrench, 0, rotate(R, lam))
     inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
-    K = carve_blocks(m, A)[0].dq
+    K = slice_blocks(m, A)[0].dq
     add_transpose(n, -0.5, K)
     for k in range(n * n):
         store(H, k, load(H, k) + load(K, k))

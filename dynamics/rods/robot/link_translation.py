@@ -19,7 +19,7 @@ from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import carve_blocks, n
+from dynamics.rods.recursion.blocks import n, slice_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
 from dynamics.rods.robot.link_frame import (
     SCRATCH,
@@ -30,7 +30,7 @@ from dynamics.rods.robot.link_frame import (
     swept,
     target_size,
 )
-from dynamics.simd import align_stack, carve, kernel, load
+from dynamics.simd import align_stack, kernel, load, split
 from dynamics.simd.lane_algebra import scale_into
 from dynamics.spatial.spatial import add_cross, angular, linear, load3, store3
 from dynamics.spatial.tangent import store_column3
@@ -40,7 +40,7 @@ from dynamics.spatial.tangent import store_column3
 def _value(m, target, path, x, state, room, r, J):
     """r (3) and its Jacobian J (3 n) at x = (q, v)."""
     align_stack(state)
-    n = m.numbers[0]
+    n = m.counts[0]
     load_configuration(m, x, state)
     segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
     _, p = end_pose(m, segments)
@@ -55,13 +55,13 @@ def _value(m, target, path, x, state, room, r, J):
 def _hessian(m, external, closures, state, mu, room, scratch, H):
     """H (n n), the Hessian of mu'r; scratch: a wrench (6), generalised forces (n) and the blocks of ID."""
     align_stack(state)
-    n, level = m.numbers[0], np.int64(FIRST)
-    wrench, w = carve(scratch, 6)
-    forces, A = carve(w, n)
+    n, level = m.counts[0], np.int64(FIRST)
+    wrench, w = split(scratch, 6)
+    forces, A = split(w, n)
     wrench[:3] = 0.0
     store3(wrench, 3, load3(mu, 0))
     inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
-    scale_into(n * n, H, -1.0, carve_blocks(m, A)[0].dq)
+    scale_into(n * n, H, -1.0, slice_blocks(m, A)[0].dq)
 
 
 class LinkTranslation(LinkResidual):

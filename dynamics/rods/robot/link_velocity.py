@@ -24,10 +24,10 @@ from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import END, FIRST, FOLLOWER, SECOND, SEGMENT, TWIST, WRENCH
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import carve_blocks, n
+from dynamics.rods.recursion.blocks import n, slice_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
 from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load_configuration, massless, swept
-from dynamics.simd import align_stack, carve, kernel, load, store
+from dynamics.simd import align_stack, kernel, load, split, store
 from dynamics.simd.lane_algebra import store_pair
 from dynamics.spatial.spatial import add_cross, angular, load3, load6, store3
 from dynamics.spatial.tangent import store_column6
@@ -37,7 +37,7 @@ from dynamics.spatial.tangent import store_column6
 def _value(m, reference, target, path, x, state, room, r, J):
     """r (6) and its Jacobian J (6 2n) at x = (q, v)."""
     align_stack(state)
-    n = m.numbers[0]
+    n = m.counts[0]
     load_configuration(m, x, state)
     for i in range(n):
         store(state, n + i, load(x, x.shape[0] - n + i))
@@ -64,16 +64,16 @@ def _value(m, reference, target, path, x, state, room, r, J):
 def _hessian(m, external, closures, state, mu, room, scratch, H):
     """H (2n 2n), the Hessian of mu'r, after the value; scratch as in `link_translation`."""
     align_stack(state)
-    n, level = m.numbers[0], np.int64(SECOND)
-    wrench, w = carve(scratch, 6)
-    forces, A = carve(w, n)
+    n, level = m.counts[0], np.int64(SECOND)
+    wrench, w = split(scratch, 6)
+    forces, A = split(w, n)
     store3(wrench, 0, load3(mu, 3))
     store3(wrench, 3, load3(mu, 0))
     for i in range(n):
         store(state, 3 * n + i, load(state, n + i))
         store(state, n + i, load(state, 2 * n + i))
     inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
-    b, _ = carve_blocks(m, A)
+    b, _ = slice_blocks(m, A)
     H[:] = 0.0
     for i in range(n):
         for j in range(n):

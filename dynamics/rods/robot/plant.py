@@ -43,7 +43,7 @@ class RodPlant(NamedTuple):
     def states(self, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """States (K, .) in the layout of `residual_kernel` for q, v (K, n), with prescribed coordinates overwritten."""
         n, inputs, p = self.robot.nq, self.inputs(t), self.prescribed.coordinates
-        states = np.zeros((len(q), 4 * n + self.robot.nu + int(self.robot.arrays.numbers[1])))
+        states = np.zeros((len(q), 4 * n + self.robot.nu + int(self.robot.arrays.counts[1])))
         states[:, :n], states[:, n : 2 * n], states[:, 4 * n : 4 * n + len(inputs)] = q, v, inputs
         if len(p):
             values = self.prescribed.values(t)

@@ -24,7 +24,7 @@ from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion, prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, routine, span
@@ -163,7 +163,7 @@ class _Linearized(NamedTuple):
 
 def _linearized(robot: SoftRobot, states: np.ndarray) -> list[_Linearized]:
     m, e, n, nu, G = robot.model.arrays, robot.arrays, robot.nq, robot.nu, robot.model.constraint_count
-    results = np.empty((len(states), result_numbers(m, e)))
+    results = np.empty((len(states), result_size(m, e)))
     _linearize(m, e, FIRST, states, np.empty(residual_work(robot.model)), np.empty(n), results)
     points, rows = [], BLOCKS * n * n
     for own in results:

@@ -47,10 +47,10 @@ from dynamics.rods.kinematics.strains import add_beyond, add_families, load_colu
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT, WRENCH, no_closures
 from dynamics.rods.model.rod_model import Rod, RodModel
-from dynamics.rods.recursion.blocks import BLOCKS, carve_blocks, n
+from dynamics.rods.recursion.blocks import BLOCKS, n, slice_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
-from dynamics.rods.robot.link_frame import WORK, carved, load_configuration, massless, swept
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.rods.robot.link_frame import WORK, load_configuration, massless, sliced, swept
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
 from dynamics.simd.lane_algebra import add_scaled
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, angular, dot3, linear, load3, load9, rotate, scale3, store3, store9
@@ -80,7 +80,7 @@ def _advance(m, s, segments, columns):
 def _value(m, nodes, pairs, target, x, state, room, body, near, r, J):
     """Rows of all nodes, in their order, and J (rows n) at x = (q, v)."""
     align_stack(state)
-    n, k, rows = m.numbers[0], 0, pairs.radius.size // nodes.size
+    n, k, rows = m.counts[0], 0, pairs.radius.size // nodes.size
     load_configuration(m, x, state)
     segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
     for i in range(nodes.size):
@@ -125,7 +125,7 @@ def _bend(pairs, p, near):
 def _add_node(m, pairs, s, first, last, point, mu, near, columns, force, H):
     """Add L'(mu D) L of the rows of the node at the end of segment s to H, and store f in the force (3)."""
     align_stack(H)
-    n, z = m.numbers[0], splat(H, 0.0)
+    n, z = m.counts[0], splat(H, 0.0)
     D, f = (z, z, z, z, z, z, z, z, z), (z, z, z)
     for p in range(first, last):
         weight, d = load(mu, p), _bend(pairs, p, near)
@@ -149,10 +149,10 @@ def _add_node(m, pairs, s, first, last, point, mu, near, columns, force, H):
 def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, scratch, H):
     """H (n n), the Hessian of mu'r, after the value; scratch: wrenches, generalised forces and the blocks of ID."""
     align_stack(state)
-    n, k, rows, level = m.numbers[0], 0, pairs.radius.size // nodes.size, np.int64(FIRST)
-    wrenches, w = carve(scratch, 6 * nodes.size)
-    forces, A = carve(w, n)
-    segments, columns, _ = carved(m, room)
+    n, k, rows, level = m.counts[0], 0, pairs.radius.size // nodes.size, np.int64(FIRST)
+    wrenches, w = split(scratch, 6 * nodes.size)
+    forces, A = split(w, n)
+    segments, columns, _ = sliced(m, room)
     H[:], columns[:], wrenches[:] = 0.0, 0.0, 0.0
     for s in range(nodes[nodes.size - 1] + 1):
         point = _advance(m, s, segments, columns)
@@ -163,7 +163,7 @@ def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, scratch
             add_beyond(m, s, s, 1.0, np.int64(1), segments, columns)
             k += 1
     inverse_dynamics_kernel(m, external, closures, level, state, wrenches, room, forces, A, A[:0])
-    add_scaled(n * n, H, -1.0, carve_blocks(m, A)[0].dq)
+    add_scaled(n * n, H, -1.0, slice_blocks(m, A)[0].dq)
 
 
 # ------------------------------------------------------------------------------------------------ public

@@ -24,7 +24,7 @@ from dynamics.validation import as_kind, look_up
 def _value(m, matrix, rest, target, path, x, q, r, J):
     """r = matrix q + rest - target and J = matrix (6 n)."""
     align_stack(q)
-    n = m.numbers[0]
+    n = m.counts[0]
     load_configuration(m, x, q)
     J[:] = 0.0
     for k in range(6):

@@ -21,8 +21,8 @@ from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BlockRows
 from dynamics.rods.recursion.evaluation import common_length, flat_wrenches
-from dynamics.rods.recursion.forward_dynamics import accelerations_driver_numbers, drive_accelerations
-from dynamics.rods.recursion.residual_kernel import drive_residual, residual_driver_numbers
+from dynamics.rods.recursion.forward_dynamics import accelerations_driver_size, drive_accelerations
+from dynamics.rods.recursion.residual_kernel import drive_residual, residual_driver_size
 from dynamics.simd import launch
 from dynamics.validation import as_batch, as_items, as_kind, look_up
 
@@ -146,7 +146,7 @@ class SoftRobot(ByContent):
     @property
     def nu(self) -> int:
         """Number of controls."""
-        return int(self.arrays.numbers[0])
+        return int(self.arrays.counts[0])
 
     @property
     def control_names(self) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ class SoftRobot(ByContent):
     def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
         """True for a single point, and the states (K, .) in the layout of `residual_kernel`."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
-        G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
+        G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.counts[1])
         starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
         batches, single = {}, True
         if vectors.get("multipliers", ()) is None:
@@ -295,9 +295,9 @@ class SoftRobot(ByContent):
         }
         flat = {name: x.reshape(len(x), x.shape[1] * x.shape[2]) for name, x in out.items()}
         rows = BlockRows(*(flat[name] for name in BlockRows._fields))
-        numbers = residual_driver_numbers(self.model, self.arrays)
+        workspace_size = residual_driver_size(self.model, self.arrays)
         arguments = self.model.arrays, self.arrays, level, states, r, rows, flat["B"], flat["Hqu"]
-        launch(drive_residual, len(states), numbers, *arguments)
+        launch(drive_residual, len(states), workspace_size, *arguments)
         return [r, *out.values()]
 
     def _motion(self, level: int, states: np.ndarray) -> list[np.ndarray]:
@@ -332,10 +332,10 @@ class SoftRobot(ByContent):
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]
         aq, av, au, Hqq, Hqv, Hvv, Hqu = (x.reshape(len(x), n * x.shape[2]) for x in out)
         none = np.empty((0, n * n))
-        numbers = accelerations_driver_numbers(self.model, self.arrays)
+        workspace_size = accelerations_driver_size(self.model, self.arrays)
         rows = BlockRows(aq, av, none, Hqq, Hqv, Hvv, none)
         arguments = self.model.arrays, self.arrays, level, states, a, rows, au, Hqu
-        launch(drive_accelerations, len(states), numbers, *arguments)
+        launch(drive_accelerations, len(states), workspace_size, *arguments)
         return [a, *out]
 
 

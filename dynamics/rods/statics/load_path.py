@@ -134,7 +134,7 @@ class LoadPath:
     def _states(self, qs: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray | None = None) -> np.ndarray:
         """States (K, .) in the layout of `residual_kernel`, for q (K, n) and inputs (nu + 6 W,) or (K, .)."""
         n, robot = qs.shape[1], self.robot
-        states = np.zeros((len(qs), 4 * n + robot.nu + int(robot.arrays.numbers[1])))
+        states = np.zeros((len(qs), 4 * n + robot.nu + int(robot.arrays.counts[1])))
         states[:, :n], states[:, 4 * n : 4 * n + inputs.shape[-1]] = qs, inputs
         if multipliers is not None:
             states[:, states.shape[1] - len(multipliers) :] = multipliers

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.chains.constrained_dynamics import fill_border, project_motion
 from dynamics.rods.model.arrays import FIRST, FORCES
-from dynamics.rods.recursion.blocks import carve_blocks
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.blocks import slice_blocks
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense
 
@@ -222,7 +222,7 @@ def _evaluate(p, level, y):
 @kernel
 def _fill_jacobian(p, J):
     """Fill J (F + G, F + G) from dr/dq, dr/dv, M and A."""
-    n, c, F, (b, _) = p.r.size, p.c, p.free.size, carve_blocks(p.m, p.A)
+    n, c, F, (b, _) = p.r.size, p.c, p.free.size, slice_blocks(p.m, p.A)
     fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
     for x in range(F):
         for y in range(F):
@@ -354,7 +354,7 @@ def _linearize(p, J):
     """Compute r and its derivative J (n n) at the state, with e and A of closed chains."""
     p = by_reference(p)
     residual_kernel(p.m, p.e, np.int64(FIRST), p.state, p.work, p.r, p.A)
-    b, _ = carve_blocks(p.m, p.A)
+    b, _ = slice_blocks(p.m, p.A)
     for i in range(len(J)):
         J[i] = b.dq[i]
 
@@ -372,12 +372,12 @@ class Newton:
         n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
         self._free, self._chains = np.arange(n) if free is None else free, G
         N = len(self._free) + G
-        numbers, results = robot.arrays.numbers, result_numbers(robot.model.arrays, robot.arrays)
-        state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
+        sizes, results = robot.arrays.counts, result_size(robot.model.arrays, robot.arrays)
+        state, A = np.zeros(4 * n + nu + int(sizes[1])), np.empty(results)
         base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
         self._problem = _Problem(
             robot.model.arrays, robot.arrays, self._free, base, np.empty(3), np.empty(3), state,
-            np.empty(residual_work(robot.model)), r, A, A[results - int(numbers[2]) :], rho, counts,
+            np.empty(residual_work(robot.model)), r, A, A[results - int(sizes[2]) :], rho, counts,
         )  # fmt: skip
         self._factors = no_factors(N)
 

@@ -14,15 +14,14 @@ from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import Blocks
 from dynamics.rods.recursion.residual_kernel import (
     ControlBlocks,
-    carve_results,
     residual_kernel,
     residual_work,
-    result_numbers,
+    result_size,
+    slice_results,
 )
 from dynamics.simd import (
     absolute,
     align_stack,
-    carve,
     fma,
     fnma,
     helper,
@@ -31,6 +30,7 @@ from dynamics.simd import (
     select_less,
     shared_kernel,
     splat,
+    split,
     store,
 )
 from dynamics.simd.comparison import all_less
@@ -126,31 +126,31 @@ class Stage(NamedTuple):
 @helper
 def unknown_count(m, e):
     """N."""
-    return m.numbers[0] + e.closures.kind.size
+    return m.counts[0] + e.closures.kind.size
 
 
 @helper
-def carve_stage(m, e, w):
+def slice_stage(m, e, w):
     """A `Stage`, the last member of which is all that is left of w."""
-    n, nu, wrenches = m.numbers[0], e.numbers[0], e.numbers[1]
+    n, nu, wrenches = m.counts[0], e.counts[0], e.counts[1]
     N = unknown_count(m, e)
-    state, w = carve(w, 4 * n + nu + wrenches)
-    r, w = carve(w, N)
-    J, w = carve(w, N * N)
-    b, c, rest = carve_results(m, e, w)
-    A, w = carve(w, w.shape[0] - rest.shape[0])
-    accepted, w = carve(w, N)
-    step, w = carve(w, N)
-    scale, w = carve(w, N)
+    state, w = split(w, 4 * n + nu + wrenches)
+    r, w = split(w, N)
+    J, w = split(w, N * N)
+    b, c, rest = slice_results(m, e, w)
+    A, w = split(w, w.shape[0] - rest.shape[0])
+    accepted, w = split(w, N)
+    step, w = split(w, N)
+    scale, w = split(w, N)
     state[:] = 0.0
     return Stage(state, r, J, A, b, c, accepted, step, scale, w)
 
 
-def stage_numbers(model: RodModel, e: RobotArrays) -> int:
-    """Scratch numbers of `carve_stage` and of the residual's work."""
-    n, inputs = model.nq, int(e.numbers[0] + e.numbers[1])
+def stage_size(model: RodModel, e: RobotArrays) -> int:
+    """Workspace size of `slice_stage` and of the residual's work."""
+    n, inputs = model.nq, int(e.counts[0] + e.counts[1])
     N = n + model.constraint_count
-    return 4 * (n + N) + inputs + N * N + result_numbers(model.arrays, e) + residual_work(model)
+    return 4 * (n + N) + inputs + N * N + result_size(model.arrays, e) + residual_work(model)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -230,7 +230,7 @@ def _store_linear_jacobian(e, n, N, cq, cv, s):
 @kernel
 def _evaluate_residual(m, e, N, level, s):
     """r, of closed chains with A v' + e / T behind it."""
-    n = m.numbers[0]
+    n = m.counts[0]
     residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
     for g in range(N - n):
         closed = s.c.closed
@@ -241,7 +241,7 @@ def _evaluate_residual(m, e, N, level, s):
 def _evaluate(m, e, cq, cv, kind, slow, s):
     """r and, unless `kind` is KEPT, factors: `LINEAR` ones, with the weights of r, or `EXACT` ones of the lanes that
     are slow, 1 and not 0.  r is that of the same level whatever other lanes need: no lane's bits depend on them."""
-    n, N, level = m.numbers[0], unknown_count(m, e), np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
+    n, N, level = m.counts[0], unknown_count(m, e), np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
     if kind == EXACT:
         residual_kernel(m, e, np.int64(FIRST), s.state, s.work, s.r, s.A)
         J = s.A[3 * n * n :]  # blocks of the Hessian, idle here
@@ -310,7 +310,7 @@ def solve_stage(m, e, cq, cv, base, s, kind):
     they serve.  Each lane halves its own steps until they decrease the residual, and keeps its a once it is done,
     whatever the others need."""
     align_stack(base)
-    n, N = m.numbers[0], unknown_count(m, e)
+    n, N = m.counts[0], unknown_count(m, e)
     a = s.state[2 * n : 3 * n]
     s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)

@@ -41,7 +41,7 @@ from dynamics.rods.stepping.soft_steps import (
     solve_newmark,
     solve_sdirk,
 )
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, store
 from dynamics.simd.lane_algebra import add_product, scale_into
 
 
@@ -130,7 +130,7 @@ def _store_adjoint(n, N, y, s):
 def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
     """After `solve_stage`, az (N nz) = d(a, lambda)/d(q, v, u) and, of SECOND, H (nz nz), the Hessian of y'a."""
     align_stack(az)
-    n, nu, N, first = m.numbers[0], e.numbers[0], unknown_count(m, e), np.int64(FIRST)
+    n, nu, N, first = m.counts[0], e.counts[0], unknown_count(m, e), np.int64(FIRST)
     nz = 2 * n + nu
     residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
     store_jacobian(n, N, cq, cv, s, s.J)
@@ -175,26 +175,26 @@ class Expansion(NamedTuple):
 
 
 @helper
-def carve_expansion(m, e, w):
+def slice_expansion(m, e, w):
     """An `Expansion`, and the rest of w."""
-    n, N = m.numbers[0], unknown_count(m, e)
-    nz = 2 * n + e.numbers[0]
-    end, w = carve(w, 2 * n)
-    y, w = carve(w, n)
-    y0, w = carve(w, n)
-    az, w = carve(w, N * nz)
-    bz, w = carve(w, N * nz)
-    G, w = carve(w, n * n)
-    Z, w = carve(w, nz * N)
-    S, w = carve(w, N * N)
-    H0, w = carve(w, nz * nz)
-    Z0, w = carve(w, nz * n)
-    S0, w = carve(w, n * n)
+    n, N = m.counts[0], unknown_count(m, e)
+    nz = 2 * n + e.counts[0]
+    end, w = split(w, 2 * n)
+    y, w = split(w, n)
+    y0, w = split(w, n)
+    az, w = split(w, N * nz)
+    bz, w = split(w, N * nz)
+    G, w = split(w, n * n)
+    Z, w = split(w, nz * N)
+    S, w = split(w, N * N)
+    H0, w = split(w, nz * nz)
+    Z0, w = split(w, nz * n)
+    S0, w = split(w, n * n)
     return Expansion(end, y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
 
 
-def expansion_numbers(model: RodModel, nu: int) -> int:
-    """Scratch numbers of `carve_expansion`."""
+def expansion_size(model: RodModel, nu: int) -> int:
+    """Workspace size of `slice_expansion`."""
     n, N, nz = model.nq, model.nq + model.constraint_count, 2 * model.nq + nu
     return n * (4 + nz + 2 * n) + N * (3 * nz + N) + nz * nz
 
@@ -251,7 +251,7 @@ def _weigh(n, cq, cv, lam, y):
 def _differentiate_euler(m, e, h, level, y, s, az, add, H):
     """az (n nz) = da/d(q, v, u) of the semi-implicit step, for h = 0 of the motion itself, and, of SECOND, the Hessian
     of y'a, which H becomes, or gains unless `add` is None."""
-    n, nu = m.numbers[0], e.numbers[0]
+    n, nu = m.counts[0], e.counts[0]
     if level >= SECOND:
         scale_into(n, s.state[3 * n :], 1.0, y)
     linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
@@ -262,7 +262,7 @@ def _differentiate_euler(m, e, h, level, y, s, az, add, H):
 
 @kernel
 def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.numbers[0], e.numbers[0], d.stage
+    n, nu, s = m.counts[0], e.counts[0], d.stage
     enter(n, x, u, s)
     if level >= SECOND:
         _weigh(n, h * h, h, lam, p.y)
@@ -273,7 +273,7 @@ def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
 
 @kernel
 def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nz, s = m.numbers[0], 2 * m.numbers[0] + e.numbers[0], d.stage
+    n, nz, s = m.counts[0], 2 * m.counts[0] + e.counts[0], d.stage
     cq, cv = 0.25 * h * h, 0.5 * h
     enter(n, x, u, s)
     solve_midpoint(m, e, h, x, d)
@@ -291,7 +291,7 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
 @kernel
 def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
     """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, p.chained and y0."""
-    n, nz = m.numbers[0], 2 * m.numbers[0] + e.numbers[0]
+    n, nz = m.counts[0], 2 * m.counts[0] + e.counts[0]
     scale_into(2 * n, p.end, 1.0, d.stage.state)
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
@@ -331,7 +331,7 @@ def _chain(n, nz, h, cq, cv, dq, dv, p, F):
 
 @kernel
 def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.numbers[0], e.numbers[0], d.stage
+    n, nu, s = m.counts[0], e.counts[0], d.stage
     nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
     enter(n, x, u, s)
     solve_newmark(m, e, h, x, d)
@@ -345,8 +345,8 @@ def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
 
 @kernel
 def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
-    n, N, s, g = m.numbers[0], unknown_count(m, e), d.stage, GAMMA * h
-    nz, cq, cv, dq, dv = 2 * n + e.numbers[0], g * g, g, 2.0 * g * (h - g), h - g
+    n, N, s, g = m.counts[0], unknown_count(m, e), d.stage, GAMMA * h
+    nz, cq, cv, dq, dv = 2 * n + e.counts[0], g * g, g, 2.0 * g * (h - g), h - g
     enter(n, x, u, s)
     solve_sdirk(m, e, h, x, d)
     _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
@@ -368,8 +368,8 @@ def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
 def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
     """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, a1 is that of (q~ - h/2 v~, v~)."""
     align_stack(F)
-    n, s, t, least = m.numbers[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
-    nz, twice = 2 * n + e.numbers[0], d.base
+    n, s, t, least = m.counts[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
+    nz, twice = 2 * n + e.counts[0], d.base
     enter(n, x, u, s)
     semi_implicit_step(m, e, t, least, s, s.state)
     if level >= SECOND:
@@ -402,7 +402,7 @@ def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
 
 @shared_kernel
 def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
-    """F (2 n nz) and, of the level SECOND, H (nz nz); d: `carve_motion`, p: `carve_expansion`."""
+    """F (2 n nz) and, of the level SECOND, H (nz nz); d: `slice_motion`, p: `slice_expansion`."""
     if integrator == SEMI_IMPLICIT_EULER:
         _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
     elif integrator == IMPLICIT_MIDPOINT:

@@ -29,14 +29,14 @@ from dynamics.rods.stepping.implicit_stage import (
     LINEAR,
     Stage,
     advance,
-    carve_stage,
+    slice_stage,
     solve_stage,
-    stage_numbers,
+    stage_size,
     start_chains,
     unknown,
     unknown_count,
 )
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, split, store
 
 SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2, EXTRAPOLATED_EULER = 0, 1, 2, 3, 4
 INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2", "extrapolated_euler")
@@ -52,16 +52,16 @@ class Motion(NamedTuple):
 
 
 @helper
-def carve_motion(m, e, w):
+def slice_motion(m, e, w):
     """A `Motion`, the scratch of which is all that is left of w."""
-    base, w = carve(w, 2 * m.numbers[0])
-    first, w = carve(w, unknown_count(m, e))
-    return Motion(base, first, carve_stage(m, e, w))
+    base, w = split(w, 2 * m.counts[0])
+    first, w = split(w, unknown_count(m, e))
+    return Motion(base, first, slice_stage(m, e, w))
 
 
-def motion_numbers(model: RodModel, e: RobotArrays) -> int:
-    """Scratch numbers of `carve_motion`."""
-    return 3 * model.nq + model.constraint_count + stage_numbers(model, e)
+def motion_size(model: RodModel, e: RobotArrays) -> int:
+    """Workspace size of `slice_motion`."""
+    return 3 * model.nq + model.constraint_count + stage_size(model, e)
 
 
 # ------------------------------------------------------------------------------------------------ motion
@@ -77,7 +77,7 @@ def enter(n, x, u, s):
 @kernel
 def solve_midpoint(m, e, h, x, d):
     """a of the midpoint rule and the state there, in the stage's state."""
-    n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
+    n, a = m.counts[0], d.stage.state[2 * m.counts[0] : 3 * m.counts[0]]
     a[:] = 0.0
     advance(n, 0.5 * h, 0.0, 0.0, x, a, d.base)
     solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage, LINEAR)
@@ -88,7 +88,7 @@ def solve_newmark(m, e, h, x, d):
     """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in d.base.
 
     The start a1 = -a0, at q+ = q + h v and v+ = v, is where a stiff motion ends that a0 has pushed far away."""
-    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    n, s, least = m.counts[0], d.stage, np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
     advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
@@ -100,7 +100,7 @@ def solve_newmark(m, e, h, x, d):
 @kernel
 def solve_sdirk(m, e, h, x, d):
     """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
-    n, N, s, g = m.numbers[0], unknown_count(m, e), d.stage, GAMMA * h
+    n, N, s, g = m.counts[0], unknown_count(m, e), d.stage, GAMMA * h
     a = s.state[2 * n : 3 * n]
     a[:] = 0.0
     start_chains(n, N, 1.0 / h, s)
@@ -115,16 +115,16 @@ def solve_sdirk(m, e, h, x, d):
 @kernel
 def semi_implicit_step(m, e, h, level, s, out):
     """The semi-implicit step of the state in the stage, into out (2 n)."""
-    n = m.numbers[0]
+    n = m.counts[0]
     linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
     advance(n, h, h * h, h, s.state, s.state[2 * n : 3 * n], out)
 
 
 @shared_kernel
 def step_kernel(m, e, integrator, h, x, u, d, x_next):
-    """x+ = f(x, u), apart from x; d: `carve_motion`."""
+    """x+ = f(x, u), apart from x; d: `slice_motion`."""
     align_stack(x)
-    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    n, s, least = m.counts[0], d.stage, np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     enter(n, x, u, s)
     if integrator == SEMI_IMPLICIT_EULER:

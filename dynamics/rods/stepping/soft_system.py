@@ -22,13 +22,12 @@ from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.robot.surfaces import body_placements, contact_shapes, solids
-from dynamics.rods.stepping.soft_expansions import carve_expansion, expand_kernel, expansion_numbers
-from dynamics.rods.stepping.soft_steps import INTEGRATORS, carve_motion, motion_numbers, step_kernel
+from dynamics.rods.stepping.soft_expansions import expand_kernel, expansion_size, slice_expansion
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_size, slice_motion, step_kernel
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.simd import (
     LANES,
     by_reference,
-    carve,
     driver,
     gather,
     kernel,
@@ -37,6 +36,7 @@ from dynamics.simd import (
     scatter,
     scatter_blocks,
     span,
+    split,
     store,
 )
 from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
@@ -188,15 +188,15 @@ def end_in_charts(
 def drive_soft_steps(first, last, work, m, e, integrator, h, turns, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
-    x_, w = carve(work, x.shape[1])
-    y_, w = carve(w, x.shape[1])
-    u_, w = carve(w, u.shape[1])
-    d = carve_motion(m, e, w)
+    x_, w = split(work, x.shape[1])
+    y_, w = split(w, x.shape[1])
+    u_, w = split(w, u.shape[1])
+    d = slice_motion(m, e, w)
     for c in range(first, last):
         gather(x, c * LANES, x_)
         gather(u, c * LANES, u_)
         step_kernel(m, e, integrator, h, x_, u_, d, y_)
-        change_charts(turns, m.numbers[0], y_)
+        change_charts(turns, m.counts[0], y_)
         scatter(y_, c * LANES, x_next)
 
 
@@ -216,10 +216,10 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
     """Closed loops over the knots start <= t < stop, one step length per lane, as
     `dynamics.systems.rollouts.drive_closed_loops`."""
     m, e, loops = by_reference(m), by_reference(e), by_reference(loops)
-    n, nx = m.numbers[0], X.shape[2]
-    own, w = carve(work, 2 * nx)
-    near, w = carve(w, nx)
-    d = carve_motion(m, e, w)
+    n, nx = m.counts[0], X.shape[2]
+    own, w = split(work, 2 * nx)
+    near, w = split(w, nx)
+    d = slice_motion(m, e, w)
     for c in range(first, last):
         alpha = load(loops.alphas, c)
         if start == 0:
@@ -241,16 +241,16 @@ def drive_soft_expansion(first, last, work, m, e, integrator, h, x, u, lam, ends
     """fx[t], fu[t], unless these are arrays of no knots, and, if lam has rows, the Hessian of lam[t]'f at (x[t], u[t])
     in Hxx[t], Hux[t], Huu[t]; the step's end in ends[t], if these have rows; in the chart of x[t].  Knots in lanes."""
     m, e = by_reference(m), by_reference(e)
-    n, nu = m.numbers[0], e.numbers[0]
+    n, nu = m.counts[0], e.counts[0]
     nz, knots = 2 * n + nu, u.shape[0]
     level = np.int64(SECOND if lam.shape[0] > 0 else FIRST)
-    x_, w = carve(work, 2 * n)
-    u_, w = carve(w, nu)
-    lam_, w = carve(w, 2 * n)
-    F, w = carve(w, 2 * n * nz)
-    H, w = carve(w, nz * nz)
-    p, w = carve_expansion(m, e, w)
-    d = carve_motion(m, e, w)
+    x_, w = split(work, 2 * n)
+    u_, w = split(w, nu)
+    lam_, w = split(w, 2 * n)
+    F, w = split(w, 2 * n * nz)
+    H, w = split(w, nz * nz)
+    p, w = slice_expansion(m, e, w)
+    d = slice_motion(m, e, w)
     for c in range(first, last):
         t = c * LANES
         gather(x[:knots], t, x_)
@@ -408,9 +408,9 @@ class SoftRobotSystem(DiscreteSystem):
         self.euclidean = not len(self._turns)
         self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
         self._no_ends = np.empty((0, self.nx))
-        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.arrays)
+        self._motion_size = 2 * self.nx + self.nu + motion_size(robot.model, robot.arrays)
         nz = self.ndx + self.nu
-        self._expansion_numbers = self._motion_numbers + nz * (self.ndx + nz) + expansion_numbers(self.model, self.nu)
+        self._expansion_size = self._motion_size + nz * (self.ndx + nz) + expansion_size(self.model, self.nu)
 
     def __repr__(self) -> str:
         return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -524,12 +524,12 @@ class SoftRobotSystem(DiscreteSystem):
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        launch(drive_soft_steps, len(us), self._motion_numbers, *self._plant, self._turns, xs, us, out)
+        launch(drive_soft_steps, len(us), self._motion_size, *self._plant, self._turns, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
-        plant, numbers = (*self._plant, self._turns), self._motion_numbers + self.nx
-        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *plant, loops, start, stop, X, U)
+        plant, workspace_size = (*self._plant, self._turns), self._motion_size + self.nx
+        launch(drive_soft_closed_loops, loops.alphas.size, workspace_size, *plant, loops, start, stop, X, U)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
@@ -549,7 +549,7 @@ class SoftRobotSystem(DiscreteSystem):
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         ends = self._no_ends if self.euclidean else np.empty((len(us), self.nx))
-        launch(drive_soft_expansion, len(us), self._expansion_numbers, *self._plant, xs, us, lam, ends, fx, fu, *H)
+        launch(drive_soft_expansion, len(us), self._expansion_size, *self._plant, xs, us, lam, ends, fx, fu, *H)
         if len(ends):
             end_in_charts(self._turns, ends, xs, lam, (fx, fu), H, lambda rows, y: self._expand(xs[rows], us[rows], y))
 
@@ -557,7 +557,7 @@ class SoftRobotSystem(DiscreteSystem):
         """fx, fu, Hxx, Hux, Huu in the charts of xs."""
         n, nu, K = self.ndx, self.nu, len(us)
         out = tuple(np.empty((K, *shape)) for shape in ((n, n), (n, nu), (n, n), (nu, n), (nu, nu)))
-        launch(drive_soft_expansion, K, self._expansion_numbers, *self._plant, xs, us, lam, self._no_ends, *out)
+        launch(drive_soft_expansion, K, self._expansion_size, *self._plant, xs, us, lam, self._no_ends, *out)
         return out
 
 
