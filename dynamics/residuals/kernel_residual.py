@@ -170,7 +170,7 @@ _DRIVE = """
 def drive(
     first, last, work, block, {data}path, layout, weights, start, stop, order, xs, {us}{targets}values, rx, {blocks}
 ):
-{slice}
+{slices}
     row, free = split(free, weights.shape[1])
     total = 0.0
     for chunk in range(first, last):
@@ -276,7 +276,7 @@ class ResidualKernels:
         given = [f"    m = by_reference({import_of(self.model)[1]}(block))"]
         given += [f"    {name} = by_reference({name})" for name in self.data]
         drive = _DRIVE.format(
-            split="\n".join([*given, *origins, "    free = work", *sliced]),
+            slices="\n".join([*given, *origins, "    free = work", *sliced]),
             data=data,
             us="us, " if self.controlled else "",
             targets="targets, " if self.targeted else "",
