@@ -115,13 +115,12 @@ def _counts(nq: int, m) -> dict[str, int]:
     from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
     from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
     from dynamics.algorithms.inverse_mass import AUTOMATIC
-    from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
+    from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, VIRTUAL_BODY, forward_pass
     from dynamics.derivatives.forward_dynamics import FirstOrder, Workspace, forward_dynamics_first_order
     from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
     from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
     from dynamics.derivatives.packed import packed_size
     from dynamics.derivatives.second_order import LOWEST, second_order_packed_kernel
-    from dynamics.derivatives.virtual import VIRTUAL_BODY
 
     nb, n = len(m.parent), len(m.dof_body)
 

@@ -6,8 +6,7 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
                                                                                    [Singh 2022, algorithm 1, figure 3]
 """
 
-from dynamics.derivatives.composites import first_order_vectors
-from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, first_order_vectors
 from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, driver, fma, gather_state, kernel, load, scatter, splat, split, store
 from dynamics.spatial.spatial import (

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.tape.closed_loops import closed_loops
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
+from dynamics.tape.interpreter import closed_loops
 from dynamics.tape.trace import traceable, traced
 from trajopt.callable_system.derivatives import DerivativeSource, Differentiated
 from trajopt.callable_system.functions import Function, plain, returning
@@ -156,7 +156,7 @@ class TracedStep:
         return self.tapes.evaluate(plain(X), plain(U)) if self.rolls else self.integrator.step(g, X, U)
 
     def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """See `dynamics.tape.closed_loops`."""
+        """See `dynamics.tape.interpreter`."""
         return closed_loops(self.tapes.program(0)[0], loop)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ from dynamics.rods.model.arrays import (
     entry,
 )
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
-from dynamics.simd.comparison import all_less
+from dynamics.simd.functions import all_less
 from dynamics.spatial.spatial import (
     accumulate,
     add6,

@@ -23,7 +23,7 @@ from dynamics.rods.recursion.residual_kernel import (
 )
 from dynamics.simd import LANES, align_stack, driver, fma, gather, kernel, load, scatter, shared_kernel, split, store
 from dynamics.simd.lane_algebra import scale_into
-from dynamics.simd.references import by_reference
+from dynamics.simd.span import by_reference
 
 
 @kernel

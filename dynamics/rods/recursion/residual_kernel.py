@@ -32,8 +32,8 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.lane_blocks import lanes, slicing
-from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
+from dynamics.simd.span import by_reference
 
 nu = Size("nu", "e.counts[0]")
 """Number of controls."""

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import residual_kernels
-from dynamics.residuals.target_gradient import ROTATION
+from dynamics.residuals.robot_residual import ROTATION
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
@@ -39,8 +39,8 @@ from dynamics.rods.robot.link_translation import LinkTranslation
 from dynamics.simd import align_stack, helper, kernel, load, split, store
 from dynamics.simd.lane_algebra import add_transpose, store_pair
 from dynamics.spatial import so3
+from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import angular, dot3, load3, load9, multiply, rotate, rotate_back, store3
-from dynamics.spatial.stumpff import stumpff
 from dynamics.spatial.tangent import store_column3
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.residuals.kernel_residual import residual_kernels
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel

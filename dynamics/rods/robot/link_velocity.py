@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import LOCAL_WORLD_ALIGNED, components, reference_code
 from dynamics.residuals.kernel_residual import residual_kernels
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import END, FIRST, FOLLOWER, SECOND, SEGMENT, TWIST, WRENCH
 from dynamics.rods.model.rod_model import RodModel

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VECTOR
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.recursion.blocks import n
 from dynamics.rods.robot.link_frame import as_share, load_configuration, massless
