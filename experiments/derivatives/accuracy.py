@@ -25,14 +25,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import dynamics
-from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR
 from experiments.derivatives import complex_step, finite_differences
-from experiments.derivatives.aba_chain_rule import aba_chain_rule
-from experiments.derivatives.algorithm import fdsva_by
+from experiments.derivatives.algorithm import BY_ROUTE, FORWARD, INVERSE
 from experiments.derivatives.chains import chain
 from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.forward_chain_rule import forward_chain_rule
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
 from experiments.derivatives.trees import TREES, draw_times, exponents, per_tree, series, tracked
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
@@ -65,15 +61,13 @@ REFERENCES: dict[str, Method] = {
 METHODS: dict[str, dict[str, Method]] = {
     "inverse": {
         "IDSVA": lambda *x: dynamics.inverse_dynamics_derivatives(*x)[:2],
-        "RNEACR": rnea_chain_rule,
+        "RNEACR": INVERSE["RNEACR"],
         DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
     },
     "forward": {
-        "FDSVA, FACTOR": fdsva_by(FACTOR),
-        "FDSVA, DIRECT": fdsva_by(DIRECT),
-        "FDSVA, AZA": fdsva_by(AZA),
-        "FDCR": forward_chain_rule,
-        "ABACR": aba_chain_rule,
+        **BY_ROUTE,
+        "FDCR": FORWARD["FDCR"],
+        "ABACR": FORWARD["ABACR"],
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
     },
     "second": {

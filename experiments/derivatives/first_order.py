@@ -18,21 +18,13 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.derivatives import trees
-from experiments.derivatives.algorithm import IDSVA
+from experiments.derivatives.algorithm import INVERSE as ALGORITHMS
 from experiments.derivatives.chains import chain
 from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.idsva_body_frame import idsva_body_frame
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
-ALGORITHMS = {
-    "IDSVA": IDSVA,
-    "IDSVA, body frame": idsva_body_frame,
-    "RNEACR": rnea_chain_rule,
-    "RNEACR, ground frame": rnea_chain_rule_ground,
-}
 
 
 def knots(N: int, branching: int, quick: bool) -> int:
@@ -49,7 +41,7 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
     few = K if N <= 100 else min(K, 16)  # arrays of more would not fit
     some = points[:, :few]
-    expected = IDSVA(model, *some)[:2]
+    expected = ALGORITHMS["IDSVA"](model, *some)[:2]
     errors = {name: trees.deviation(algorithm(model, *some)[:2], expected) for name, algorithm in ALGORITHMS.items()}
     del expected
     found = trees.contest(model, points, few, seconds, ALGORITHMS)

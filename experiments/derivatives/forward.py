@@ -26,17 +26,16 @@ from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR, minus_inverse_products, product_route
+from dynamics.algorithms.inverse_mass import FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, driver, gather_state, kernel, launch, load, split, store
 from experiments.derivatives import pinocchio_peer, trees
-from experiments.derivatives.aba_chain_rule import aba_chain_rule
-from experiments.derivatives.algorithm import FDSVA, IDSVA
+from experiments.derivatives.algorithm import FORWARD as ALGORITHMS
+from experiments.derivatives.algorithm import INVERSE, ROUTES
 from experiments.derivatives.chains import chain, humanoid, quadruped
 from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.forward_chain_rule import forward_chain_rule
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -44,8 +43,6 @@ SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
 MANY = 100
 """Joints from which on arrays of results are those of few knots."""
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
-ALGORITHMS = {"FDSVA": FDSVA, "FDCR": forward_chain_rule, "ABACR": aba_chain_rule}
-ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
 
 
 # ------------------------------------------------------------------------------------------------ all of it
@@ -180,8 +177,8 @@ def composition(N: int, branching: int, K: int, seconds: float, seed: int) -> di
     route = list(ROUTES)[product_route(model.arrays)]
     products = product_calls(model, K, seed)
     calls = {
-        "FD": lambda: dynamics.forward_dynamics(model, q, v, tau), "IDSVA": IDSVA.in_lanes(model, q, v, tau),
-        "products": products[route], "copy": products["copy"], "FDSVA": FDSVA.in_lanes(model, q, v, tau),
+        "FD": lambda: dynamics.forward_dynamics(model, q, v, tau), "IDSVA": INVERSE["IDSVA"].in_lanes(model, q, v, tau),
+        "products": products[route], "copy": products["copy"], "FDSVA": ALGORITHMS["FDSVA"].in_lanes(model, q, v, tau),
     }  # fmt: skip
     us = trees.microseconds(calls, K, seconds)
     us["products"] -= us.pop("copy")

@@ -11,7 +11,8 @@ from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
 from dynamics.simd.threads import MINIMUM_WORK
-from experiments.derivatives.algorithm import EXPANSION, FDSVA, IDSVA
+from experiments.derivatives.algorithm import EXPANSION, INVERSE
+from experiments.derivatives.algorithm import FORWARD as FORWARD_DYNAMICS
 
 FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
     "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
@@ -54,10 +55,10 @@ def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
     return {
-        FIRST: IDSVA.in_lanes(model, q, v, a),
+        FIRST: INVERSE["IDSVA"].in_lanes(model, q, v, a),
         HESSIAN: EXPANSION.in_lanes(model, q, v, a, w),
         TENSORS: partial(packed_tensors, model, q, v, a, buffer),
-        FORWARD: FDSVA.in_lanes(model, q, v, a),
+        FORWARD: FORWARD_DYNAMICS["FDSVA"].in_lanes(model, q, v, a),
     }
 
 
