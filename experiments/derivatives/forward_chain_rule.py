@@ -11,45 +11,33 @@ from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.inverse_mass import products_direct
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
-from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, driver, gather_state, scatter, split
-from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.rnea_chain_rule_body import body_size, rnea_chain_rule_body
+from dynamics.model.knot_driver import knot_driver, nv
+from dynamics.simd import kernel, split
+from experiments.derivatives.rnea_chain_rule import SIZE, rnea_chain_rule
 
 
-@driver
-def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
-    m = kernel_model(block)
+@kernel
+def forward_chain_rule(m, q, v, tau, t, zeros, a, L, scratch, aq, av, Minv):
+    """da/dq, da/dv, da/dtau (n n) for one knot per lane."""
     n = m.parent.size
-    for c in range(first, last):
-        q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, work)
-        a, w = split(w, n)
-        zeros, w = split(w, n)
-        aq_, w = split(w, n * n)
-        av_, w = split(w, n * n)
-        L, w = split(w, n * n)
-        X, w = split(w, n * n)
-        body, r = split(w, n * BODY)  # from here on the steps share their scratch
-        dof, r = split(r, n * DOF)
-        art, elim = split(r, n * ARTICULATED)
-        zeros[:] = 0.0
-        aq_[:], av_[:] = 0.0, 0.0
-        forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
-        mass_matrix_kernel(m, q_, body, dof, L)
-        factorize(m, L)
-        invert_factored(m, L, X)
-        rnea_chain_rule_body(m, t, q_, v_, a, w, aq_, av_)
-        products_direct(m, X, aq_, av_, w)
-        scatter(aq_, c * LANES, aq)
-        scatter(av_, c * LANES, av)
-        scatter(X, c * LANES, Minv)
+    body, r = split(scratch, n * BODY)  # the steps share their scratch
+    dof, r = split(r, n * DOF)
+    art, elim = split(r, n * ARTICULATED)
+    aq[:], av[:] = 0.0, 0.0
+    forward_dynamics_kernel(m, q, v, tau, zeros, None, body, dof, art, elim, a)
+    mass_matrix_kernel(m, q, body, dof, L)
+    factorize(m, L)
+    invert_factored(m, L, Minv)
+    rnea_chain_rule(m, q, v, a, t, scratch, aq, av)
+    products_direct(m, Minv, aq, av, scratch)
 
 
-def _numbers(model, t) -> int:
-    n = model.nv
-    return n * (5 + 4 * n) + max(n * (BODY + DOF + ARTICULATED + ELIMINATION), body_size(t))
-
-
-forward_chain_rule = Algorithm(_drive, _numbers, ForwardDynamicsDerivatives)
-"""Derivatives of forward dynamics with respect to configuration, velocity and torque.       [Singh 2022, FDCR]"""
+drive = knot_driver(
+    forward_chain_rule,
+    "q v tau",
+    scratch={
+        "zeros": nv, "a": nv, "L": nv * nv, "scratch": (nv * (BODY + DOF + ARTICULATED + ELIMINATION)).at_least(SIZE)
+    },
+    outputs={"aq": nv * nv, "av": nv * nv, "Minv": nv * nv},
+    zeroed="zeros",
+)  # fmt: skip

@@ -29,7 +29,7 @@ from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from experiments.derivatives import main_kernels, pinocchio_peer
 from experiments.derivatives.chains import atlas_sized, chain, humanoid
 from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.robots import ROBOTS, robot
+from experiments.derivatives.pinocchio_peer import ROBOTS, robot
 from experiments.derivatives.trees import microseconds
 from experiments.harness import Run, records
 from experiments.harness.pictures import grouped_bars

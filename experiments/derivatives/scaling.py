@@ -34,7 +34,6 @@ import dynamics
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES
 from experiments.derivatives.chains import chain, humanoid
-from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import (
     FIRST,
@@ -48,7 +47,7 @@ from experiments.derivatives.main_kernels import (
     states,
     with_arrays,
 )
-from experiments.derivatives.trees import TREES, by_tree, draw_times, exponent
+from experiments.derivatives.trees import TREES, by_tree, derivatives, draw_times, exponent, in_microseconds
 from experiments.harness import Run, medians, records
 from experiments.harness.pictures import OVER_LINES, grouped_bars, lines, side_by_side, title
 from experiments.harness.timing import on_threads
@@ -200,7 +199,7 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Growth and its exponents, knots and theirs, threads."""
     growth = [
         {key: r[key] for key in ("tree", "N", "pairs", "triples", "knots")}
-        | {f"{name} [µs]": t for name, t in r["us"].items()}
+        | in_microseconds(r)
         | {f"{name} [ns/{unit[:-1]}]": ns_each(r, name) for name, unit in UNITS.items()}
         for r in results["growth"]
     ]
@@ -212,7 +211,7 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
     yield records("Exponents of growth with N: of time, of operations, of pairs or triples", growth)
     knots = [
         {"robot": r["robot"], "knots": r["knots"]}
-        | {f"{name} [µs]": t for name, t in r["us"].items()}
+        | in_microseconds(r)
         | {f"{name}, arrays [µs]": t for name, t in r["us_arrays"].items()}
         for r in results["knots"]
     ]
@@ -295,7 +294,7 @@ def study(run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-main = derivatives("scaling", __doc__, study, tables=tables, pictures={"scaling.png": draw})
+main = derivatives("scaling", __doc__, study, tables, draw)
 
 if __name__ == "__main__":
     sys.exit(main())

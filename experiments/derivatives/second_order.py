@@ -103,9 +103,9 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
         K = min(len(q), max(1, VISITS // length))
         calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
         if c.library is not None:
-            calls[f"{c.name}, C loop"] = c.evaluator(q[:K], v[:K], a[:K]), K
+            calls[f"{c.name}, C loop"] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K], c.library), K
         errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
-        facts.append({"name": c.name, "instructions": length, "build_seconds": c.build_seconds, "knots": K})
+        facts.append({"name": c.name, "instructions": length, "knots": K})
     return calls, errors, facts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import dynamics
 from experiments.derivatives import robots_table
-from experiments.derivatives.robots import ROBOTS
+from experiments.derivatives.pinocchio_peer import ROBOTS
 from tests.tolerances import ORACLE
 
 

@@ -1,4 +1,4 @@
-"""What the competitors share: transforms between body frames, joints of one axis, and the layout of path derivatives.
+"""What the competitors share: transforms between body frames, joints of one axis, the layout of path derivatives.
 
 Body i's frame is its joint's moving frame, and (R, p) its pose in its parent, x_parent = R x + p.  The column of a
 joint of one axis u is S = (u, 0) or (0, u) there: constant, with half of its products known to vanish.
@@ -14,6 +14,7 @@ import numpy as np
 
 from dynamics.model.joints import REVOLUTE
 from dynamics.simd import fma, helper, load, sincos, splat
+from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
     add6,
     add_cross,
@@ -56,6 +57,10 @@ class Paths(NamedTuple):
     width: int  # levels of a buffer: the largest depth
 
 
+pairs, buffers, width = (Size(name, f"t.{name}") for name in ("pairs", "buffers", "width"))
+"""Sizes that a driver takes from its argument t, the robot's `Paths`."""
+
+
 @lru_cache(maxsize=256)
 def paths(model) -> Paths:
     """The layout for a model."""
@@ -72,13 +77,6 @@ def paths(model) -> Paths:
             last_dof[m.parent[i]] = max(last_dof[m.parent[i]], last_dof[i])
     first_pair = np.cumsum(depth) - depth
     return Paths(depth, first_pair, slot, last_dof, root, int(depth.sum()), int(slot.max()) + 1, int(depth.max()))
-
-
-def require_one_axis(model) -> None:
-    """Raises ValueError naming the first joint that is neither revolute nor prismatic."""
-    for name, kind, count in zip(model.joint_names, model.joint_types, model.arrays.dof_count, strict=True):
-        if count != 1:
-            raise ValueError(f"joint {name!r} is {kind}; expected Revolute, Continuous or Prismatic joints only")
 
 
 # ------------------------------------------------------------------------------------------------ joints of one axis
