@@ -41,7 +41,7 @@ from dynamics.systems.robot_system import (
     plant_model,
 )
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps, rollout_size
-from dynamics.systems.steps import INTEGRATORS, FixedDuration, Plant, method_of
+from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of
 from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
 
 
@@ -141,7 +141,7 @@ class RigidBodySystem(RobotSystem):
         friction_speed: float | np.ndarray | None = None,
     ) -> None:
         check_time_step(dt)
-        check_choice("integrator", integrator, INTEGRATORS)
+        check_choice("integrator", integrator, TABLEAUS)
         check_choice("formulation", formulation, FORMULATIONS)
         held = tuple(contacts) if isinstance(contacts, list) else contacts
         self._given = actuation, held, contact_damping, joint_friction

@@ -25,15 +25,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import dynamics
-from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR
 from experiments.derivatives import complex_step, finite_differences
-from experiments.derivatives.aba_chain_rule import aba_chain_rule
-from experiments.derivatives.algorithm import fdsva_by
+from experiments.derivatives.algorithm import BY_ROUTE, FORWARD, INVERSE
 from experiments.derivatives.chains import chain
-from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.forward_chain_rule import forward_chain_rule
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
-from experiments.derivatives.trees import TREES, draw_times, exponents, per_tree, series, tracked
+from experiments.derivatives.trees import TREES, derivatives, draw_times, exponents, per_tree, series, tracked
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -50,11 +45,6 @@ TITLES = {
 
 
 # ------------------------------------------------------------------------------------------------ methods
-def packed(model, q, v, a) -> tuple[np.ndarray, ...]:
-    """The library's tensors by way of the packed form."""
-    return dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True).dense()
-
-
 Method = Callable[..., Sequence[np.ndarray]]
 
 REFERENCES: dict[str, Method] = {
@@ -64,20 +54,18 @@ REFERENCES: dict[str, Method] = {
 }
 METHODS: dict[str, dict[str, Method]] = {
     "inverse": {
-        "IDSVA": lambda *x: dynamics.inverse_dynamics_derivatives(*x)[:2],
-        "RNEACR": rnea_chain_rule,
+        "IDSVA": lambda *x: INVERSE["IDSVA"](*x)[:2],
+        "RNEACR": INVERSE["RNEACR"],
         DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
     },
     "forward": {
-        "FDSVA, FACTOR": fdsva_by(FACTOR),
-        "FDSVA, DIRECT": fdsva_by(DIRECT),
-        "FDSVA, AZA": fdsva_by(AZA),
-        "FDCR": forward_chain_rule,
-        "ABACR": aba_chain_rule,
+        **BY_ROUTE,
+        "FDCR": FORWARD["FDCR"],
+        "ABACR": FORWARD["ABACR"],
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
     },
     "second": {
-        "IDSVA SO, packed": packed,
+        "IDSVA SO, packed": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x, packed=True).dense(),
         DIFFERENCES: finite_differences.inverse_dynamics_second_derivatives,
     },
 }
@@ -165,7 +153,7 @@ def draw(results: dict[str, Any]) -> Figure:
 def study(run: Run) -> dict[str, Any]:
     """All trees."""
     sizes, K = ((2, 4), 8) if run.options.quick else (SIZES, KNOTS)
-    rows = [measure(N, b, K, run.options.seed) for b, N in tracked(run, sizes, (1, 2))]
+    rows = [measure(N, b, K, run.options.seed) for N, b in tracked(run, sizes, (1, 2))]
     growth = {
         quantity: exponents(rows, {name: rms(quantity, name) for name in methods})
         for quantity, methods in METHODS.items()
@@ -173,9 +161,7 @@ def study(run: Run) -> dict[str, Any]:
     return {"rows": rows, "exponents": growth}
 
 
-main = derivatives(
-    "accuracy", __doc__, study, tables=tables, pictures={"accuracy.png": draw}, width=160, threads=None
-)
+main = derivatives("accuracy", __doc__, study, tables, draw, width=160, threads=None)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -91,4 +91,4 @@ def test_no_pinocchio(monkeypatch):
         raise ImportError
 
     monkeypatch.setattr(forward.pinocchio_peer, "build", missing)
-    assert forward.pinocchio_call(chain(2), *np.zeros((3, 1, 2))) is None
+    assert forward.pinocchio(chain(2), *np.zeros((3, 1, 2))) is None
