@@ -40,7 +40,6 @@ from experiments.derivatives.trees import ratio
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
 
 
@@ -253,7 +252,7 @@ def draw(results: dict[str, Any]) -> Figure:
 def study(run: Run) -> dict[str, Any]:
     """Derivatives of all trees, then the products alone."""
     quick, seed = run.options.quick, run.options.seed
-    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (SIZES, PRODUCT_SIZES, 1.0)
+    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (trees.SIZES, PRODUCT_SIZES, 1.0)
     rows = [
         trees.contest(FORWARD, N, b, knots(N, quick), seconds, seed, {"Pinocchio": pinocchio})
         for N, b in trees.tracked(run, sizes)

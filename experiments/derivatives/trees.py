@@ -14,6 +14,8 @@ from experiments.harness.pictures import OVER_LINES, lines
 
 TREES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
 """Children of every link -> name."""
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
+"""Joints, where only two matrices are computed."""
 MANY, FEW = 100, 16
 """Joints from which on only so many knots are run with arrays: more would not fit."""
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ import problems
 import trajopt
 from dynamics import Geometry, rods
 from dynamics.rods.loads.tendons import Tendon
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.robot.rod_distance import RodDistance
 from dynamics.rods.stepping.simulation import Simulation, simulate
 from problems.rods.cable_manipulator import ROD, cable_manipulator

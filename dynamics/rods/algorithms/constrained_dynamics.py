@@ -4,11 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.loads.robot_arrays import RobotArrays
+from dynamics.rods.algorithms.backward_pass import BLOCKS, Blocks
+from dynamics.rods.algorithms.equation_of_motion import (
+    RobotArrays,
+    residual_kernel,
+    residual_work,
+    result_size,
+    slice_results,
+)
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND, RodArrays, virtual_rows
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS, Blocks
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size, slice_results
 from dynamics.simd import (
     LANES,
     aligned_zeros,

@@ -1,9 +1,10 @@
-"""Pictures of a soft robot and of its surroundings, as surfaces."""
+"""Pictures of a soft robot: of its motions by `trajopt.plotting`, curves over time, and surfaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from dynamics.geometry.shapes import Box, Capsule, Cylinder, HalfSpace, Shape, S
 from dynamics.geometry.triangles import Triangles, axes_along, surface
 from dynamics.geometry.world_shape import REACH, WorldShape, world_shape
 from dynamics.model.joints import unit_axis
-from dynamics.rods.kinematics.center_lines import is_loose, link_and_section_placements
+from dynamics.rods.algorithms.inverse_dynamics import energies
+from dynamics.rods.kinematics.center_lines import is_loose, link_and_section_placements, link_placements
 from dynamics.rods.loads.contacts import CapsuleContact, Contact, CylinderContact, PlaneContact, SphereContact
 from dynamics.rods.loads.tendons import Chamber, Line
 from dynamics.rods.model.arrays import ROD
@@ -19,6 +21,94 @@ from dynamics.rods.model.cross_section import Rectangular
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.systems.pictures import Solid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# --------------------------------------------------------------------------------------------
+# Pictures of motions and shapes by `trajopt.plotting`, which no other module of `dynamics` imports, and this one only
+# when called.
+
+
+def plot(motion: Any, path: str | Path | None) -> Figure:
+    """Picture by `trajopt.plot_trajectory` of a motion with `system`, `times`, `xs` and `us`."""
+    from trajopt.plotting import plot_trajectory
+
+    return plot_trajectory(motion, path)
+
+
+def animate(motion: Any, path: str | Path, **options: Any) -> Path:
+    """Animation by `trajopt.animate` of such a motion."""
+    from trajopt.plotting import animate
+
+    return animate(motion, path, **options)
+
+
+def plot_poses(poses: Mapping[str, np.ndarray], around: Sequence[Any], title: str, path: str | Path | None) -> Figure:
+    """Picture by `trajopt.plotting.plot_poses` of segments (S, 2, 3), m, by their names in the legend, among fixed
+    shapes."""
+    from trajopt.plotting import plot_poses
+
+    return plot_poses(poses, around, title, path)
+
+
+# --------------------------------------------------------------------------------------------
+# Quantities of a soft robot to draw over time: positions of rod tips, joints, energies; units of controls.
+
+FEW = 3
+"""Number of rods above which only those that carry no link are drawn."""
+Panel = tuple[str, tuple[str, ...], np.ndarray]
+"""A label with a unit, names of curves, values (K, n)."""
+
+
+def quantities(model: RodModel, q: np.ndarray, v: np.ndarray) -> tuple[Panel, ...]:
+    """Panels of a motion q, v (K, n); see `trajopt.capabilities.Pictures`."""
+    tips = _tips(model)
+    _, p = link_placements(model, q)
+    places = p[:, [model.link_names.index(name) for name in tips]].reshape(len(q), -1)
+    what = "tips" if model.rods else "links"
+    panels = [(f"{what} [m]", tuple(f"{name} {axis}" for name in tips for axis in "xyz"), places)]
+    joints = [k for own in model.joint_coordinates.values() for k in range(own.start, own.stop)]
+    if joints:
+        units = ", ".join(dict.fromkeys("rad" if _turns(model, k) else "m" for k in joints))
+        panels.append((f"joints [{units}]", tuple(model.coordinate_names[k] for k in joints), q[:, joints]))
+    parts = energies(model, q, v)
+    panels.append(("energy [J]", (*parts._fields, "total"), np.stack([*parts, sum(parts)], axis=1)))
+    return tuple(panels)
+
+
+def control_units(robot: SoftRobot) -> tuple[str, ...]:
+    """Units of the controls: N for tendons, Pa for chambers, N m or N for joints, empty for others."""
+    joints = [robot.model.joint_coordinates[name] for name in robot.torques]
+    driven = [k for own in joints for k in range(own.start, own.stop)]
+    of_joints = ["N m" if _turns(robot.model, k) else "N" for k in driven]
+    units = *(line.unit for line in (*robot.tendons, *robot.chambers)), *of_joints
+    return (*units, *("",) * (robot.nu - len(units)))
+
+
+def coordinate_units(model: RodModel) -> tuple[str, ...]:
+    """Units of the coordinates: rad or m for joints, empty for strains."""
+    joints = {k for own in model.joint_coordinates.values() for k in range(own.start, own.stop)}
+    return tuple("" if k not in joints else "rad" if _turns(model, k) else "m" for k in range(model.nv))
+
+
+def _tips(model: RodModel) -> tuple[str, ...]:
+    """Names of the rods whose tips are drawn, of more than FEW those at the ends of branches; of all links if there are
+    no rods."""
+    if not model.rods:
+        return model.link_names
+    carrying = set(model.arrays.parent.tolist())
+    ends = tuple(name for name in model.rods if model.link_segments[name] not in carrying)
+    return tuple(model.rods) if len(model.rods) <= FEW or not ends else ends
+
+
+def _turns(model: RodModel, k: int) -> bool:
+    """True if the coordinate of a joint is an angle, that is, acts on one of the first three components."""
+    rows = model.arrays.rows
+    s = int(np.flatnonzero((rows[:, 0] <= k) & (k < rows[:, 6]))[0])
+    return bool(k < rows[s, 3])
+
 
 # --------------------------------------------------------------------------------------------
 # Shapes that a soft robot may touch, for pictures; each kind of contact has an entry of KINDS.
@@ -173,7 +263,7 @@ class _Box(NamedTuple):
 def _boxes(model: RodModel) -> Iterator[tuple[int, _Box]]:
     """Indices of links and boxes of the bodies with mass and inertia; with principal moments I_k about their centre,
 
-        sides^2 = 6 (I_i + I_j - I_k) / m
+    sides^2 = 6 (I_i + I_j - I_k) / m
     """
     for k, name in enumerate(model.link_names):
         mass, *numbers = model.arrays.inertia[model.link_segments[name]]
