@@ -204,11 +204,10 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
 def iteration(repeats: int) -> list[dict]:
     """Parts of one iteration on the arm by Euler's method, after five iterations from its start."""
     import trajopt
+    from trajopt.backward.backward_pass import sweep
     from trajopt.backward.expansions import total_cost
-    from trajopt.backward.sweep import sweep
     from trajopt.interfaces.system import semi_implicit_form
-    from trajopt.solvers.forward import Curvature
-    from trajopt.solvers.iterate import EXACT, Stopwatch
+    from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
     from trajopt.solvers.line_search import own_merit, search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import formulation_of
