@@ -27,7 +27,7 @@ from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.inverse_mass import minus_inverse_products, product_route
+from dynamics.algorithms.inverse_mass import FOUR6, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.kernel_model import kernel_model
@@ -100,8 +100,11 @@ def _drive_products(first, last, work, block, route, products, inputs):
 
 
 def products_size(model) -> int:
-    """Workspace size per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
-    return 4 * model.nv**2 + model.nb * ARTICULATED
+    """Workspace size per lane of `_drive_products`: L, A, B, M^-1, and four columns for each degree of freedom or, by
+    AZA, four forces for each body up to the last one where branches meet."""
+    end, n = model.arrays.subtree_end, model.nv
+    meeting = [model.arrays.dof_body[k] + 1 for k in range(n - 1) if k + 1 < end[k] != end[k + 1]]
+    return 4 * n**2 + max(4 * n, FOUR6 * max(meeting, default=0))
 
 
 def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
