@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -16,9 +16,6 @@ from trajopt.solvers.options import LoopOptions, non_negative, solver_options
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import TranscribedProblem, check_callback, solve
 from trajopt.validation import one_of
-
-if TYPE_CHECKING:
-    from trajopt.solvers.loop import Callback
 
 # --------------------------------------------------------------------------------------------
 # A solve printed as lines of text, one for each iteration.
