@@ -35,7 +35,7 @@ from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.simd import LANES, aligned_empty, driver, kernel, launch, load, split, store
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.algorithm import FORWARD, INVERSE, ROUTES
-from experiments.derivatives.chains import chain, humanoid, quadruped
+from experiments.derivatives.chains import chain, depths, humanoid, quadruped
 from experiments.derivatives.trees import ratio
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
@@ -139,8 +139,8 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     chosen = list(ROUTES)[product_route(model.arrays)]
     best = min(us, key=lambda name: us[name])
     return {
-        "tree": tree, "N": model.nv, "mean_depth": mean_depth(model), "knots": K, "us": us, "us_copying": copying,
-        "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
+        "tree": tree, "N": model.nv, "mean_depth": float(np.mean(depths(model))), "knots": K, "us": us,
+        "us_copying": copying, "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
     }  # fmt: skip
 
 
@@ -159,12 +159,6 @@ def composition(N: int, branching: int, K: int, seconds: float, seed: int) -> di
     us["products"] -= us.pop("copy")
     parts = us["FD"] + us["IDSVA"] + us["products"]
     return trees.sizes_of(model, branching, K) | {"route": route, "us": us, "sum": parts / us["FDSVA"]}
-
-
-def mean_depth(model) -> float:
-    """Mean number of degrees of freedom on the path from the root to each, itself included."""
-    m = model.arrays
-    return float(np.mean(m.subtree_end - np.arange(model.nv)))
 
 
 def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:

@@ -25,7 +25,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -33,7 +32,7 @@ from rich.table import Table
 import dynamics
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES
-from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.chains import chain, depths, humanoid
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import (
     FIRST,
@@ -65,10 +64,7 @@ DEFAULT_CACHE = 1 << 20
 # ------------------------------------------------------------------------------------------------ growth
 def path_counts(model) -> dict[str, int]:
     """Pairs and triples of degrees of freedom on a common path to the root, repetitions included."""
-    depth = np.ones(model.nv, dtype=int)
-    for k, parent in enumerate(model.arrays.dof_parent):
-        if parent >= 0:
-            depth[k] = depth[parent] + 1
+    depth = depths(model)
     return {"pairs": int(depth.sum()), "triples": int((depth * (depth + 1) // 2).sum())}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.chains import body_depths, chain
+from experiments.derivatives.chains import chain, depths
 from experiments.harness import Experiment, Option, Run, medians, quick, seed
 from experiments.harness.pictures import OVER_LINES, lines
 
@@ -109,7 +109,7 @@ def in_microseconds(row: Row) -> Row:
 
 def sizes_of(model, branching: int, knots: int) -> Row:
     """What a row begins with."""
-    return {"N": model.nv, "branching": branching, "depth": int(body_depths(model).max()), "knots": knots}
+    return {"N": model.nv, "branching": branching, "depth": int(depths(model).max()), "knots": knots}
 
 
 def ratio(a: str, b: str) -> Callable[[Row], float]:
