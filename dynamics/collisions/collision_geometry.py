@@ -21,7 +21,7 @@ from dynamics.geometry.triangles import MeshError, mesh_file, mesh_triangles
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd.cache_folder import cache_root, make_folder
 from dynamics.simd.caller import first_few, warn
-from dynamics.validation import check_choice
+from dynamics.validation import as_choice
 
 BOXES = ("auto", "capsule", "box")
 ROOMY = 1.8
@@ -53,7 +53,7 @@ def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geom
     ValueError, TypeError
         For another choice of `boxes`, and for a `model` that is none.
     """
-    check_choice("boxes", boxes, BOXES)
+    as_choice("boxes", boxes, BOXES)
     found, unread = [], []
     for geometry in check_model(model).geometries:
         if geometry.purpose == "collision":

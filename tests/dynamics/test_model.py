@@ -326,13 +326,13 @@ def test_joint_named_like_a_link():
 
 def test_unknown_names_come_with_the_nearest():
     model, _ = load_reference("ur5")
-    with pytest.raises(ValueError, match="unknown frame 'tol0'; did you mean 'tool0'"):
+    with pytest.raises(ValueError, match="frame: got 'tol0', expected .*; did you mean 'tool0'"):
         model.frame_index("tol0")
-    with pytest.raises(ValueError, match="unknown frame 'tol0'"):
+    with pytest.raises(ValueError, match="frame: got 'tol0'"):
         model.frame("tol0")
-    with pytest.raises(ValueError, match=r"unknown joint 'elbow'; did you mean .*'elbow_joint'"):
+    with pytest.raises(ValueError, match=r"joint: got 'elbow', expected .*; did you mean .*'elbow_joint'"):
         model.joint_index("elbow")
-    with pytest.raises(ValueError, match="unknown joint 'qqqq'; known: 'shoulder_pan_joint', "):
+    with pytest.raises(ValueError, match="joint: got 'qqqq', expected one of 'shoulder_pan_joint', "):
         model.joint_index("qqqq")
-    with pytest.raises(ValueError, match="unknown joint 3"):
+    with pytest.raises(ValueError, match="joint: got 3"):
         model.joint_index(3)

@@ -180,10 +180,10 @@ FLAT = np.concatenate([TURNS[:2], np.zeros((1, 3, 3)), TURNS[3:]])
         ("FrameTranslation", [[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]], r"target\[1, 1\] is nan"),
         ("FrameVelocity", np.zeros((4, 3)), r"target: got shape \(4, 3\), expected \(6,\)"),
         ("FrameRotation", np.zeros((4, 3, 2)), r"target\[0\] rotation: got shape \(3, 2\), expected \(3, 3\)"),
-        ("FrameRotation", FLAT, r"target\[2\]: the rotation matrix is not orthonormal"),
+        ("FrameRotation", FLAT, r"target\[2\]: got a rotation matrix that is not orthonormal"),
         ("FramePlacement", (TURNS, np.zeros((3, 3))), "target: got 4 rotations and 3 translations, expected as many"),
         ("FramePlacement", (TURNS[0], np.zeros((3, 2))), r"target\[0\] translation: got shape \(2,\), expected \(3,\)"),
-        ("FramePlacement", (FLAT, np.zeros(3)), r"target\[2\]: the rotation matrix is not orthonormal"),
+        ("FramePlacement", (FLAT, np.zeros(3)), r"target\[2\]: got a rotation matrix that is not orthonormal"),
         ("FramePlacement", None, "target: got None, expected a pair"),
     ],
 )  # fmt: skip
@@ -198,7 +198,7 @@ def test_bad_targets(kind, target, match):
     [
         ("FrameTranslation", lambda t: [t], r"target\(0 s\): got shape \(1,\), expected \(3,\)"),
         ("FrameTranslation", lambda t: [t, 0.0, np.nan if t > 0.1 else 0.0], r"target\(0.2 s\)\[2\] is nan"),
-        ("FrameRotation", lambda t: (1.0 + t) * np.eye(3), r"target\(0.1 s\): the rotation matrix is not orthonormal"),
+        ("FrameRotation", lambda t: (1.0 + t) * np.eye(3), r"target\(0.1 s\): got a rotation matrix that is not orthonormal"),
         ("FramePlacement", lambda t: None, r"target\(0 s\): got None, expected a pair"),
         ("FramePlacement", lambda t: np.zeros(3), r"target\(0 s\): got .*, expected a pair"),
     ],

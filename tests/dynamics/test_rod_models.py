@@ -109,7 +109,7 @@ BAD = {
         lambda: builder_with(basis=StrainBasis({"torsion": [np.sin, np.sin]})), ValueError, "without stiffness",
     ),
     # bodies
-    "parent": (lambda: body_with(parent="red"), ValueError, "unknown body 'body': parent 'red'; did you mean 'rod'"),
+    "parent": (lambda: body_with(parent="red"), ValueError, "body: got 'body': parent 'red'; did you mean 'rod'"),
     "placement": (
         lambda: body_with(placement=(2.0 * np.eye(3), np.zeros(3))), ValueError, "body 'body': placement: the rotation",
     ),

@@ -156,7 +156,7 @@ def test_mimic_joints_follow_others():
     np.testing.assert_allclose(model.full_configuration([0.3]), [-2 * (-2 * 0.3 + 0.1) + 0.1, -2 * 0.3 + 0.1, 0.3])
     still = joint("j", "a", "b", kind="fixed", inner=follow("k")), joint("k", "b", "c")
     assert load_urdf(robot(*(link(n) for n in "abc"), *still)).mimics == ()
-    with pytest.warns(UserWarning, match="independent joints: <joint name='j'> <mimic>: unknown joint that moves 'k'"):
+    with pytest.warns(UserWarning, match="independent joints: <joint name='j'> <mimic>: joint that moves: got 'k'"):
         assert load_urdf(robot(*(link(n) for n in "ab"), joint("j", "a", "b", inner=follow("k")))).mimics == ()
     with pytest.raises(ValueError, match=r"<joint name='.'> <mimic>: source: joints .* mimic each other"):
         load_urdf(robot(*map(link, "abc"), joint(*"jab", inner=follow("k")), joint(*"kbc", inner=follow("j"))))
@@ -316,11 +316,11 @@ MALFORMED = [
     (robot(A, B, C, joint("j", "a", "b"), joint("j", "b", "c")), "<joint name='j'>: there are two of this name"),
     (
         robot(A, B, joint("j", "a", "bb")),
-        "<joint name='j'> <child>: attribute 'link': unknown link 'bb'; did you mean 'b'",
+        "<joint name='j'> <child>: attribute 'link': got 'bb', expected .*; did you mean 'b'",
     ),
     (
         robot(A, B, joint("j", "q", "b")),
-        "<joint name='j'> <parent>: attribute 'link': unknown link 'q'; known: 'a', 'b'",
+        "<joint name='j'> <parent>: attribute 'link': got 'q', expected one of 'a', 'b'",
     ),
     (
         robot(A, B, joint("j", "a", "b").replace('<parent link="a"/>', "")),

@@ -236,7 +236,7 @@ def test_the_quadratic_activation_is_the_name_quadratic(rng):
         (lambda: WeightedQuadratic(np.ones(3)), ValueError, r"matrix: got shape \(3,\), expected a square one"),
         (lambda: WeightedQuadratic([[1, 2], [0, 1]]), ValueError, "matrix: got one that is not symmetric"),
         (lambda: WeightedQuadratic([[1, 2], [2, 1]]), ValueError, "matrix: got eigenvalue -1"),
-        (lambda: WeightedQuadratic([[np.nan]]), ValueError, "matrix: got NaN or Inf"),
+        (lambda: WeightedQuadratic([[np.nan]]), ValueError, r"matrix\[0, 0\]: got nan"),
         (lambda: SmoothAbs(0.0), ValueError, "scale: got 0.0, expected positive numbers"),
         (lambda: SmoothNorm([1.0, 2.0]), ValueError, "scale: got 2 numbers, expected one"),
         (lambda: PseudoHuber("big"), TypeError, "delta: got str"),

@@ -139,12 +139,12 @@ def test_problems_take_the_limits_of_their_robots():
         (
             lambda: StateBounds(arm(), {"elbw": 1.0}),
             ValueError,
-            "lower: got the unknown name 'elbw'; did you mean 'elbow'",
+            "lower: got 'elbw', expected .*; did you mean 'elbow'",
         ),
         (
             lambda: StateBounds(arm(), upper={"x": 1.0}),
             ValueError,
-            "upper: got the unknown name 'x'; known: shoulder, elb",
+            "upper: got 'x', expected one of 'shoulder",
         ),
         (lambda: StateBounds(arm(), {"elbow": [1.0]}), ValueError, r"lower\['elbow'\]: got shape \(1,\)"),
         (lambda: StateBounds(arm(), {"elbow": np.nan}), ValueError, r"lower\['elbow'\]: got NaN"),
@@ -241,5 +241,5 @@ def test_units_may_be_left_out_of_names():
     assert ControlBounds(lower={"push": -1.0}, system=system).lower.tolist() == [-1.0, -np.inf]
     with pytest.raises(ValueError, match=r"upper: got the name 'v', expected one of 'v \[m/s\]', 'v \[rad/s\]'"):
         StateBounds(system, upper={"v": 1.0})
-    with pytest.raises(ValueError, match="upper: got the unknown name 'm'"):
+    with pytest.raises(ValueError, match="upper: got 'm'"):
         StateBounds(system, upper={"m": 1.0})

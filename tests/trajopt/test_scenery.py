@@ -123,7 +123,7 @@ def test_a_problem_refuses_what_is_no_shape():
         with_scenery([Target((0, 0, 0)), np.zeros((1, 2, 3))])
     with pytest.raises(ValueError, match=r"scenery\[0\]: position: got shape \(2,\), expected \(3,\)"):
         with_scenery([(dynamics.Sphere(0.1), (0, 0))])
-    with pytest.raises(ValueError, match=r"scenery\[0\]: placement: the rotation matrix is not orthonormal"):
+    with pytest.raises(ValueError, match=r"scenery\[0\]: placement: got a rotation matrix that is not orthonormal"):
         with_scenery([(dynamics.Sphere(0.1), (2.0 * np.eye(3), (0, 0, 0)))])
     with pytest.raises(TypeError, match=r"scenery\[0\]: shape: got float, expected a shape"):
         with_scenery([(1.0, (0, 0, 0))])

@@ -137,7 +137,7 @@ def test_one_value_for_all_terms_that_have_it():
         ),
         ({"StateCots": 1.0}, {}, ValueError, "got the unknown term 'StateCots'.*did you mean 'StateCost'"),
         ({"StateCost": [1.0]}, {}, ValueError, r"reference of 'StateCost': got shape \(1,\), expected \(2,\)"),
-        ({"StateCost": [1.0, np.nan]}, {}, ValueError, "got NaN or Inf, expected finite numbers"),
+        ({"StateCost": [1.0, np.nan]}, {}, ValueError, "got nan, expected finite numbers"),
         ({"StateCost": {"target": 1.0}}, {}, ValueError, "'StateCost' has no 'target', expected one of reference, w"),
         ({"StateCost": "far"}, {}, TypeError, "reference of 'StateCost': got str"),
         ({"control bounds": 3.0}, {}, ValueError, "expected {'lower': ...} or {'upper': ...}"),

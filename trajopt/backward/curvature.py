@@ -13,11 +13,11 @@ import numpy as np
 
 from dynamics.simd import helper
 from dynamics.simd.rows import Term, matrix
+from dynamics.validation import as_array
 from trajopt.backward.expansions import hessian_products
 from trajopt.interfaces.system import System, window
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks
-from trajopt.validation import same_shape
 
 
 class Tensors(NamedTuple):
@@ -61,7 +61,7 @@ def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKno
     (N, nu), ndx = us.shape, system.ndx
     shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))
     tensors = (
-        np.ascontiguousarray(same_shape(f"hessians, {name}", tensor, (N, ndx, *shape)), np.float64)
+        np.ascontiguousarray(as_array(f"hessians, {name}", tensor, (N, ndx, *shape), finite=False), np.float64)
         for (name, shape), tensor in zip(shapes, system.hessians(xs, us), strict=True)
     )
     return Tensors(*tensors)

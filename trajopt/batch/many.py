@@ -13,6 +13,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+from dynamics.validation import as_whole_number
 from trajopt.batch.folder import ResultFolder, read_folder
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
 from trajopt.batch.work import Answer
@@ -20,7 +21,6 @@ from trajopt.batch.workers import DaskWorkers, GivenExecutor, OwnProcesses, Work
 from trajopt.problem.problem import Problem
 from trajopt.results.results_files import load_solution
 from trajopt.results.solution import Solution
-from trajopt.validation import whole_number
 
 LINES = 20
 """Largest number of lines of progress, where it is shown as lines."""
@@ -167,13 +167,13 @@ def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
 
 
 def _check_executor(executor: Any, workers: int | None, attempts: int) -> None:
-    whole_number("attempts", attempts, 1)
+    as_whole_number("attempts", attempts, 1)
     if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
         kind = type(executor).__name__
         raise TypeError(f"executor: got {kind}, expected a concurrent.futures.Executor or a dask.distributed.Client")
     if workers is None:
         return
-    whole_number("workers", workers, 1)
+    as_whole_number("workers", workers, 1)
     if executor is not None:
         raise ValueError(f"workers: got {workers} and an executor as well, expected one of them")
 

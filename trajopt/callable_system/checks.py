@@ -8,9 +8,9 @@ import numpy as np
 from numba.core.errors import NumbaError
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array
 from trajopt.callable_system.derivatives import ComplexStep, FiniteDifferences
 from trajopt.callable_system.functions import ARITHMETIC, Function, PointFunction
-from trajopt.validation import float_array
 
 SAMPLES = 4
 ANALYTIC_TOLERANCE = 1e-7
@@ -21,8 +21,8 @@ def sample_points(
     x: ArrayLike | None, u: ArrayLike | None, scale: np.ndarray, nx: int, nu: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The example, zeros by default, and points around it: (SAMPLES, nx), (SAMPLES, nu)."""
-    x = np.zeros(nx) if x is None else float_array("x_example", x, (nx,))
-    u = np.zeros(nu) if u is None else float_array("u_example", u, (nu,))
+    x = np.zeros(nx) if x is None else as_array("x_example", x, (nx,), copy=True)
+    u = np.zeros(nu) if u is None else as_array("u_example", u, (nu,), copy=True)
     offsets = 0.3 * scale * np.random.default_rng(0).standard_normal((SAMPLES, nx + nu))
     offsets[0] = 0.0
     return x + offsets[:, :nx], u + offsets[:, nx:]

@@ -10,6 +10,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from dynamics.tape.graph import Untraceable
+from dynamics.validation import as_choice
 from trajopt.callable_system.checks import why_not_complex
 from trajopt.callable_system.derivatives import (
     ComplexStep,
@@ -21,7 +22,6 @@ from trajopt.callable_system.derivatives import (
 from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction, wants_output
 from trajopt.callable_system.traced import TracedDerivatives
 from trajopt.callable_system.user_derivatives import UserDerivatives
-from trajopt.validation import one_of
 
 DERIVATIVES = ("auto", "user", "traced", "complex_step", "finite_differences", "jax", "torch")
 LIBRARIES = ("jax", "torch")
@@ -44,7 +44,7 @@ def make_function(
 ) -> Function:
     """The user's function of ny numbers, by default nx, given as the argument `name`, for what it is; errors name what
     does not fit."""
-    one_of("derivatives", wish.kind, DERIVATIVES)
+    as_choice("derivatives", wish.kind, DERIVATIVES)
     for what, value in ((name, function), ("jacobians", wish.jacobians), ("hessian_products", wish.hessian_products)):
         if value is not None and not callable(value):
             raise TypeError(f"{what}: got {type(value).__name__}, expected a function")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import did_you_mean
 from trajopt.capabilities import Pictures, capability
 from trajopt.command_line.new_script import add_new, write_new
 from trajopt.command_line.problem_packages import ProblemPackages, siblings_first
-from trajopt.validation import did_you_mean
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2

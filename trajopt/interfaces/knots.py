@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.validation import one_of
+from dynamics.validation import as_choice
 
 At = str | int | float | Sequence[int] | Sequence[float] | np.ndarray | slice
 """What is given."""
@@ -36,7 +36,7 @@ def checked_at(at: At | None) -> Where | None:
     if at is None:
         return None
     if isinstance(at, str):
-        return one_of("at", at, WHERE)
+        return as_choice("at", at, WHERE)
     if isinstance(at, slice):
         return _checked_slice(at)
     array = np.atleast_1d(np.asarray(at))

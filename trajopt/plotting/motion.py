@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import check_finite
 from trajopt.capabilities import Pictures, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.state_space import numbers_of_states
@@ -39,9 +40,7 @@ class Motion(NamedTuple):
             kind = type(self.system).__name__
             raise TypeError(f"solution: its system is a {kind} without skeleton(xs), expected one with it")
         for name, values in (("xs", self.xs), ("us", self.us)):
-            bad = ~np.isfinite(values).all(axis=1)
-            if bad.any():
-                raise ValueError(f"solution: {name}[{int(bad.argmax())}] is not finite, expected finite numbers")
+            check_finite(f"solution: {name}", values)
         return self.system
 
     def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,8 +75,8 @@ def as_motion(solution: Any) -> Motion:
     if isinstance(solution, Motion):
         return solution
     if not is_motion(solution):
-        wanted = f"a Solution, or a motion with {', '.join(MEMBERS)}"
-        raise TypeError(f"solution: got {type(solution).__name__}, expected {wanted}")
+        expected = f"a Solution, or a motion with {', '.join(MEMBERS)}"
+        raise TypeError(f"solution: got {type(solution).__name__}, expected {expected}")
     is_solution = isinstance(solution, Solution)
     if is_solution and solution.problem is None:
         raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")

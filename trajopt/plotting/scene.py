@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.capabilities import Contacts, Pictures, capability
 from trajopt.plotting.bodies import Bodies, bodies_at
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.surroundings import as_segments, shaped
+from trajopt.plotting.surroundings import as_segments
 from trajopt.problem.scenery import Shape
 
 LEVEL = 0.02
@@ -141,12 +142,12 @@ def scene_of(solution: Any, times: np.ndarray, fine: bool = False) -> Scene:
     points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
     known, center_of_mass = capability(system, Contacts), capability(system, Pictures).center_of_mass
     if known.contact_points is not None:
-        points = shaped("contact_points", known.contact_points(xs), (K, None, 3))
+        points = as_array("contact_points", known.contact_points(xs), (K, None, 3), finite=False)
         forces = np.zeros_like(points)
         if known.contact_forces is not None:
             at_knots = known.contact_forces(motion.xs, motion.us)
-            forces = shaped("contact_forces", at_knots, (len(motion.us), points.shape[1], 3))[k]
+            forces = as_array("contact_forces", at_knots, (len(motion.us), points.shape[1], 3), finite=False)[k]
     if center_of_mass is not None:
-        center = shaped("center_of_mass", center_of_mass(xs), (K, 3))
+        center = as_array("center_of_mass", center_of_mass(xs), (K, 3), finite=False)
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
     return Scene(times, segments, motion.shapes, points, forces, center, bodies_at(system, xs, fine))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.capabilities import Pictures, capability
 from trajopt.interfaces.residual import SeenResidual
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
@@ -55,13 +56,4 @@ def _same_place(one: Shape, other: Shape) -> bool:
 
 def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
     """Segments (*leading, S, 2, 3) from a system, checked."""
-    return shaped(what, value, (*leading, None, 2, 3), unknown="segments")
-
-
-def shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
-    """The value as an array of this shape, in which one size, None, is unknown."""
-    array = np.asarray(value, dtype=float)
-    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
-        wanted = ", ".join(unknown if n is None else str(n) for n in shape)
-        raise ValueError(f"{what}: got shape {array.shape}, expected ({wanted})")
-    return array
+    return as_array(what, value, (*leading, None, 2, 3), finite=False)

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_number_or_vector, check_rows
 from trajopt.costs.activations import add_rates, weighted_squares
 from trajopt.costs.cost import ExpandedCost, Into
 from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
@@ -17,7 +18,6 @@ from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, check_system, control_names, state_array
 from trajopt.problem.lifted import check_dimensions
 from trajopt.problem.remembering_system import RememberingSystem
-from trajopt.validation import check_rows, scalar_or_vector
 
 # --------------------------------------------------------------------------------------------
 # Any system with the controls before in its state, for costs and limits of how fast controls change.
@@ -52,7 +52,7 @@ class ControlRateSystem(RememberingSystem):
 
     def state(self, x: ArrayLike, u_before: ArrayLike = 0.0) -> np.ndarray:
         """z = (x, u_before), x (nx,) of the system inside, u_before a number or (nu,)."""
-        before = np.full(self.nu, 1.0) * scalar_or_vector("u_before", u_before, self.nu)
+        before = np.full(self.nu, 1.0) * as_number_or_vector("u_before", u_before, self.nu)
         return np.concatenate([state_array(self.system, "x", x), before])
 
     def _remembered(self, x, u):

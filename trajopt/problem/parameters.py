@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_array, did_you_mean, unknown_name
 from trajopt.capabilities import capability
 from trajopt.costs.knot_rows import rows_of_times
 from trajopt.costs.residual_cost import ResidualCost
@@ -25,7 +26,6 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint, commo
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.periodic import starting_at
 from trajopt.problem.problem import Problem
-from trajopt.validation import did_you_mean, number_array
 
 LIMITS = "lower", "upper"
 _NO_KNOTS = np.zeros(0, dtype=np.intp)
@@ -167,11 +167,7 @@ def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
             raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
     if not isinstance(before, np.ndarray):
         return  # its owner checks it
-    array = number_array(what, value)
-    if array.shape != before.shape:
-        raise ValueError(f"{what}: got shape {array.shape}, expected {before.shape}")
-    if attribute not in LIMITS and not np.isfinite(array).all():
-        raise ValueError(f"{what}: got NaN or Inf, expected finite numbers")
+    as_array(what, value, before.shape, finite=attribute not in LIMITS)
 
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
@@ -187,8 +183,8 @@ def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Ke
     if not isinstance(value, Mapping):
         plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
         if plain is None:
-            wanted = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
-            raise ValueError(f"update: got a value for {name!r}, expected {wanted}")
+            expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+            raise ValueError(f"update: got a value for {name!r}, expected {expected}")
         value = {plain: value}
     for attribute in value:
         if attribute not in place.values:
@@ -242,7 +238,7 @@ def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str =
         if having:
             return having
     names = tuple(f"{place.name}.{attribute}" for place in found.values() for attribute in place.values)
-    raise ValueError(f"{argument}: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
+    raise unknown_name(argument, name, names)
 
 
 # ------------------------------------------------------------------------------------------------ the other problem

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dynamics.validation import as_array, as_text
 from trajopt.costs.residuals import StateResidual
 from trajopt.costs.state_cost import StateCost
 from trajopt.interfaces.system import across_tangents
 from trajopt.problem.parameters import Key, attributes_named, owner, places, with_values, with_x0
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.validation import number_array, text
 
 INITIAL = "x0"
 
@@ -86,7 +86,7 @@ class ParametricProblem:
 
     def __init__(self, problem: Problem, *names: str) -> None:
         check_problem(problem)
-        self.problem, self.names = problem, tuple(text("names", name) for name in names)
+        self.problem, self.names = problem, tuple(as_text("names", name) for name in names)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"names: got {self.names}, expected some, each once")
         self._places = places(problem)
@@ -186,7 +186,4 @@ class ParametricProblem:
 
 def _numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
     """The value as floats, which may be infinite, as limits are."""
-    array = np.array(number_array(name, value), dtype=np.float64)
-    if shape is not None and array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
-    return array
+    return as_array(name, value, shape, finite=False, copy=True)

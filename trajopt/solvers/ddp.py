@@ -1,9 +1,9 @@
 """DDP with exact second-order dynamics, switched on late [Mayne 1966; Tassa 2012]."""
 
+from dynamics.validation import as_choice, as_not_negative
 from trajopt.solvers.forward import Curvature
-from trajopt.solvers.options import non_negative, solver_options
+from trajopt.solvers.options import solver_options
 from trajopt.solvers.shooting import ShootingSolver
-from trajopt.validation import one_of
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
 COST_HESSIANS = ("exact", "gauss_newton")
@@ -59,9 +59,9 @@ class DDP(ShootingSolver):
 
     def __post_init__(self):
         ShootingSolver.__post_init__(self)
-        one_of("hessian", self.hessian, HESSIANS)
-        one_of("cost_hessian", self.cost_hessian, COST_HESSIANS)
-        non_negative("switch_threshold", self.switch_threshold)
+        as_choice("hessian", self.hessian, HESSIANS)
+        as_choice("cost_hessian", self.cost_hessian, COST_HESSIANS)
+        as_not_negative("switch_threshold", self.switch_threshold)
 
     def _curvature(self) -> tuple[Curvature, float | None]:
         return Curvature(self.hessian, self.cost_hessian, self.escape), self.switch_threshold

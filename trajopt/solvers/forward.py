@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.curvature import by_products, by_tensors
 from trajopt.backward.expansions import (
@@ -43,7 +44,6 @@ from trajopt.solvers.iterate import (
 )
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed, gradient_at
-from trajopt.validation import same_shape
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
     states xs, exact up to the square of the step."""
     found = problem.system.difference(model.iterate.xs, xs)
-    dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
+    dx, gaps = as_array("difference", found, (len(xs), problem.system.ndx), finite=False), model.iterate.gaps
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 

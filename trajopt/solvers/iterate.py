@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics.simd import routine
+from dynamics.validation import as_array, check_shape
 from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
@@ -20,7 +21,6 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.augmented_terms import Weights, with_terms
 from trajopt.rows.rows import Rows
 from trajopt.solvers.line_search import Candidate
-from trajopt.validation import check_shape, same_shape
 
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
@@ -293,7 +293,8 @@ ALPHAS = 0.5 ** np.arange(8)
 def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
     """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
     with np.errstate(all="ignore"):
-        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
+        xs = problem.system.rollout(problem.x0, us)
+        return as_array("rollout", xs, (len(us) + 1, problem.system.nx), finite=False)
 
 
 def closed_loop(

@@ -16,6 +16,7 @@ from itertools import takewhile
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.backward.sweep import SweepResult
 from trajopt.results.records import IterationRecord, Progress, Status
@@ -42,7 +43,6 @@ from trajopt.solvers.penalty_update import first_multipliers, relaxed, satisfied
 from trajopt.solvers.predicted_change import gradient_at
 from trajopt.solvers.state import IDLE, Checked, FoundDirection, Log, Ranked, State, better, expected_decrease, ranked
 from trajopt.solvers.trial_steps import LONG_STEP, TrialStep, TrialSteps
-from trajopt.validation import same_shape
 
 
 def arrived(
@@ -64,7 +64,7 @@ def arrived(
 def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
     """The direction, expressed about the iterate that a step along it led to."""
     system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
-    dx = same_shape("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx))
+    dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
     dx = dx if iterate.gaps is None else dx - iterate.gaps
     k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
     moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_flag
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
 from trajopt.problem.parameters import Key, ParameterTerm, places, with_values, with_x0
@@ -23,7 +24,6 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.transcribed import TranscribedProblem, transcribe
-from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -55,8 +55,8 @@ class PreparedSolver:
             raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
-            wanted = "the name of an attribute or a function that returns what update takes"
-            raise TypeError(f"parameters: got {type(parameters).__name__}, expected {wanted}")
+            expected = "the name of an attribute or a function that returns what update takes"
+            raise TypeError(f"parameters: got {type(parameters).__name__}, expected {expected}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
         self._transcribed: TranscribedProblem | None = None
@@ -161,7 +161,8 @@ class PreparedSolver:
                 "prepare_step: got a problem with a free initial state, parameters or a Periodic, expected one that a "
                 "measured state is all that is unknown of"
             )
-        parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
+        parameters, exact = None, as_flag("exact", exact)
+        x0 = state_array(self.problem.system, "x_predicted", x_predicted)
         if p is not None:
             parameters = parameters_of(self._numbers(p))
             by_name, everywhere = self._moves(parameters.at(parameters.vector))
@@ -184,16 +185,16 @@ class PreparedSolver:
     def _numbers(self, p: Any) -> Any:
         """p with its numbers as floats where all of it has to be numbers."""
         if isinstance(self.parameters, str):
-            return float_array("p", p, None)
+            return as_array("p", p, copy=True)
         if self.parameters is not None:
             return p
-        wanted = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
+        expected = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
         if not isinstance(p, Mapping):
-            raise TypeError(f"p: got {type(p).__name__}, expected {wanted}")
+            raise TypeError(f"p: got {type(p).__name__}, expected {expected}")
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
-                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {wanted}")
-        return {name: float_array(f"p[{name!r}]", value, None) for name, value in p.items()}
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {expected}")
+        return {name: as_array(f"p[{name!r}]", value, copy=True) for name, value in p.items()}
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:

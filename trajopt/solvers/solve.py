@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_positive
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly, finite, largest_gradient
 from trajopt.backward.sweep import SweepResult, empty_gains
 from trajopt.problem.objective import Objective, first_not_finite, number_name
@@ -34,7 +35,6 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.state import ranked
 from trajopt.solvers.transcribed import TranscribedProblem, takes_accelerations, transcribe
-from trajopt.validation import positive_number
 
 BLOCKS = 6
 """Number of sets of expansions, curvature and value functions that an exact iteration holds at a time."""
@@ -138,7 +138,7 @@ def solve(
 ) -> Solution:
     """Improve the controls until there is a status; threshold None is iLQR, the other arguments are those of
     `trajopt.DDP.solve`; transcribed: the result of `transcribe`, if it is known."""
-    clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
+    clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
     check_callback(callback)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start

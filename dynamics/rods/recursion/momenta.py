@@ -12,7 +12,7 @@ from dynamics.rods.loads.composites import MOMENTA
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.evaluation import evaluate, state_batches
-from dynamics.validation import check_choice
+from dynamics.validation import as_choice
 
 
 class Energies(NamedTuple):
@@ -74,7 +74,7 @@ def momentum(model: RodModel, q: ArrayLike, v: ArrayLike, about: str = "center_o
     ------
     ValueError : a wrong shape, a number that is not finite, another point; a model without mass has no center of mass.
     """
-    check_choice("about", about, ("center_of_mass", "world"))
+    as_choice("about", about, ("center_of_mass", "world"))
     single, _, momenta = _momenta(model, q=q, v=v)
     angular, linear = momenta[:, 3:6].copy(), momenta[:, 6:9].copy()
     if about == "center_of_mass":
