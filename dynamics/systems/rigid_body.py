@@ -34,7 +34,7 @@ from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import INTEGRATORS, FixedDuration, Plant, method_of, step_size
+from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of, step_size
 from dynamics.systems.workspace import dynamics_size
 from dynamics.validation import as_array, as_batch, as_choice, as_positive, as_whole_number
 
@@ -135,7 +135,7 @@ class RigidBodySystem(RobotSystem):
         friction_speed: float | np.ndarray | None = None,
     ) -> None:
         as_positive("dt", dt, "seconds")
-        as_choice("integrator", integrator, INTEGRATORS)
+        as_choice("integrator", integrator, TABLEAUS)
         as_choice("formulation", formulation, FORMULATIONS)
         held = tuple(contacts) if isinstance(contacts, list) else contacts
         self._given = actuation, held, contact_damping, joint_friction

@@ -77,7 +77,6 @@ TABLEAUS = {
         [[0, 0, 0, 0], [0, 0, 0, 0], [1 / 16, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1 / 12, 0]],
     ),
 }
-INTEGRATORS = tuple(TABLEAUS)
 
 
 class FixedDuration(NamedTuple):
@@ -99,7 +98,7 @@ class Plant(NamedTuple):
 
 
 def method_of(name: str, euclidean: bool, fixed: bool) -> Tableau | EuclideanEuler | LieEuler:
-    """The method of this name (`INTEGRATORS`) for joints that are all Euclidean or not and durations fixed or not."""
+    """The method of this name (`TABLEAUS`) for joints that are all Euclidean or not and durations fixed or not."""
     rows = TABLEAUS[name]
     if len(rows) > 2 or not fixed:
         return Tableau(rows)

@@ -305,7 +305,7 @@ def test_errors_of_calls(rng):
         system.contact_impulses(xs[:5])
     with pytest.raises(ValueError, match=r"window: got \(3, 9\), expected 0 <= start < stop <= 8"):
         system.window(3, 9)
-    with pytest.raises(ValueError, match="frame in contact: got 'lf_fot', expected .*; did you mean 'lf_foot'"):
+    with pytest.raises(ValueError, match=r"frame in contact: got 'lf_fot', expected .*; did you mean 'lf_foot'"):
         system.knots_in_contact("lf_fot")
 
 

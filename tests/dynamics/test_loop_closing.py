@@ -105,8 +105,8 @@ def test_what_is_refused(tree):
     both = {"body 0_joint": 1.0, "body 4_joint": 1.0}
     cases = [
         (lambda: LoopConstraint(tree, "f0", "f9"), "frame: got 'f9'"),
-        (lambda: LoopConstraint(tree, "f0", "body 2"), "frame2: 'body 2' is fixed to body 'body 2', as 'f0'"),
-        (lambda: LoopConstraint(tree, "f3", "f4"), "frame2: 'f4' is fixed to the world, as 'f3'"),
+        (lambda: LoopConstraint(tree, "f0", "body 2"), "frame2: got 'body 2' on body 'body 2', as 'f0'"),
+        (lambda: LoopConstraint(tree, "f3", "f4"), "frame2: got 'f4' on the world, as 'f3'"),
         (lambda: LoopConstraint(tree, "f0", "f1", "bolt"), "kind: got 'bolt', expected one of 'ball', 'hinge', 'weld'"),
         (lambda: LoopConstraint(tree, "f0", "f1", axis="w"), "axis: got 'w'"),
         (lambda: LoopConstraint(tree, "f0", "f1", gains=(-1.0, 0.0)), "gains: got"),
@@ -118,7 +118,7 @@ def test_what_is_refused(tree):
         (lambda: close_loops(tree, np.zeros(3), [loop]), "q: got shape"),
         (lambda: close_loops(tree, dynamics.neutral(tree), [loop], fixed=["nothing"]), "fixed: got 'nothing'"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0}), "expected at least two joints"),
-        (lambda: JointCoupling(tree, both, offset=np.nan), "offset is nan"),
+        (lambda: JointCoupling(tree, both, offset=np.nan), "offset: got nan"),
         (lambda: JointCoupling(tree, both, gains=(-1.0, 0.0)), "gains: got"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0, "body 1_joint": 1.0}), "has 3 degrees of freedom"),
         (lambda: JointCoupling(tree, {"body 0_joint": 1.0, "nothing": 1.0}), "joints: got 'nothing'"),

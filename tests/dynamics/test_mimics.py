@@ -499,7 +499,7 @@ def test_what_does_not_take_mimic_joints(hand, rng):
         dynamics.inverse_dynamics_second_derivatives(hand, q, v, a, packed=True)
     with pytest.raises(ValueError, match="which ControlGravity does not take"):
         dynamics.ControlGravity(hand)
-    with pytest.raises(ValueError, match="formulation: got 'inverse', expected .*no mimic joints"):
+    with pytest.raises(ValueError, match=r"formulation: got 'inverse', expected .*no mimic joints"):
         RigidBodySystem(hand, 0.01, formulation="inverse")
     held = [PointContact(hand, "tip")]
     with pytest.raises(ValueError, match=r"contact_damping: got .*, expected zero for a model with mimic joints"):

@@ -219,7 +219,7 @@ def test_contradictions_are_refused(tree):
         (lambda: tree.with_body("tool", "tip", geometry=[(BALL, (0, 0))]), r"geometry\[0\]: position: got shape"),
         (lambda: tree.with_body("tool", "tip", geometry=[BALL, TURNED]), "geometry 'tool_1': placement: .* expected"),
         (lambda: combine({}), "got none"),
-        (lambda: combine({"a": hand, "b": other}), "gravity differs"),
+        (lambda: combine({"a": hand, "b": other}), "models: got the gravities .*, expected one"),
         (lambda: combine({"a": hand}, {"b": (np.eye(3), np.zeros(3))}), "label in placements: got 'b'"),
         (lambda: builder_of(tree).add_model(tree), "prefix: there already is a"),
     ]

@@ -5,6 +5,7 @@ import pytest
 
 from dynamics import RigidBodySystem
 from dynamics.algorithms.configuration import difference
+from dynamics.systems.steps import TABLEAUS
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import CASES, INTEGRATORS, ROBOTS, make_system, slope, step
 from tests.tolerances import IDENTITY, relative_error
@@ -86,6 +87,31 @@ def test_order_of_convergence(name, integrator, order, rng):
         end = system.rollout(xs[1], np.tile(us[1], (count, 1)))[-1]
         errors.append(system.difference(exact, end))
     assert slope(horizon / counts, np.array(errors)) == pytest.approx(order, abs=0.25)
+
+
+def test_a_method_is_its_table(monkeypatch, rng):
+    """Kutta's third-order method as one more row of coefficients: its order, and its derivatives by differences."""
+    A = np.array([[0, 0, 0], [1 / 2, 0, 0], [-1, 2, 0], [1 / 6, 2 / 3, 1 / 6]])
+    rows = np.hstack([[[0], [1 / 2], [1], [1]], A, A @ A[:3], np.zeros((4, 3))])
+    monkeypatch.setitem(TABLEAUS, "kutta", rows)
+    fine, xs, us = make_system("ur5", 0.1 / 400, "rk4", rng)
+    exact = fine.rollout(xs[1], np.tile(us[1], (400, 1)))[-1]
+    counts, errors = 4 * 2 ** np.arange(4), []
+    for count in counts:
+        end = RigidBodySystem(fine.model, 0.1 / count, "kutta").rollout(xs[1], np.tile(us[1], (count, 1)))[-1]
+        errors.append(end - exact)
+    assert slope(0.1 / counts, np.array(errors)) == pytest.approx(3, abs=0.25)
+    system = RigidBodySystem(fine.model, 0.01, "kutta")
+    lam, h = rng.standard_normal(system.ndx), 1e-6
+    F = np.concatenate(system.linearize(xs[1:2], us[1:2]), axis=2)[0]
+    Hxx, Hux, Huu = (block[0] for block in system.hessian_products(xs[1:2], us[1:2], lam[None]))
+    H = np.block([[Hxx, Hux.T], [Hux, Huu]])
+    moved = [(xs[1] + s * d[: system.nx], us[1] + s * d[system.nx :]) for d in np.eye(len(H)) for s in (h, -h)]
+    X, U = map(np.array, zip(*moved, strict=True))
+    slopes = (system.step(X, U)[::2] - system.step(X, U)[1::2]).T / (2 * h)
+    assert relative_error(F, slopes) <= 1e-7
+    gradients = np.concatenate(system.linearize(X, U), axis=2).transpose(0, 2, 1) @ lam
+    assert relative_error(H, (gradients[::2] - gradients[1::2]) / (2 * h)) <= 1e-7
 
 
 def test_manifold_of_states(robot, rng):

@@ -239,7 +239,7 @@ def test_the_quadratic_activation_is_the_name_quadratic(rng):
         (lambda: WeightedQuadratic([[np.nan]]), ValueError, r"matrix\[0, 0\]: got nan"),
         (lambda: SmoothAbs(0.0), ValueError, "scale: got 0.0, expected positive numbers"),
         (lambda: SmoothNorm([1.0, 2.0]), ValueError, "scale: got 2 numbers, expected one"),
-        (lambda: PseudoHuber("big"), TypeError, "delta: got str"),
+        (lambda: PseudoHuber("big"), TypeError, "delta: got 'big'"),
         (lambda: LogBarrier(0, 1, -0.1), ValueError, "delta: got -0.1"),
         (lambda: LogBarrier(1, 1, 0.1), ValueError, "upper: got 1, expected more than lower, 1"),
         (lambda: LogBarrier(np.inf, np.inf, 0.1), ValueError, "lower: got inf, expected finite numbers or -inf"),

@@ -168,7 +168,7 @@ def test_systems_around_a_robot_feed_back_its_joints(arm):
         (np.ones((6, 6)), ValueError, r"got shape \(6, 6\)"),
         (np.nan, ValueError, "got nan"),
         ("large", ValueError, "got 'large', expected None, a number, one number a driven joint, or 'auto'"),
-        (True, TypeError, "got bool"),
+        (True, TypeError, "got True"),
     ],
 )
 def test_wrong_numbers_are_named(arm, name, value, error, message):

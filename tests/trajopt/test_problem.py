@@ -95,8 +95,8 @@ def test_a_manifold_needs_its_expansion():
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: DDP(max_iter=3), TypeError, "DDP: no option 'max_iter'.*did you mean 'max_iterations'"),
-        (lambda: ILQR(hessian="value"), TypeError, "ILQR: no option 'hessian'"),
+        (lambda: DDP(max_iter=3), TypeError, "DDP: got the option 'max_iter'.*did you mean 'max_iterations'"),
+        (lambda: ILQR(hessian="value"), TypeError, "ILQR: got the option 'hessian'"),
         (lambda: DDP("value"), TypeError, "options are given by name"),
         (lambda: DDP(hessian="paralel"), ValueError, "hessian: got 'paralel'.*did you mean 'parallel'"),
         (lambda: DDP(cost_hessian="full"), ValueError, "cost_hessian: got 'full'"),

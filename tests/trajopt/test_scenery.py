@@ -58,7 +58,7 @@ def test_a_target_is_a_cross_along_its_axes():
     ("make", "message"),
     [
         (lambda: Sphere((0, 0), 1.0), r"center: got shape \(2,\), expected \(3,\)"),
-        (lambda: Sphere((0, 0, np.nan), 1.0), "center: got NaN"),
+        (lambda: Sphere((0, 0, np.nan), 1.0), r"center\[2\]: got nan"),
         (lambda: Sphere((0, 0, 0), -1.0), "radius: got -1.0, expected a positive number"),
         (lambda: Cylinder((0, 0, 0), 1.0, -2.0), "height: got -2.0, expected a number >= 0"),
         (lambda: Cylinder((0, 0, 0), 1.0, axis=(0, 0, 0)), "axis: got zeros"),

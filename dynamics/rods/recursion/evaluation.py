@@ -8,12 +8,13 @@ Levels: FORCES alone; MASS_MATRIX also; FIRST, also first derivatives; SECOND, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.derivatives.hessian import InverseDynamicsHessian
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.rods.kinematics.closure_kernel import closure_hessian, closure_rows, hessian_scratch, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_pass, forward_size
 from dynamics.rods.kinematics.rotations import check_turns
@@ -37,23 +38,6 @@ from dynamics.rods.recursion.backward_pass import backward_pass, backward_size
 from dynamics.rods.recursion.blocks import BlockRows, block_size, clear_blocks, scatter_derivatives, slice_blocks
 from dynamics.simd import LANES, by_reference, driver, gather, launch, scatter, shared_kernel, split
 from dynamics.validation import as_batch, as_floats, as_kind
-
-
-class InverseDynamicsDerivatives(NamedTuple):
-    """First derivatives of the generalised forces, and the mass matrix; each (n, n) or (K, n, n)."""
-
-    dtau_dq: np.ndarray
-    dtau_dv: np.ndarray
-    M: np.ndarray
-
-
-class InverseDynamicsHessian(NamedTuple):
-    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Rows of Hqv and Hqa belong to q; Hva = Haa = 0."""
-
-    Hqq: np.ndarray
-    Hqv: np.ndarray
-    Hvv: np.ndarray
-    Hqa: np.ndarray
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -215,6 +199,6 @@ def inverse_dynamics_derivatives(
 def inverse_dynamics_hessian(
     model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
 ) -> InverseDynamicsHessian:
-    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
+    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  Rows of Hqv, Hqa belong to q; Hva = Haa = 0. No tensor is formed."""
     single, states, given = state_batches(model, wrenches, q=q, v=v, a=a, w=w)
     return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))

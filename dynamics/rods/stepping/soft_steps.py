@@ -27,7 +27,7 @@ from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linea
 from dynamics.rods.stepping.implicit_stage import (
     KEPT,
     LINEAR,
-    Stage,
+    ImplicitStage,
     advance,
     slice_stage,
     solve_stage,
@@ -48,7 +48,7 @@ class Motion(NamedTuple):
 
     base: np.ndarray  # q, v of a stage (2 n)
     first: np.ndarray  # (N), the unknowns of the first of two stages
-    stage: Stage
+    stage: ImplicitStage
 
 
 @helper

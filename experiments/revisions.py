@@ -1,0 +1,162 @@
+"""Times of this working copy relative to those of another revision, call by call in turns.
+
+    python -m experiments.revisions --base REVISION_OR_FOLDER [--turns 60] [--only WORD ...]
+
+Each copy runs in a process of its own on one thread.  The two take turns, a few milliseconds each, and what counts is
+the median ratio of turns that follow each other: a machine that is busy slows both alike.  The load of the machine is
+in the results.  Calls are those of users: derivatives of systems along a trajectory, expansions and whole solves.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from experiments.harness import Experiment, Run, option, records
+from experiments.harness.options import count
+
+ROOT = Path(__file__).resolve().parents[1]
+TURN = 0.004
+"""Seconds that a process repeats a call in its turn, at least once."""
+DERIVATIVES = "arm", "arm_minimum_time", "quadrotor", "quadruped_stand", "quadruped_trot", "soft_manipulator_reach"
+SOLVES = "arm", "cartpole", "pendulum_limits", "arm_obstacle", "quadruped_stand", "soft_manipulator_reach"
+"""Problems whose systems are differentiated, and those that are solved."""
+
+_SERVE = """
+import sys, time
+import numpy as np
+import problems, trajopt
+
+def calls_of(name):
+    what, _, problem = name.partition(" ")
+    problem = problems.make(problem)
+    if what in ("iLQR", "DDP"):
+        solver = trajopt.ILQR() if what == "iLQR" else trajopt.DDP()
+        return lambda: solver.solve(problem)
+    solution, system = trajopt.ILQR(max_iterations=3).solve(problem), problem.system
+    xs, us = solution.xs, solution.us
+    lam = np.random.default_rng(1).standard_normal((len(us), system.ndx))
+    return {
+        "first": lambda: system.linearize(xs, us),
+        "second": lambda: system.hessian_products(xs, us, lam),
+        "expansion": lambda: trajopt.expand(problem, xs, us),
+        "rollout": lambda: system.rollout(problem.x0, us),
+    }[what]
+
+known = {}
+for line in sys.stdin:
+    turn, name = line.rstrip().split(" ", 1)
+    if name not in known:
+        known[name] = calls_of(name)
+        known[name]()
+    call, count, begin = known[name], 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - begin < float(turn):
+        call()
+        count += 1
+    print((time.perf_counter() - begin) / count, flush=True)
+"""
+
+
+class Copy:
+    """A process that times calls with the packages of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        one = {name: "1" for name in ("TRAJOPT_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE], cwd=folder, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **one, "PYTHONPATH": str(folder)},
+        )  # fmt: skip
+
+    def seconds(self, name: str, turn: float = TURN) -> float:
+        """Mean time of a call in one turn."""
+        self._pipe("stdin").write(f"{turn} {name}\n")
+        self._pipe("stdin").flush()
+        answer = self._pipe("stdout").readline()
+        if not answer:
+            raise RuntimeError(f"{name}: the process has ended with {self._process.wait()}")
+        return float(answer)
+
+    def _pipe(self, name: str) -> IO[str]:
+        return getattr(self._process, name)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+@contextmanager
+def copy_of(base: str) -> Iterator[Path]:
+    """A folder with the files of a revision; the folder itself if `base` is one."""
+    if Path(base).is_dir():
+        yield Path(base).resolve()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", base], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        yield Path(folder)
+
+
+def calls(only: list[str] | None) -> list[str]:
+    """Names of the calls that contain one of these words."""
+    every = [f"{what} {name}" for name in DERIVATIVES for what in ("first", "second", "expansion", "rollout")]
+    every += [f"{what} {name}" for name in SOLVES for what in ("iLQR", "DDP")]
+    return [name for name in every if not only or any(word in name for word in only)]
+
+
+def compared(copies: tuple[Copy, Copy], name: str, turns: int) -> dict[str, Any]:
+    """Ratios of this copy's times to the base's."""
+    times = np.empty((turns, 2))
+    for t in range(turns):
+        for which in (0, 1) if t % 2 else (1, 0):
+            times[t, which] = copies[which].seconds(name)
+    ratios = times[:, 0] / times[:, 1]
+    return {
+        "call": name, "here_us": 1e6 * float(np.median(times[:, 0])), "base_us": 1e6 * float(np.median(times[:, 1])),
+        "ratio": float(np.median(ratios)), "ratio_of_least": float(times[:, 0].min() / times[:, 1].min()),
+        "quartiles": [float(x) for x in np.quantile(ratios, (0.25, 0.75))],
+    }  # fmt: skip
+
+
+def study(run: Run) -> dict[str, Any]:
+    base = run.options.base
+    with copy_of(base) as folder:
+        copies = Copy(ROOT), Copy(folder)
+        try:
+            names, load = calls(run.options.only), os.getloadavg()[0]
+            rows = [compared(copies, name, run.options.turns) for name in run.track(names, "calls")]
+        finally:
+            for copy in copies:
+                copy.close()
+    return {"base": base, "threads": 1, "load": [load, os.getloadavg()[0]], "rows": rows}
+
+
+def tables(results: dict[str, Any]) -> list[Any]:
+    headings = {
+        "call": "call", "here_us": "here, us", "base_us": "base, us", "ratio": "median ratio",
+        "ratio_of_least": "ratio of least",
+    }  # fmt: skip
+    load = ", ".join(f"{x:.1f}" for x in results["load"])
+    title = f"Times relative to {results['base']}, one thread; load of the machine {load}"
+    return [records(title, results["rows"], headings)]
+
+
+main = Experiment(
+    "revisions",
+    __doc__,
+    study,
+    options=(
+        option("--base", default="HEAD", help="revision, or folder of another copy (default: %(default)s)"),
+        count("--turns", 60, "turns of each call"),
+        option("--only", nargs="+", metavar="WORD", help="calls whose names contain one of these words"),
+    ),
+    tables=tables,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,30 @@
+"""Two copies of the library timed in turns: here one and the same."""
+
+import json
+
+import pytest
+
+from experiments import revisions
+
+
+def test_a_copy_beside_itself(tmp_path):
+    arguments = ["--base", str(revisions.ROOT), "--turns", "3", "--only", "rollout arm", "--out", str(tmp_path)]
+    assert revisions.main(arguments) == 0
+    results = json.loads((tmp_path / "revisions.json").read_text(encoding="utf-8"))
+    assert [row["call"] for row in results["rows"]] == ["rollout arm", "rollout arm_minimum_time"]
+    for row in results["rows"]:
+        assert row["here_us"] > 0.0 and row["base_us"] > 0.0 and row["ratio"] > 0.0
+        assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+
+
+def test_every_call_has_its_name():
+    names = revisions.calls(None)
+    assert len(set(names)) == len(names) > 30
+    assert revisions.calls(["DDP"]) == [name for name in names if name.startswith("DDP ")]
+
+
+def test_a_process_that_ends_is_told():
+    copy = revisions.Copy(revisions.ROOT)
+    with pytest.raises(RuntimeError, match="first nothing: the process has ended with 1"):
+        copy.seconds("first nothing")
+    copy.close()
