@@ -37,7 +37,7 @@ from rich.table import Table
 import dynamics
 import problems
 import trajopt
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from experiments.harness import Experiment, Run, quick
 from experiments.harness.tables import table

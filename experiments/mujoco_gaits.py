@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
+from scipy.spatial.transform import Rotation
 
 import dynamics
 import trajopt
-from experiments.derivatives.mujoco_peer import mujoco, specification
+from dynamics.model.joints import FREE_FLYER, PRISMATIC, REVOLUTE
 from experiments.harness import Experiment, Run, quick
 from experiments.harness.tables import table
 from experiments.quadruped.robots import floating
@@ -150,6 +151,47 @@ def law_of(plan: trajopt.Solution, name: str) -> Law:
 
 
 # ------------------------------------------------------------------------------------------------ plant
+def mujoco() -> Any:
+    """The module; ImportError that names the extra where it is not installed."""
+    try:
+        import mujoco as module  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError("this comparison needs MuJoCo: make peers") from error
+    return module
+
+
+def specification(model: dynamics.RigidBodyModel) -> Any:
+    """A `mujoco.MjSpec` of the same tree, not compiled yet: bodies by the names of the model's, without shapes.
+
+    Raises ImportError without MuJoCo, ValueError for joints other than revolute, prismatic and free ones.
+    """
+    mj, m = mujoco(), model.arrays
+    kinds = {REVOLUTE: mj.mjtJoint.mjJNT_HINGE, PRISMATIC: mj.mjtJoint.mjJNT_SLIDE}
+    if not set(m.joint_type) <= {*kinds, FREE_FLYER}:
+        raise ValueError("model: got other joints, expected revolute, prismatic and free ones only")
+    spec = mj.MjSpec()
+    spec.option.gravity = model.gravity
+    bodies = []
+    for i, (parent, joint) in enumerate(zip(m.parent, m.joint_type, strict=True)):
+        blocks = m.rotation[i].reshape(3, 3, 3)  # R A, R B, R C of Rodrigues' formula, A + B the identity
+        x, y, z, w = Rotation.from_matrix(blocks[0] + (blocks[1] if joint == REVOLUTE else 0.0)).as_quat()
+        above = bodies[parent] if parent >= 0 else spec.worldbody
+        body = above.add_body(name=model.body_names[i], pos=m.translation[i], quat=[w, x, y, z])
+        com = m.first_moment[i] / m.mass[i]
+        xx, xy, xz, yy, yz, zz = m.rotational_inertia[i]
+        shift = m.mass[i] * (com @ com * np.eye(3) - np.outer(com, com))
+        I = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) - shift
+        body.explicitinertial, body.mass, body.ipos = True, m.mass[i], com
+        body.fullinertia = [I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]]
+        k = m.v_index[i]
+        if joint == FREE_FLYER:
+            body.add_freejoint()
+        else:
+            body.add_joint(type=kinds[int(joint)], axis=m.dof_axis[k], armature=m.armature[k])
+        bodies.append(body)
+    return spec
+
+
 class Plant:
     """A robot in MuJoCo, on a floor under its feet."""
 

@@ -20,8 +20,7 @@ from dynamics import FreeFlyer, Revolute
 from dynamics.rods.model.cross_section import Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.link_rotation import LinkRotation
-from dynamics.rods.robot.link_velocity import LinkVelocity
+from dynamics.rods.robot.link_residuals import LinkRotation, LinkVelocity
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.validation import as_array

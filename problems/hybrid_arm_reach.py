@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.hybrid_arm import JOINTS, TIP, hybrid_arm

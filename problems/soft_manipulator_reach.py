@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 import trajopt
 from dynamics.rods.kinematics.center_lines import link_placement
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.soft_system import SoftRobotSystem

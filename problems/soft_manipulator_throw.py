@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.rods.robot.link_velocity import LinkVelocity
+from dynamics.rods.robot.link_residuals import LinkVelocity
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.cable_manipulator import ROD, cable_manipulator

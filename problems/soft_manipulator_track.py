@@ -10,7 +10,7 @@ with 30 N at most.
 import numpy as np
 
 import trajopt
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.cable_manipulator import ROD, cable_manipulator

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 import trajopt
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkTranslation
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.fish import HEAD, fish
 

@@ -77,8 +77,8 @@ SUBJECTS = (
         "Rods, sections, strains, tendons, chambers and loads.",
     ),
     Subject(
-        "rod_dynamics", "Soft robots: kinematics and dynamics", ("dynamics.rods.kinematics", "dynamics.rods.recursion",
-        "dynamics.rods.chains", "dynamics.rods.robot.contact_forces", "dynamics.rods.robot.reactions"),
+        "rod_dynamics", "Soft robots: kinematics and dynamics", ("dynamics.rods.kinematics",
+        "dynamics.rods.algorithms", "dynamics.rods.robot.reactions"),
         "Functions of a rod model.",
     ),
     Subject(

@@ -7,14 +7,25 @@
     slice_workspace, workspace_size = slicing(Workspace)
 
 In compiled code `slice_workspace(m, work)` returns the block as slices of the scratch, and the rest of it; in Python
-`workspace_size(m)` is the workspace size.  Both are generated from the sizes (`dynamics.simd.sizes`); where a symbol
-depends on another argument than m, both take that argument too.
+`workspace_size(m)` is the workspace size.  Both are generated from the sizes (`dynamics.simd.sizes`), and take the
+arguments that the symbols of the sizes depend on, m first.
+
+A field may also be another block, one of several blocks, or nothing, by the type of an argument
+(`dynamics.simd.by_type`), or another name for lanes that a field before it has:
+
+    class Step(NamedTuple):
+        x: np.ndarray = lanes(nx)
+        space: Workspace | ContactWorkspace = part_by_type("p.contacts", {None: Workspace, Contacts: ContactWorkspace},
+                                                           contacts="p.contacts")
+        a: np.ndarray = view("space.a")
+
+Arguments of the other block have the same names in this one, unless expressions are given for them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -33,36 +44,119 @@ class Lanes(NamedTuple):
         return f"{self.size}"
 
 
+class Part(NamedTuple):
+    """Declaration of a field that is another block: which one, by the type of the expression `case` or, if that is
+    None, the only one; and expressions for those of its arguments that have other names."""
+
+    cases: dict[type | None, type | None]
+    case: str | None
+    given: dict[str, str]
+
+
 def lanes(size: Size | int, zero: bool = False) -> Any:
     """Declaration of a field, in place of its default value."""
     return Lanes(size, zero)
 
 
-def lanes_of(block: type) -> dict[str, Lanes]:
+def part(block: type, **given: str) -> Any:
+    """Declaration of a field that is another block, with expressions for arguments of other names."""
+    return Part({None: block}, None, given)
+
+
+def part_by_type(case: str, cases: Mapping[type | None, type | None], **given: str) -> Any:
+    """Declaration of a field that is one of several blocks, or None, by the type of an argument or of its field."""
+    return Part(dict(cases), case, given)
+
+
+def view(place: str) -> Any:
+    """Declaration of a field that names lanes of a field before it, such as "space.a"."""
+    return place
+
+
+def lanes_of(block: type) -> dict[str, Any]:
     """Declaration of every field of a block, by name."""
     return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def size_of(block: type) -> Size:
+    """Size of a block whose fields are lanes."""
+    return sum((x.size for x in lanes_of(block).values()), start=0)  # pyright: ignore[reportReturnType]
 
 
 def slicing(block: type) -> tuple[Any, Callable[..., int]]:
     """Functions of a block: `slice_block(m, ..., work)` for compiled code, `workspace_size(m, ...)` for Python."""
     fields = lanes_of(block)
-    sizes = [x.size for x in fields.values()]
-    arguments = ", ".join(["m", *(name for name in free_names(sizes) if name != "m")])
+    parts = {name: _SlicedPart(name, x) for name, x in fields.items() if isinstance(x, Part)}
+    sizes = [x.size for x in fields.values() if isinstance(x, Lanes)]
+    names = dict.fromkeys([*free_names(sizes), *(name for x in parts.values() for name in x.names)])
+    arguments = ", ".join(sorted(names, key=lambda name: name != "m"))
+    used = [block for x in parts.values() for block in x.used]
     lines = f'"""Written by dynamics.simd.lane_blocks for {".".join(import_of(block))}."""', ""
-    lines += *import_lines([block], ("split", "kernel")), "", ""
-    lines += f"def workspace_size({arguments}):", *origin_lines(sizes)
-    lines += *sum_lines([str(size) for size in sizes]), "", "", "@kernel", f"def slice_block({arguments}, free):"
-    lines += *origin_lines(sizes), *(f"    {name}, free = split(free, {x.size})" for name, x in fields.items())
-    lines += tuple(f"    {name}[:] = 0.0" for name, x in fields.items() if x.zero)
+    lines += *import_lines([block, *used], ("split", "kernel")), *(line for x in parts.values() for line in x.imports)
+    lines += "", *(line for x in parts.values() for line in x.source), "", f"def workspace_size({arguments}):"
+    lines += *origin_lines(sizes), *sum_lines([*map(str, sizes), *(f"{x.calls['size']})" for x in parts.values())])
+    lines += "", "", "@kernel", f"def slice_block({arguments}, free):", *origin_lines(sizes)
+    for name, x in fields.items():
+        taken = f"{name}, free = "
+        if isinstance(x, Part):
+            lines += (f"    {taken}{parts[name].calls['slice']}, free)",)
+        else:
+            lines += (f"    {name} = {x}" if isinstance(x, str) else f"    {taken}split(free, {x.size})",)
+    lines += tuple(f"    {name}[:] = 0.0" for name, x in fields.items() if isinstance(x, Lanes) and x.zero)
     lines += f"    return {block.__name__}({', '.join(fields)}), free", ""
     module = written_module(f"{'.'.join(import_of(block))}_block", "\n".join(lines))
     return module.slice_block, module.workspace_size
 
 
+class _SlicedPart:
+    """Source by which one block slices and counts another: for a field declared as a `Part`."""
+
+    def __init__(self, name: str, declared: Part) -> None:
+        blocks = [x for x in dict.fromkeys(declared.cases.values()) if x is not None]
+        functions = {x: slicing(x) for x in blocks}
+        given = {x: [declared.given.get(y, y) for y in parameters_of(size)] for x, (_, size) in functions.items()}
+        arguments = _leading_names(y for x in given.values() for y in x)
+        self.name, self.case = name, declared.case
+        self.names = [*arguments, *_leading_names([self.case or ""])]
+        self.used = [] if self.case is None else [*blocks, *filter(None, declared.cases)]
+        self.source: list[str] = []
+        self.imports: list[str] = []
+        for x, (function, _) in functions.items():
+            names = (f"{plain} as {what}_{self._of(x)}" for what, plain in _FUNCTIONS.items())
+            self.imports.append(f"from {function.__module__} import {', '.join(names)}")
+        self.calls = {what: f"{what}_{name}({', '.join([self.case or '', *arguments])}" for what in _FUNCTIONS}
+        if self.case is None:
+            only = blocks[0]
+            self.calls = {what: f"{what}_{self._of(only)}({', '.join(given[only])}" for what in _FUNCTIONS}
+            return
+        self.imports.append("from dynamics.simd.by_type import by_type")
+        pairs = [(getattr(key, "__name__", None), self._of(x)) for key, x in declared.cases.items()]
+        for what, free, nothing in (("slice", ", free", "None, free"), ("size", "", "0")):
+            for x in dict.fromkeys(declared.cases.values()):
+                call = nothing if x is None else f"{what}_{self._of(x)}({', '.join(given[x])}{free})"
+                self.source += ["", *["@kernel"] * (what == "slice")]
+                self.source += [f"def {what}_case_{self._of(x)}({', '.join(['case', *arguments])}{free}):"]
+                self.source += [f"    return {call}", ""]
+            cases = ", ".join(f"{key}: {what}_case_{x}" for key, x in pairs)
+            self.source += ["", f'{what}_{name} = by_type("case", {{{cases}}})', ""]
+
+    def _of(self, block: type | None) -> str:
+        return f"{self.name}_{getattr(block, '__name__', None)}"
+
+
+_FUNCTIONS = {"slice": "slice_block", "size": "workspace_size"}
+"""Functions of a block by what they do."""
+
+
+def _leading_names(expressions: Iterable[str]) -> list[str]:
+    """Names that the expressions begin with, each once; a number has none."""
+    found = (re.match(r"[A-Za-z_]\w*", text) for text in expressions)
+    return list(dict.fromkeys(x[0] for x in found if x))
+
+
 def free_names(sizes: Iterable[Size | int]) -> list[str]:
     """Names of the arguments that the symbols in the sizes depend on."""
-    names = [re.match(r"\w+", origin) for size in sizes for origin in getattr(size, "origins", {}).values()]
-    return list(dict.fromkeys(found[0] for found in names if found))
+    return _leading_names(origin for size in sizes for origin in getattr(size, "origins", {}).values())
 
 
 def import_of(function: Any) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""Algorithms that fill matrices of every knot, called in two ways: with arrays, and with results left in the lanes."""
+"""The algorithms that fill matrices of every knot, in one table: ours and the competitors, each a declared driver.
+
+They are called in two ways: with arrays, and with results left in the lanes.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,37 +9,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
-from dynamics.algorithms.inverse_mass import AUTOMATIC
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
+from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR
 from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.model.knot_driver import KnotDriver
-from experiments.derivatives.competitors_common import paths, require_one_axis
+from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule, rnea_chain_rule_ground
+from experiments.derivatives.body_frame import Paths, paths
+
+
+class ChainRuleDerivatives(NamedTuple):
+    """Partial derivatives of tau(q, v, a), each (nv, nv) or (K, nv, nv); the mass matrix is not computed."""
+
+    dtau_dq: np.ndarray
+    dtau_dv: np.ndarray
 
 
 class Algorithm(NamedTuple):
-    """A driver (block, [paths,] q, v, u, *rest, *matrices), u being a or tau, or a declared one (model, q, v, u, ...).
+    """A driver (model, q, v, u, *rest, *matrices), u being a or tau.
 
     Attributes
     ----------
     drive : the driver; arrays for no knots leave its results in the lanes
-    workspace_size : (model, [paths]) -> workspace size per lane
-    result : of the matrices, what is returned
-    matrices : how many (nv, nv) the driver fills
-    rest : arguments between the points and the matrices
-    along_paths : whether the driver takes `paths`
+    result : what is returned of the matrices (nv, nv) that it fills, one for each field
+    rest : arguments between the points and the matrices; the class `Paths` stands for those of the model
     one_axis : whether joints must be revolute or prismatic
     public : the library's own function, which then is called for arrays
     """
 
-    drive: Any
-    workspace_size: Callable[..., int]
-    result: Callable[..., Any]
-    matrices: int = 3
+    drive: KnotDriver
+    result: Any
     rest: tuple = ()
-    along_paths: bool = True
-    one_axis: bool = True
+    one_axis: bool = False
     public: Callable[..., Any] | None = None
 
     def __call__(self, model, q, v, u) -> Any:
@@ -51,34 +56,40 @@ class Algorithm(NamedTuple):
         if self.one_axis:
             require_one_axis(model)
         single, batches = points(model, q, v=v, u=u)
-        out = empty_matrices(self.matrices, len(batches[0]), model.nv)
+        out = empty_matrices(len(self.drive.outputs), len(batches[0]), model.nv)
         self._call(model, batches, out)()
         return self.result(*square_matrices(single, out))
 
     def in_lanes(self, model, *points: np.ndarray) -> Callable[[], None]:
         """A call at K points that writes no arrays."""
-        return self._call(model, points, [np.empty((0, model.nv**2)) for _ in range(self.matrices)])
+        return self._call(model, points, [np.empty((0, model.nv**2)) for _ in self.drive.outputs])
 
     def _call(self, model, batches, out) -> Callable[[], None]:
-        if isinstance(self.drive, KnotDriver):
-            return partial(self.drive, model, *batches, *self.rest, *out)
-        trees = (paths(model),) if self.along_paths else ()
-        workspace_size = self.workspace_size(model, *trees)
-        arguments = model.block, *trees, *batches, *self.rest, *out
-        return partial(launch, self.drive, len(batches[0]), workspace_size, *arguments)
+        rest = (paths(model) if x is Paths else x for x in self.rest)
+        return partial(self.drive, model, *batches, *rest, *out)
 
 
-def _of_library(drive: KnotDriver, public: Any, matrices: int, *rest: Any) -> Algorithm:
-    size = drive.workspace_size
-    return Algorithm(drive, size, tuple, matrices, rest, along_paths=False, one_axis=False, public=public)
+def require_one_axis(model) -> None:
+    """Raises ValueError naming the first joint that is neither revolute nor prismatic."""
+    for name, kind, count in zip(model.joint_names, model.joint_types, model.arrays.dof_count, strict=True):
+        if count != 1:
+            raise ValueError(f"joint {name!r} is {kind}; expected Revolute, Continuous or Prismatic joints only")
 
 
-IDSVA = _of_library(idsva.drive_derivatives, idsva.inverse_dynamics_derivatives, 3, None)
-EXPANSION = _of_library(hessian.drive_expansion, hessian.inverse_dynamics_expansion, 7, None)
+_FD, _CHAIN = fdsva.ForwardDynamicsDerivatives, (Paths,)
+EXPANSION = Algorithm(hessian.drive_expansion, tuple, (None,), public=hessian.inverse_dynamics_expansion)
 """First order of inverse dynamics and the Hessian of w'tau; points are q, v, a and w."""
-FDSVA = _of_library(fdsva.drive_first_order, fdsva.forward_dynamics_derivatives, 3, AUTOMATIC, None)
-
-
-def fdsva_by(route: int) -> Algorithm:
-    """FDSVA with its products by a route of `inverse_mass`, where the library would choose."""
-    return FDSVA._replace(result=fdsva.ForwardDynamicsDerivatives, rest=(route, None), public=None)
+INVERSE = {
+    "IDSVA": Algorithm(idsva.drive_derivatives, tuple, (None,), public=idsva.inverse_dynamics_derivatives),
+    "IDSVA, body frame": Algorithm(idsva_body_frame.drive, idsva.InverseDynamicsDerivatives, one_axis=True),
+    "RNEACR": Algorithm(rnea_chain_rule.drive, ChainRuleDerivatives, _CHAIN, one_axis=True),
+    "RNEACR, ground frame": Algorithm(rnea_chain_rule_ground.drive, ChainRuleDerivatives, _CHAIN),
+}
+FORWARD = {
+    "FDSVA": Algorithm(fdsva.drive_first_order, _FD, (AUTOMATIC, None), public=fdsva.forward_dynamics_derivatives),
+    "FDCR": Algorithm(rnea_chain_rule.drive_forward, _FD, _CHAIN, one_axis=True),
+    "ABACR": Algorithm(aba_chain_rule.drive, _FD, _CHAIN, one_axis=True),
+}
+ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
+"""Of FDSVA's products with M^-1."""
+BY_ROUTE = {f"FDSVA, {name}": FORWARD["FDSVA"]._replace(rest=(x, None), public=None) for name, x in ROUTES.items()}

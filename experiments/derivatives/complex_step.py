@@ -39,27 +39,28 @@ def _step(ws, i, h):
 
 
 @kernel
-def _gather_state(q, v, u, first, w):
-    """q, v and a third argument of the knots from `first` on, as complex numbers, and the rest of the scratch w."""
+def _gather_state(m, q, v, u, first, w):
+    """q, v and a third argument of the knots from `first` on, as complex numbers, the blocks of bodies
+    and of degrees of freedom, and the rest of the scratch w."""
     n = v.shape[1]
     q_, w = split(w, n)
     v_, w = split(w, n)
     u_, w = split(w, n)
+    body, w = split(w, m.parent.size * BODY)
+    dof, w = split(w, n * DOF)
     gather_complex(q, first, q_)
     gather_complex(v, first, v_)
     gather_complex(u, first, u_)
-    return q_, v_, u_, w
+    return q_, v_, u_, body, dof, w
 
 
 @driver
 def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
     m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
+    n = m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = split(z, nb * BODY)
-        dof, w = split(w, n * DOF)
-        q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
+        q_, v_, a_, body, dof, w = _gather_state(m, q, v, a, c * LANES, z)
         tau, w = split(w, n)
         for x, out in ((q_, dq), (v_, dv)):
             for j in range(n):
@@ -75,11 +76,9 @@ def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = split(z, nb * BODY)
-        dof, w = split(w, n * DOF)
+        q_, v_, tau_, body, dof, w = _gather_state(m, q, v, tau, c * LANES, z)
         art, w = split(w, nb * ARTICULATED)
         elim, w = split(w, n * ELIMINATION)
-        q_, v_, tau_, w = _gather_state(q, v, tau, c * LANES, w)
         zeros, w = split(w, n)
         a, w = split(w, n)
         zeros[:] = 0.0
@@ -94,12 +93,10 @@ def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
 @driver
 def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
     m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
+    n = m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        body, w = split(z, nb * BODY)
-        dof, w = split(w, n * DOF)
-        q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
+        q_, v_, a_, body, dof, w = _gather_state(m, q, v, a, c * LANES, z)
         tau, w = split(w, n)
         dq, w = split(w, n * n)
         dv, w = split(w, n * n)

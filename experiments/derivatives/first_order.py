@@ -13,26 +13,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.derivatives import trees
-from experiments.derivatives.algorithm import IDSVA
-from experiments.derivatives.chains import chain
-from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.idsva_body_frame import idsva_body_frame
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
+from experiments.derivatives.algorithm import INVERSE
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
-ALGORITHMS = {
-    "IDSVA": IDSVA,
-    "IDSVA, body frame": idsva_body_frame,
-    "RNEACR": rnea_chain_rule,
-    "RNEACR, ground frame": rnea_chain_rule_ground,
-}
+frames = trees.ratio("IDSVA, body frame", "IDSVA")
 
 
 def knots(N: int, branching: int, quick: bool) -> int:
@@ -41,19 +30,6 @@ def knots(N: int, branching: int, quick: bool) -> int:
     if quick:
         return 8
     return 512 if N <= 12 else 2048 if branching > 1 and N > 100 else 64
-
-
-def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
-    """Microseconds per knot of every algorithm, and its largest deviation from IDSVA over the largest entry."""
-    model = chain(N, branching)
-    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
-    few = K if N <= 100 else min(K, 16)  # arrays of more would not fit
-    some = points[:, :few]
-    expected = IDSVA(model, *some)[:2]
-    errors = {name: trees.deviation(algorithm(model, *some)[:2], expected) for name, algorithm in ALGORITHMS.items()}
-    del expected
-    found = trees.contest(model, points, few, seconds, ALGORITHMS)
-    return trees.sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
 
 
 def fastest_chain_rule(row: dict) -> float:
@@ -66,28 +42,21 @@ def gain(row: dict) -> float:
     return fastest_chain_rule(row) / row["us"]["IDSVA"]
 
 
-def frames(row: dict) -> float:
-    """Time in the body frame over that in the ground frame."""
-    return row["us"]["IDSVA, body frame"] / row["us"]["IDSVA"]
-
-
 def study(run: Run) -> dict[str, Any]:
     """All trees."""
-    quick = run.options.quick
-    sizes, seconds = ((2, 4), 0.02) if quick else (SIZES, 1.5)
-    rows = [
-        measure(N, branching, knots(N, branching, quick), seconds, run.options.seed)
-        for branching, N in trees.tracked(run, sizes)
-    ]
-    return {"rows": rows, "exponents": trees.exponents(rows, trees.times(ALGORITHMS))}
+    quick, seed = run.options.quick, run.options.seed
+    sizes, seconds = ((2, 4), 0.02) if quick else (trees.SIZES, 1.5)
+    found = trees.tracked(run, sizes)
+    rows = [trees.contest(INVERSE, N, b, knots(N, b, quick), seconds, seed) for N, b in found]
+    return {"rows": rows, "exponents": trees.exponents(rows, trees.times(INVERSE))}
 
 
 def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Times and ratios, and growth."""
     shown = [
         {
-            **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
-            "RNEACR / IDSVA": gain(row), "body / ground": frames(row), "IDSVA, arrays [µs]": row["us_arrays"]["IDSVA"],
+            **trees.of_tree(row), **trees.in_microseconds(row), "RNEACR / IDSVA": gain(row),
+            "body / ground": frames(row), "IDSVA, arrays [µs]": row["us_arrays"]["IDSVA"],
         }
         for row in results["rows"]
     ]  # fmt: skip
@@ -109,7 +78,7 @@ def draw(results: dict[str, Any]) -> Figure:
     )
 
 
-main = derivatives("first_order", __doc__, study, tables=tables, pictures={"first_order.png": draw})
+main = trees.derivatives("first_order", __doc__, study, tables, draw)
 
 if __name__ == "__main__":
     sys.exit(main())

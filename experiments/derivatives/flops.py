@@ -7,6 +7,7 @@ this file in a process of its own and hands it the model's arrays.
 
 import json
 import math
+import operator
 import os
 import pickle
 import subprocess
@@ -30,6 +31,14 @@ def operations(*models) -> list[dict[str, int]]:
     return json.loads(result.stdout)
 
 
+def _counting(operation):
+    def method(self, y):
+        Counted.total += 1
+        return Counted(operation(self.x, value(y)))
+
+    return method
+
+
 class Counted:
     """A number that counts what is done with it."""
 
@@ -40,32 +49,13 @@ class Counted:
     def __init__(self, x):
         self.x = float(x)
 
-    def _with(self, y, operation):
-        Counted.total += 1
-        return Counted(operation(self.x, value(y)))
-
-    def __add__(self, y):
-        return self._with(y, lambda a, b: a + b)
-
-    def __sub__(self, y):
-        return self._with(y, lambda a, b: a - b)
-
-    def __mul__(self, y):
-        return self._with(y, lambda a, b: a * b)
-
-    def __truediv__(self, y):
-        return self._with(y, lambda a, b: a / b)
-
-    def __rsub__(self, y):
-        return self._with(y, lambda a, b: b - a)
-
-    def __rtruediv__(self, y):
-        return self._with(y, lambda a, b: b / a)
-
     def __neg__(self):
         return Counted(-self.x)
 
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _counting(operator.add)
+    __mul__ = __rmul__ = _counting(operator.mul)
+    __sub__, __truediv__ = _counting(operator.sub), _counting(operator.truediv)
+    __rsub__, __rtruediv__ = _counting(lambda a, b: b - a), _counting(lambda a, b: b / a)
 
 
 def value(y) -> float:
@@ -110,51 +100,33 @@ def _replace_numbers() -> None:
             setattr(module, name, function)
 
 
-def _counts(nq: int, m) -> dict[str, int]:
+def _counts(nq, m) -> dict[str, int]:
     """Operations of each kernel for the robot of arrays m."""
-    from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
-    from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
-    from dynamics.algorithms.inverse_mass import AUTOMATIC
-    from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
-    from dynamics.derivatives.forward_dynamics import FirstOrder, Workspace, forward_dynamics_first_order
-    from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
-    from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-    from dynamics.derivatives.packed import packed_size
-    from dynamics.derivatives.second_order import LOWEST, second_order_packed_kernel
-    from dynamics.derivatives.virtual import VIRTUAL_BODY
+    from dynamics.algorithms import inverse_dynamics
+    from experiments.derivatives.main_kernels import ALGORITHMS
 
-    nb, n = len(m.parent), len(m.dof_body)
+    drivers = {"inverse dynamics": (inverse_dynamics._drive, (None,))}
+    drivers |= {name: (algorithm.drive, algorithm.rest) for name, algorithm in ALGORITHMS.items()}
+    return {name: _count(nq, m, *with_rest) for name, with_rest in drivers.items()}
+
+
+def _count(nq, m, drive, rest) -> int:
+    """Operations of the kernel of a declared driver, whose lanes all are as large as all of them together."""
+    from dynamics.derivatives.packed import packed_size
 
     def numbers(size):  # any will do: no kernel branches on them
-        return np.array([Counted(0.3 + 0.1 * math.sin(i)) for i in range(size)], dtype=object)
+        return np.full(size, Counted(0.3), dtype=object)
 
-    state = [numbers(nq), numbers(n), numbers(n)]
-    body, dof = numbers(nb * BODY), numbers(n * DOF)
-    virtual, articulated = numbers(nb * VIRTUAL_BODY), [numbers(nb * ARTICULATED), numbers(n * ELIMINATION)]
-    w, zeta, tau, a = numbers(n), numbers(6 * n), numbers(n), numbers(n)
-    matrices = [numbers(n * n) for _ in range(7)]
-    space, first = Workspace(body, dof, *articulated, numbers(n), a), FirstOrder(tau, *matrices[:4])
-    low, packed = numbers(LOWEST), np.empty(packed_size(m), dtype=object)
-
-    def second_order():
-        forward_pass(m, *state, body, dof, DERIVATIVES)
-        second_order_packed_kernel(m, body, dof, low, None, None, packed)
-
-    calls = {
-        "inverse dynamics": lambda: inverse_dynamics_kernel(m, *state, None, body, dof, tau),
-        "inverse, first order": lambda: inverse_dynamics_first_order(m, *state, None, body, dof, tau, *matrices[:3]),
-        "inverse, first order + Hessian": lambda: inverse_dynamics_hessian_kernel(
-            m, *state, w, None, body, dof, ExpansionLanes(virtual, zeta, tau, *matrices)
-        ),
-        "inverse, packed tensors": second_order,
-        "forward, first order": lambda: forward_dynamics_first_order(m, *state, AUTOMATIC, None, space, first),
-    }
-    counts = {}
-    for name, call in calls.items():
-        Counted.total = 0
-        call()
-        counts[name] = Counted.total
-    return counts
+    inputs = {x: np.empty((1, nq if x == "q" else len(m.dof_body))) for x in drive.inputs}
+    given = dict(zip((x for x in drive.arguments if x not in (*inputs, *drive.outputs)), rest, strict=False))
+    size = drive.module.workspace_size(m, *((inputs | given).get(x) for x in drive.arguments))
+    lanes = {x: numbers(array.shape[1]) for x, array in inputs.items()}
+    lanes |= {x: numbers(packed_size(m)) for x in drive.per_chunk}
+    lanes |= {x: b(*map(numbers, [size] * len(b._fields))) for x, b in drive.scratch.items() if isinstance(b, type)}
+    arguments = [lanes[x] if x in lanes else given[x] if x in given else numbers(size) for x in drive.parameters]
+    Counted.total = 0
+    drive.kernel(m, *arguments)
+    return Counted.total
 
 
 if __name__ == "__main__":

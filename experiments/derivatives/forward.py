@@ -18,6 +18,7 @@ Writes DIR/forward.json and DIR/forward.png.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,35 +27,31 @@ from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR, minus_inverse_products, product_route
+from dynamics.algorithms.inverse_mass import FOUR6, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, aligned_zeros, driver, gather_state, kernel, launch, load, split, store
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.simd import LANES, aligned_empty, driver, kernel, launch, load, split, store
 from experiments.derivatives import pinocchio_peer, trees
-from experiments.derivatives.aba_chain_rule import aba_chain_rule
-from experiments.derivatives.algorithm import FDSVA, IDSVA
-from experiments.derivatives.chains import chain, humanoid, quadruped
-from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.forward_chain_rule import forward_chain_rule
+from experiments.derivatives.algorithm import FORWARD, INVERSE, ROUTES
+from experiments.derivatives.chains import chain, depths, humanoid, quadruped
+from experiments.derivatives.trees import ratio
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
-MANY = 100
-"""Joints from which on arrays of results are those of few knots."""
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
-ALGORITHMS = {"FDSVA": FDSVA, "FDCR": forward_chain_rule, "ABACR": aba_chain_rule}
-ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
 
 
 # ------------------------------------------------------------------------------------------------ all of it
-def pinocchio_call(model, q, v, tau) -> Callable | None:
-    """Pinocchio's computeABADerivatives at the points, or None where it is not installed."""
+def pinocchio(model, q, v, tau) -> trees.Peer | None:
+    """Pinocchio's computeABADerivatives at the points and what it finds, or None where it is not installed."""
     try:
-        return pinocchio_peer.forward_derivatives(pinocchio_peer.build(model), q, v, tau)
+        call = pinocchio_peer.forward_derivatives(pinocchio_peer.build(model), q, v, tau)
     except ImportError:
         return None
+    data = call()
+    return call, lambda: (data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T)
 
 
 def knots(N: int, quick: bool) -> int:
@@ -62,51 +59,21 @@ def knots(N: int, quick: bool) -> int:
     return 8 if quick else 512 if N <= 12 else 64
 
 
-def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
-    """Microseconds per knot of every algorithm, and its largest deviation from FDSVA over the largest entry."""
-    model = chain(N, branching)
-    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
-    few = K if N <= MANY else min(K, 16)
-    some = points[:, :few]
-    results = {name: algorithm(model, *some) for name, algorithm in ALGORITHMS.items()}
-    errors = {name: trees.deviation(result, results["FDSVA"]) for name, result in results.items()}
-    peer = pinocchio_call(model, *some)
-    if peer:
-        data = peer()
-        theirs = data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T
-        errors["Pinocchio"] = trees.deviation(theirs, [x[-1] for x in results["FDSVA"]])
-    others = {"Pinocchio": peer} if peer else {}
-    del results
-    found = trees.contest(model, points, few, seconds, ALGORITHMS, **others)
-    return trees.sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
-
-
 # ------------------------------------------------------------------------------------------------ products alone
-def inputs_size(model) -> int:
-    """Numbers per lane that the products start from: dof, elim, M, dID/dq, dID/dv."""
-    n = model.nv
-    return n * (DOF + ELIMINATION + 3 * n)
+@kernel
+def _inputs_kernel(m, q, v, tau, zeros, body, art, a, torque, dof, elim, M, aq, av):
+    """What `minus_inverse_products` is handed: dof, elim, M, dID/dq, dID/dv."""
+    forward_dynamics_kernel(m, q, v, tau, zeros, None, body, dof, art, elim, a)
+    inverse_dynamics_first_order(m, q, v, a, None, body, dof, torque, aq, av, M)
 
 
-@driver
-def _drive_inputs(first, last, work, block, q, v, tau, inputs):
-    """What `minus_inverse_products` is handed, at the first LANES knots, into inputs (numbers, LANES)."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    dof, w = split(inputs, n * DOF)
-    elim, w = split(w, n * ELIMINATION)
-    M, w = split(w, n * n)
-    aq, w = split(w, n * n)
-    av, w = split(w, n * n)
-    body, r = split(work, nb * BODY)
-    art, r = split(r, nb * ARTICULATED)
-    q_, v_, tau_, r = gather_state(q, v, tau, 0, r)
-    zeros, r = split(r, n)
-    a, r = split(r, n)
-    torque, r = split(r, n)
-    zeros[:] = 0.0
-    forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
-    inverse_dynamics_first_order(m, q_, v_, a, None, body, dof, torque, aq, av, M)
+_drive_inputs = knot_driver(
+    _inputs_kernel,
+    "q v tau",
+    scratch={"zeros": nv, "body": nb * BODY, "art": nb * ARTICULATED, "a": nv, "torque": nv},
+    outputs={"dof": nv * DOF, "elim": nv * ELIMINATION, "M": nv * nv, "aq": nv * nv, "av": nv * nv},
+    zeroed="zeros M aq av",
+)
 
 
 @kernel
@@ -133,8 +100,11 @@ def _drive_products(first, last, work, block, route, products, inputs):
 
 
 def products_size(model) -> int:
-    """Workspace size per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
-    return 4 * model.nv**2 + model.nb * ARTICULATED
+    """Workspace size per lane of `_drive_products`: L, A, B, M^-1, and four columns for each degree of freedom or, by
+    AZA, four forces for each body up to the last one where branches meet."""
+    end, n = model.arrays.subtree_end, model.nv
+    meeting = [model.arrays.dof_body[k] + 1 for k in range(n - 1) if k + 1 < end[k] != end[k + 1]]
+    return 4 * n**2 + max(4 * n, FOUR6 * max(meeting, default=0))
 
 
 def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
@@ -142,12 +112,14 @@ def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     n = model.nv
     dq, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, LANES, n))
     q = dynamics.integrate(model, dynamics.neutral(model), dq)
-    inputs = aligned_zeros(inputs_size(model), LANES)
-    launch(_drive_inputs, LANES, model.nb * (BODY + ARTICULATED) + model.nq + 5 * n, model.block, q, v, tau, inputs)
+    outputs = [np.empty((LANES, size)) for size in (n * DOF, n * ELIMINATION, n * n, n * n, n * n)]
+    _drive_inputs(model, q, v, tau, *outputs)
+    inputs = aligned_empty(sum(x.shape[1] for x in outputs), LANES)
+    inputs[:] = np.concatenate(outputs, axis=1).T
     workspace_size = products_size(model)
-    routes = {"copy": (FACTOR, False), **{name: (route, True) for name, route in ROUTES.items()}}
+    routes = {"copy": (0, False), **{name: (route, True) for name, route in ROUTES.items()}}
     return {
-        name: lambda arguments=arguments: launch(_drive_products, K, workspace_size, model.block, *arguments, inputs)
+        name: partial(launch, _drive_products, K, workspace_size, model.block, *arguments, inputs)
         for name, arguments in routes.items()
     }
 
@@ -167,8 +139,8 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     chosen = list(ROUTES)[product_route(model.arrays)]
     best = min(us, key=lambda name: us[name])
     return {
-        "tree": tree, "N": model.nv, "mean_depth": mean_depth(model), "knots": K, "us": us, "us_copying": copying,
-        "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
+        "tree": tree, "N": model.nv, "mean_depth": float(np.mean(depths(model))), "knots": K, "us": us,
+        "us_copying": copying, "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
     }  # fmt: skip
 
 
@@ -180,19 +152,13 @@ def composition(N: int, branching: int, K: int, seconds: float, seed: int) -> di
     route = list(ROUTES)[product_route(model.arrays)]
     products = product_calls(model, K, seed)
     calls = {
-        "FD": lambda: dynamics.forward_dynamics(model, q, v, tau), "IDSVA": IDSVA.in_lanes(model, q, v, tau),
-        "products": products[route], "copy": products["copy"], "FDSVA": FDSVA.in_lanes(model, q, v, tau),
+        "FD": lambda: dynamics.forward_dynamics(model, q, v, tau), "IDSVA": INVERSE["IDSVA"].in_lanes(model, q, v, tau),
+        "products": products[route], "copy": products["copy"], "FDSVA": FORWARD["FDSVA"].in_lanes(model, q, v, tau),
     }  # fmt: skip
     us = trees.microseconds(calls, K, seconds)
     us["products"] -= us.pop("copy")
     parts = us["FD"] + us["IDSVA"] + us["products"]
     return trees.sizes_of(model, branching, K) | {"route": route, "us": us, "sum": parts / us["FDSVA"]}
-
-
-def mean_depth(model) -> float:
-    """Mean number of degrees of freedom on the path from the root to each, itself included."""
-    m = model.arrays
-    return float(np.mean(m.subtree_end - np.arange(model.nv)))
 
 
 def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:
@@ -205,11 +171,6 @@ def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:
     i = above[-1]
     (x, x1), (y, y1) = np.log(N[i : i + 2]), np.log(ratio[i : i + 2])
     return float(np.exp(x + (x1 - x) * y / (y - y1)))
-
-
-def ratio(a: str, b: str) -> Callable[[dict], float]:
-    """Time of a over that of b."""
-    return lambda row: row["us"][a] / row["us"][b]
 
 
 def crossovers(rows: list[dict]) -> dict:
@@ -228,7 +189,7 @@ def table_row(row: dict) -> dict:
     """What the table shows of a measurement."""
     arrays = row["us_arrays"]
     return {
-        **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
+        **trees.of_tree(row), **trees.in_microseconds(row),
         **{f"{name} / FDSVA": ratio(name, "FDSVA")(row) for name in ("FDCR", "ABACR")},
         "FDSVA, arrays [µs]": arrays["FDSVA"], "Pinocchio [µs]": arrays.get("Pinocchio"),
         "Pinocchio / FDSVA": arrays["Pinocchio"] / arrays["FDSVA"] if "Pinocchio" in arrays else None,
@@ -239,7 +200,7 @@ def product_row(row: dict) -> dict:
     """What the table of products shows."""
     return {
         "tree": row["tree"], "N": row["N"], "mean depth": row["mean_depth"],
-        **{f"{name} [µs]": t for name, t in row["us"].items()}, "copying [µs]": row["us_copying"],
+        **trees.in_microseconds(row), "copying [µs]": row["us_copying"],
         "AZA / DIRECT": ratio("AZA", "DIRECT")(row),
         "automatic": row["automatic"], "best": row["best"], "regret": row["regret"],
     }  # fmt: skip
@@ -268,7 +229,7 @@ def draw(results: dict[str, Any]) -> Figure:
     shown = {
         f"{name}, {tree}": trees.series(rows, tree, time)
         for tree in (trees.TREES[1], trees.TREES[2])
-        for name, time in trees.times(ALGORITHMS).items()
+        for name, time in trees.times(FORWARD).items()
     }
     if "Pinocchio" in rows[0]["us_arrays"]:
         shown["Pinocchio, serial"] = trees.series(rows, trees.TREES[1], lambda r: r["us_arrays"]["Pinocchio"])
@@ -288,22 +249,25 @@ def draw(results: dict[str, Any]) -> Figure:
 def study(run: Run) -> dict[str, Any]:
     """Derivatives of all trees, then the products alone."""
     quick, seed = run.options.quick, run.options.seed
-    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (SIZES, PRODUCT_SIZES, 1.0)
-    rows = [measure(N, b, knots(N, quick), seconds, seed) for b, N in trees.tracked(run, sizes)]
+    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (trees.SIZES, PRODUCT_SIZES, 1.0)
+    rows = [
+        trees.contest(FORWARD, N, b, knots(N, quick), seconds, seed, {"Pinocchio": pinocchio})
+        for N, b in trees.tracked(run, sizes)
+    ]
     robots = [(tree, chain(N, b)) for b, tree in trees.TREES.items() for N in product_sizes]
     robots += [("quadruped", quadruped()), ("humanoid", humanoid())]
     products = [measure_products(*robot, seconds, seed) for robot in run.track(robots, "products")]
-    parts = [composition(N, b, knots(N, quick), seconds, seed) for b, N in trees.tracked(run, sizes)]
+    parts = [composition(N, b, knots(N, quick), seconds, seed) for N, b in trees.tracked(run, sizes)]
     return {
         "rows": rows,
         "composition": parts,
-        "exponents": trees.exponents(rows, trees.times(ALGORITHMS)),
+        "exponents": trees.exponents(rows, trees.times(FORWARD)),
         "products": products,
         "crossovers": crossovers(products),
     }
 
 
-main = derivatives("forward", __doc__, study, tables=tables, pictures={"forward.png": draw}, width=200)
+main = trees.derivatives("forward", __doc__, study, tables, draw, width=200)
 
 if __name__ == "__main__":
     sys.exit(main())

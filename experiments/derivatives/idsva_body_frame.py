@@ -7,9 +7,8 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
 """
 
 from dynamics.derivatives.composites import first_order_vectors
-from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
-from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, driver, fma, gather_state, kernel, load, scatter, splat, split, store
+from dynamics.model.knot_driver import knot_driver, nv
+from dynamics.simd import align_stack, fma, kernel, load, splat, store
 from dynamics.spatial.spatial import (
     accumulate,
     add_cross_motion,
@@ -23,8 +22,7 @@ from dynamics.spatial.spatial import (
     store6,
     world_inertia,
 )
-from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.competitors_common import (
+from experiments.derivatives.body_frame import (
     BODY_FRAME,
     FORCE,
     add_along,
@@ -108,33 +106,20 @@ def _rows(m, i, body, joint, composite, dq, dv, M):
         accumulate(body, parent * BODY_FRAME + FORCE, i * BODY_FRAME + FORCE, 6)
 
 
-def _numbers(model) -> int:
-    n = model.nv
-    return n * (BODY_FRAME + JOINT + COMPOSITE + 3 + 3 * n)
+@kernel
+def idsva_body_frame(m, q, v, a, body, joint, composite, dq, dv, M):
+    """dtau/dq, dtau/dv, M (n n) for one knot per lane; entries between branches are not written."""
+    n = m.parent.size
+    for i in range(n):
+        _move(m, i, q, v, a, body, joint, composite)
+    for i in range(n - 1, -1, -1):
+        _rows(m, i, body, joint, composite, dq, dv, M)
 
 
-@driver
-def _drive(first, last, work, block, q, v, a, dq, dv, M):
-    m = kernel_model(block)
-    n = m.dof_body.size
-    for c in range(first, last):
-        body, w = split(work, n * BODY_FRAME)
-        joint, w = split(w, n * JOINT)
-        composite, w = split(w, n * COMPOSITE)
-        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dq_, w = split(w, n * n)
-        dv_, w = split(w, n * n)
-        M_, w = split(w, n * n)
-        if c == first:  # no chunk writes the entries between branches
-            dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
-        for i in range(n):
-            _move(m, i, q_, v_, a_, body, joint, composite)
-        for i in range(n - 1, -1, -1):
-            _rows(m, i, body, joint, composite, dq_, dv_, M_)
-        scatter(dq_, c * LANES, dq)
-        scatter(dv_, c * LANES, dv)
-        scatter(M_, c * LANES, M)
-
-
-idsva_body_frame = Algorithm(_drive, _numbers, InverseDynamicsDerivatives, along_paths=False)
-"""Derivatives of inverse dynamics, as `dynamics.inverse_dynamics_derivatives` but in body coordinates."""
+drive = knot_driver(
+    idsva_body_frame,
+    "q v a",
+    scratch={"body": nv * BODY_FRAME, "joint": nv * JOINT, "composite": nv * COMPOSITE},
+    outputs={"dq": nv * nv, "dv": nv * nv, "M": nv * nv},
+    zeroed="dq dv M",
+)

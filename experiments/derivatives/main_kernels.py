@@ -6,17 +6,19 @@ from functools import partial
 import numpy as np
 
 import dynamics
-from dynamics.derivatives import hessian
 from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
 from dynamics.simd.threads import MINIMUM_WORK
-from experiments.derivatives.algorithm import EXPANSION, FDSVA, IDSVA
+from experiments.derivatives import algorithm
 
-FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
-    "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
-)  # fmt: skip
-"""As `flops` calls them."""
+ALGORITHMS = {
+    "inverse, first order": algorithm.INVERSE["IDSVA"],
+    "inverse, first order + Hessian": algorithm.EXPANSION,
+    "inverse, packed tensors": algorithm.Algorithm(tensors.drive_second_order, tuple, (None,)),
+    "forward, first order": algorithm.FORWARD["FDSVA"],
+}
+FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = tuple(ALGORITHMS)
 SLAB = 1 << 19  # packed tensors that are kept at once: 4 MB
 ACCUMULATORS = 12  # two units that take four or five cycles need 8 to 10; with two factors they fit into 16 registers
 TURNS = 40_000
@@ -54,10 +56,10 @@ def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
     return {
-        FIRST: IDSVA.in_lanes(model, q, v, a),
-        HESSIAN: EXPANSION.in_lanes(model, q, v, a, w),
+        FIRST: ALGORITHMS[FIRST].in_lanes(model, q, v, a),
+        HESSIAN: ALGORITHMS[HESSIAN].in_lanes(model, q, v, a, w),
         TENSORS: partial(packed_tensors, model, q, v, a, buffer),
-        FORWARD: FDSVA.in_lanes(model, q, v, a),
+        FORWARD: ALGORITHMS[FORWARD].in_lanes(model, q, v, a),
     }
 
 
@@ -65,7 +67,7 @@ def with_arrays(model, q, v, a, w) -> Calls:
     """The same as public functions, which return arrays."""
     return {
         FIRST: partial(dynamics.inverse_dynamics_derivatives, model, q, v, a),
-        HESSIAN: partial(hessian.inverse_dynamics_expansion, model, q, v, a, w),
+        HESSIAN: partial(algorithm.hessian.inverse_dynamics_expansion, model, q, v, a, w),
         TENSORS: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, a, packed=True),
         FORWARD: partial(dynamics.forward_dynamics_derivatives, model, q, v, a),
     }

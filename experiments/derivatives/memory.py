@@ -15,22 +15,22 @@ import multiprocessing
 import resource
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from experiments.derivatives.chains import chain, humanoid
-from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.main_kernels import states
+from experiments.derivatives.trees import derivatives
 from experiments.harness import Run, records
-from experiments.harness.pictures import grouped_bars, side_by_side
-from trajopt.plotting.style import tidy
+from experiments.harness.pictures import grouped_bars
+from trajopt.plotting.style import new_figure, tidy
 
 KNOTS = 64
 ROBOTS: dict[str, Callable[[], dynamics.RigidBodyModel]] = {"humanoid": humanoid, "chain 50": lambda: chain(50)}
@@ -39,21 +39,17 @@ LIMITS = {HESSIAN: 30.0, PACKED: 200.0}
 """MB that the cases may need."""
 
 
-def _packed(model, q, v, a, w):
-    return dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-
-
 def _contracted(model, q, v, a, w):
-    tensors = _packed(model, q, v, a, w)
+    tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
     return tensors, tensors.contract(w)
 
 
-CASES: dict[str, Callable[..., object]] = {
-    "first order": lambda model, q, v, a, w: dynamics.inverse_dynamics_derivatives(model, q, v, a),
+CASES: dict[str, Callable[..., object]] = {  # of the model, q, v, a, w
+    "first order": lambda *x: dynamics.inverse_dynamics_derivatives(*x[:4]),
     HESSIAN: inverse_dynamics_expansion,
-    PACKED: _packed,
+    PACKED: lambda *x: dynamics.inverse_dynamics_second_derivatives(*x[:4], packed=True),
     "packed tensors, contracted": _contracted,
-    "dense tensors": lambda model, q, v, a, w: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
+    "dense tensors": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x[:4]),
 }
 
 
@@ -105,8 +101,10 @@ HEADINGS = {
 }  # fmt: skip
 
 
-def draw(axes: Axes, rows: list[dict]) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """Peaks, a group of bars per case, and the limits."""
+    rows, figure = results["rows"], new_figure(5.4, 4.2)
+    axes = figure.subplots()
     for bars in grouped_bars(axes, rows, "case", "robot", lambda row: row["resident_MB"], horizontal=True):
         axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
     for place, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
@@ -118,11 +116,7 @@ def draw(axes: Axes, rows: list[dict]) -> None:
     axes.set_xlim(1.0, 2.5 * max(r["resident_MB"] for r in rows))
     tidy(axes, f"peak of resident memory [MB], {rows[0]['knots']} knots, nv = {rows[0]['nv']}", "")
     axes.legend(frameon=False, fontsize=8, loc="upper right")
-
-
-def picture(results: dict[str, Any]) -> Figure:
-    """One panel."""
-    return side_by_side(lambda axes: draw(axes, results["rows"]))
+    return figure
 
 
 def study(run: Run) -> dict[str, Any]:
@@ -132,15 +126,12 @@ def study(run: Run) -> dict[str, Any]:
     return {"rows": in_fresh_processes(run.track(tasks, "cases"))}
 
 
-main = derivatives(
-    "memory",
-    __doc__,
-    study,
-    tables=lambda results: (records("Memory of one call, at its peak", results["rows"], HEADINGS),),
-    pictures={"memory.png": picture},
-    width=140,
-    threads=None,
-)
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """All peaks."""
+    yield records("Memory of one call, at its peak", results["rows"], HEADINGS)
+
+
+main = derivatives("memory", __doc__, study, tables, draw, width=140, threads=None)
 
 if __name__ == "__main__":
     sys.exit(main())

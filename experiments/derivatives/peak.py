@@ -11,18 +11,20 @@ Writes DIR/peak.json and DIR/peak.png.
 """
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.simd import LANES
 from experiments.derivatives.chains import chain, humanoid, quadruped
-from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, slab, states
 from experiments.derivatives.scaling import draw_bars
+from experiments.derivatives.trees import derivatives
 from experiments.harness import Run, medians, records
 from experiments.harness.pictures import side_by_side
 from problems import arm
@@ -71,15 +73,12 @@ def study(run: Run) -> dict[str, Any]:
     return {"rows": [row for name in names for row in measure(name, robots[name], knots, seconds, seed)]}
 
 
-main = derivatives(
-    "peak",
-    __doc__,
-    study,
-    tables=lambda results: (
-        records("Share of a core's peak, one thread, results in the lanes", results["rows"], HEADINGS),
-    ),
-    pictures={"peak.png": draw},
-)
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """All shares."""
+    yield records("Share of a core's peak, one thread, results in the lanes", results["rows"], HEADINGS)
+
+
+main = derivatives("peak", __doc__, study, tables, draw)
 
 if __name__ == "__main__":
     sys.exit(main())

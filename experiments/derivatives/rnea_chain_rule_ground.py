@@ -1,4 +1,4 @@
-"""The chain rule through recursive Newton-Euler in ground coordinates, for joints of any kind.
+"""RNEACR by the chain rule through recursive Newton-Euler in ground coordinates, for joints of any kind.
 
 Bodies move with S_j as q_j changes: dS_i = S_j x S_i and dI_i x = S_j x* I_i x - I_i S_j x x for j at or above body i.
 With vJ = S qd, aJ = S qdd of all columns of the joint, and terms in brackets for j strictly above only,
@@ -25,8 +25,8 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.model.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, split, store
+from dynamics.model.knot_driver import knot_driver, nb, nv
+from dynamics.simd import align_stack, kernel, load, store
 from dynamics.spatial.spatial import (
     accumulate,
     add6,
@@ -41,7 +41,15 @@ from dynamics.spatial.spatial import (
     store6,
     sub6,
 )
-from experiments.derivatives.competitors_common import force_variation, gyroscopic_jacobian, pass_up, zero6
+from experiments.derivatives.body_frame import (
+    buffers,
+    force_variation,
+    gyroscopic_jacobian,
+    pairs,
+    pass_up,
+    width,
+    zero6,
+)
 
 # numbers kept per level: variations of velocity and acceleration with q_j, of acceleration with qd_j; and of forces
 V_Q, A_Q, A_V = 0, 6, 12
@@ -134,32 +142,23 @@ def _inwards(m, t, i, body, dof, local, passed, below, dq, dv):
         accumulate(body, parent * BODY + FORCE, i * BODY + FORCE, 6)
 
 
-def ground_size(model, t) -> int:
-    """Workspace size per lane of `drive_ground`."""
-    n = model.nv
-    buffers = t.buffers * t.width * (MOTION + VARIATION)
-    return model.nb * BODY + n * (DOF + VARIATION + 2 + 2 * n) + model.nq + t.pairs * VARIATION + buffers
+@kernel
+def rnea_chain_rule_ground(m, q, v, a, t, body, dof, below, local, motion, passed, dq, dv):
+    """dtau/dq, dtau/dv (n n) for one knot per lane; entries between branches are not written."""
+    forward_pass(m, q, v, a, body, dof, FORCES)
+    for i in range(m.parent.size):
+        _outwards(m, t, i, v, a, body, dof, motion, local)
+    for i in range(m.parent.size - 1, -1, -1):
+        _inwards(m, t, i, body, dof, local, passed, below, dq, dv)
 
 
-@driver
-def drive_ground(first, last, work, block, t, q, v, a, dq, dv):
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = split(work, nb * BODY)
-        dof, w = split(w, n * DOF)
-        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dq_, w = split(w, n * n)
-        dv_, w = split(w, n * n)
-        below, w = split(w, n * VARIATION)
-        local, w = split(w, t.pairs * VARIATION)
-        motion, passed = split(w, t.buffers * t.width * MOTION)
-        if c == first:  # no chunk writes the entries between branches
-            dq_[:], dv_[:] = 0.0, 0.0
-        forward_pass(m, q_, v_, a_, body, dof, FORCES)
-        for i in range(nb):
-            _outwards(m, t, i, v_, a_, body, dof, motion, local)
-        for i in range(nb - 1, -1, -1):
-            _inwards(m, t, i, body, dof, local, passed, below, dq_, dv_)
-        scatter(dq_, c * LANES, dq)
-        scatter(dv_, c * LANES, dv)
+drive = knot_driver(
+    rnea_chain_rule_ground,
+    "q v a",
+    scratch={
+        "body": nb * BODY, "dof": nv * DOF, "below": nv * VARIATION, "local": pairs * VARIATION,
+        "motion": buffers * width * MOTION, "passed": buffers * width * VARIATION,
+    },
+    outputs={"dq": nv * nv, "dv": nv * nv},
+    zeroed="dq dv",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Measurements on kinematic trees of N joints: contests, growth with N, and how both are shown."""
+"""The harness of experiments on derivatives: contests on trees of N joints, growth with N, and their pictures."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -8,22 +8,47 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.chains import body_depths
-from experiments.harness import Run, medians
+from experiments.derivatives.chains import chain, depths
+from experiments.harness import Experiment, Option, Run, medians, quick, seed
 from experiments.harness.pictures import OVER_LINES, lines
 
 TREES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
 """Children of every link -> name."""
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
+"""Joints, where only two matrices are computed."""
+MANY, FEW = 100, 16
+"""Joints from which on only so many knots are run with arrays: more would not fit."""
 Row = dict[str, Any]
 Value = Callable[[Row], float | None]
 Points = tuple
 """N and values, each a sequence; empty where there are none."""
+Peer = tuple[Callable[[], object], Callable[[], Sequence[np.ndarray]]]
+"""A call at some points, and what gives the derivatives at the last of them."""
+
+
+def derivatives(
+    name: str, doc: str | None, study: Callable[[Run], Row], tables: Callable, draw: Callable, *options: Option, **other
+) -> Experiment:
+    """The experiment `experiments.derivatives.NAME` with the picture NAME.png, on one thread if nothing else is said;
+    its JSON has the seed.
+
+    Parameters: options, besides --quick and --seed; other, settings of `Experiment`.
+    """
+    return Experiment(
+        f"derivatives.{name}",
+        doc,
+        lambda run: {"seed": run.options.seed, **study(run)},
+        options=[quick("smallest sizes and few rounds, to see that it runs"), seed("random states"), *options],
+        tables=tables,
+        pictures={f"{name}.png": draw},
+        **{"width": 180, "threads": 1} | other,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ measuring
 def tracked(run: Run, sizes: Sequence[int], branchings: Iterable[int] = tuple(TREES)) -> Iterator[tuple[int, int]]:
-    """Children of every link and number of joints, all trees one by one with a bar of progress."""
-    return run.track(list(product(branchings, sizes)), "trees")
+    """Number of joints and children of every link, all trees one by one with a bar of progress."""
+    return ((N, b) for b, N in run.track(list(product(branchings, sizes)), "trees"))
 
 
 def deviation(values: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
@@ -38,23 +63,38 @@ def microseconds(calls: Mapping[Any, Callable[[], object]], knots: int, seconds:
 
 
 def contest(
-    model,
-    points: Sequence[np.ndarray] | np.ndarray,
-    few: int,
-    seconds: float,
     algorithms: Mapping[str, Algorithm],
-    **others: Callable[[], object],
+    N: int,
+    branching: int,
+    K: int,
+    seconds: float,
+    seed: int,
+    peers: Mapping[str, Callable[..., Peer | None]] | None = None,
 ) -> Row:
-    """Microseconds per knot of every algorithm in the lanes and, for the first `few` of the points, with arrays.
+    """Microseconds per knot of every algorithm in the lanes and with arrays, and its largest deviation from the first
+    over the largest entry.
 
-    Parameters: others, calls that are timed among those with arrays.
+    Parameters: peers, name -> function(model, q, v, u), which gives None where there is no such peer; they are timed
+    among those with arrays.
     """
+    model = chain(N, branching)
+    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
+    some = points[:, : K if N <= MANY else FEW]
+    results = {name: algorithm(model, *some) for name, algorithm in algorithms.items()}
+    expected = next(iter(results.values()))
+    errors = {name: deviation(x, expected[: len(x)]) for name, x in results.items()}
     lanes = {name: algorithm.in_lanes(model, *points) for name, algorithm in algorithms.items()}
-    arrays = {name: lambda f=f: f(model, *(x[:few] for x in points)) for name, f in algorithms.items()}
-    return {
-        "us": microseconds(lanes, len(points[0]), seconds),
-        "us_arrays": microseconds(arrays | others, few, seconds),
-    }
+    arrays: dict = {name: lambda f=f: f(model, *some) for name, f in algorithms.items()}
+    for name, make in (peers or {}).items():
+        if peer := make(model, *some):
+            arrays[name], derivatives = peer
+            arrays[name]()
+            errors[name] = deviation(derivatives(), [x[-1] for x in expected])
+    del results, expected
+    return sizes_of(model, branching, K) | {
+        "knots_arrays": some.shape[1], "us": microseconds(lanes, K, seconds),
+        "us_arrays": microseconds(arrays, some.shape[1], seconds), "error": errors,
+    }  # fmt: skip
 
 
 def of_tree(row: Row) -> Row:
@@ -62,9 +102,19 @@ def of_tree(row: Row) -> Row:
     return {"tree": TREES[row["branching"]], "N": row["N"], "depth": row["depth"], "knots": row["knots"]}
 
 
+def in_microseconds(row: Row) -> Row:
+    """The times in the lanes, as a table shows them."""
+    return {f"{name} [µs]": t for name, t in row["us"].items()}
+
+
 def sizes_of(model, branching: int, knots: int) -> Row:
     """What a row begins with."""
-    return {"N": model.nv, "branching": branching, "depth": int(body_depths(model).max()), "knots": knots}
+    return {"N": model.nv, "branching": branching, "depth": int(depths(model).max()), "knots": knots}
+
+
+def ratio(a: str, b: str) -> Callable[[Row], float]:
+    """Time of a over that of b, in the lanes."""
+    return lambda row: row["us"][a] / row["us"][b]
 
 
 # ------------------------------------------------------------------------------------------------ growth

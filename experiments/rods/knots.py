@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
+from dynamics.rods.algorithms.inverse_dynamics import evaluate
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
-from dynamics.rods.recursion.evaluation import evaluate
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.simd import routine

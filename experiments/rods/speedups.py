@@ -34,14 +34,14 @@ from rich.table import Table
 from scipy.integrate import DOP853
 from scipy.optimize import least_squares, root
 
-from dynamics.rods.chains.closed_chains import evaluate_chains
+from dynamics.rods.algorithms.closed_chains import evaluate_chains
+from dynamics.rods.algorithms.inverse_dynamics import energies
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.model.rod_model import turning_joints
-from dynamics.rods.recursion.momenta import energies
-from dynamics.rods.robot.plant import RodPlant
-from dynamics.rods.robot.prescribed_motion import prescribed_motion, prescribed_values
+from dynamics.rods.robot.reactions import prescribed_motion, prescribed_values
 from dynamics.rods.statics.equilibrium import StaticEquilibrium, load_path, static_equilibrium
+from dynamics.rods.stepping.plant import RodPlant
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.stiff_solvers import _StateSpace
 from experiments.harness import NONE, Experiment, Run, count, option, positive, quick, seed, table

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 import problems
-from dynamics.rods.robot.link_velocity import LinkVelocity
+from dynamics.rods.robot.link_residuals import LinkVelocity
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from experiments.soft_manipulator.study import CLOSED, SOLVERS
 

@@ -131,7 +131,7 @@ def six_axes() -> Case:
         if isinstance(x, np.ndarray):
             tau = dynamics.inverse_dynamics(robot, *(np.ascontiguousarray(part.T) for part in (x[:n], x[n : 2 * n], u)))
             return tau.T / robot.effort_limit[:, None]
-        from experiments.derivatives.casadi_symbols import ca, rnea
+        from experiments.derivatives.casadi_peer import ca, rnea
 
         return [tau / float(most) for tau, most in zip(
             ca.vertsplit(rnea(robot, x[:n], x[n : 2 * n], u)), robot.effort_limit, strict=True

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trajopt
+from dynamics.rods.algorithms.inverse_dynamics import energies, momentum
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.kinematics.charts import (
     LIMIT,
@@ -18,7 +19,6 @@ from dynamics.rods.kinematics.charts import (
     within_limit,
 )
 from dynamics.rods.model.rod_model import turning_joints
-from dynamics.rods.recursion.momenta import energies, momentum
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
 from dynamics.rods.stepping.soft_system import ChartDifference, SoftRobotSystem
 from dynamics.simd.squares import ResidualWeights

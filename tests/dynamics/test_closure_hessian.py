@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dynamics import Fixed, Revolute, Spherical
+from dynamics.rods.algorithms.backward_pass import BLOCKS, Blocks
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
-from dynamics.rods.recursion.blocks import BLOCKS, Blocks
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import STEP, complex_residual, complex_steps, hybrid_builder

@@ -17,7 +17,7 @@ from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import LANES, align_stack, driver, kernel, launch, load, splat, store, written
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes, part, part_by_type, slicing, view
 from dynamics.simd.sizes import Size
 from dynamics.simd.squares import ResidualWeights
 from dynamics.spatial.spatial import add_cross, load6
@@ -131,6 +131,81 @@ def test_blocks_are_sliced(arguments):
     model, given, out = arguments[0], arguments[2], np.empty(3)
     launch(slice_one, 1, pair_size(model.arrays, given) + 5, model.arrays, given, out)
     assert list(out) == [model.nv, 5, 0.0]
+
+
+class One(NamedTuple):
+    """An argument of this type selects `Pair`."""
+
+    given: np.ndarray
+
+
+class Two(NamedTuple):
+    """An argument of this type selects `Single`."""
+
+    given: np.ndarray
+
+
+class Single(NamedTuple):
+    """A block that needs no model."""
+
+    total: np.ndarray = lanes(two, zero=True)
+
+
+class Nest(NamedTuple):
+    """Blocks in a block."""
+
+    first: np.ndarray = lanes(Size("width", "width"))
+    single: Single = part(Single, given="x.given")
+    chosen: Pair | Single = part_by_type("x", {One: Pair, Two: Single}, given="x.given")
+    total: np.ndarray = view("single.total")
+
+
+class Outer(NamedTuple):
+    """A block that holds nothing of its own but another one, by another name of its argument."""
+
+    nest: Nest = part(Nest, x="both")
+
+
+class Optional(NamedTuple):
+    """A block that may lack its only part."""
+
+    chosen: Pair | None = part_by_type("x", {One: Pair, None: None}, given="x.given")
+
+
+slice_nest, nest_size = slicing(Outer)
+slice_optional, optional_size = slicing(Optional)
+
+
+@driver
+def slice_nested(first, last, work, arrays, both, out):
+    block, rest = slice_nest(arrays, 4, both, work)
+    out[0], out[1] = block.nest.chosen.total.shape[0], rest.shape[0]
+    out[2], out[3] = block.nest.first.shape[0], block.nest.total.shape[0]
+    block.nest.total[1, 0] = 5.0
+    out[4] = block.nest.single.total[1, 0]
+
+
+@pytest.mark.parametrize(("kind", "chosen"), [(One, 1), (Two, 2)])
+def test_blocks_lie_in_blocks(arguments, kind, chosen):
+    model, both, out = arguments[0], kind(arguments[2]), np.empty(5)
+    size = nest_size(model.arrays, 4, both)
+    assert size == 4 + 2 + (model.nv + 1 + 2 if kind is One else 2)
+    launch(slice_nested, 1, size + 5, model.arrays, both, out)
+    assert list(out) == [chosen, 5, 4, 2, 5.0]
+
+
+@driver
+def slice_missing(first, last, work, arrays, x, out):
+    block, rest = slice_optional(arrays, x, work)
+    out[0], out[1] = block.chosen is None, rest.shape[0]
+
+
+def test_a_part_may_be_missing(arguments):
+    model, given, out = arguments[0], arguments[2], np.empty(2)
+    assert optional_size(model.arrays, None) == 0
+    assert optional_size(model.arrays, One(given)) == pair_size(model.arrays, given)
+    launch(slice_missing, 1, 3, model.arrays, None, out)
+    assert list(out) == [True, 3]
 
 
 def test_names_that_the_kernel_does_not_have():

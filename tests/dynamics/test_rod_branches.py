@@ -7,15 +7,14 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ellipe, ellipk
 
 from dynamics import Fixed, Prismatic, Revolute
-from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.algorithms.closed_chains import closure_error
 from dynamics.rods.kinematics.center_lines import link_placement
 from dynamics.rods.model.cross_section import Anisotropic, Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.branch import equilibrium_branch
-from dynamics.rods.statics.equilibrium import load_path, static_equilibrium
-from dynamics.rods.statics.load_path import negative_directions, stiffness_values
+from dynamics.rods.statics.equilibrium import load_path, negative_directions, static_equilibrium, stiffness_values
 from tests.reference.rod_robots import manipulator
 from tests.tolerances import IDENTITY, relative_error
 

@@ -5,14 +5,14 @@ import pytest
 from scipy.optimize import brentq
 
 from dynamics import Continuous, Fixed, FreeFlyer, Prismatic, Revolute, Spherical
-from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
-from dynamics.rods.chains.constrained_dynamics import constrained_motion
+from dynamics.rods.algorithms.backward_pass import BLOCKS
+from dynamics.rods.algorithms.closed_chains import assemble, closure_error, closure_jacobian
+from dynamics.rods.algorithms.constrained_dynamics import constrained_motion
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
 from dynamics.rods.kinematics.center_lines import center_lines, link_placement
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynamics import Prismatic, Revolute, Spherical
-from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
+from dynamics.rods.algorithms.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.kinematics.center_lines import link_placement
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis

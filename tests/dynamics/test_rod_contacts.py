@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from dynamics import Prismatic, Translation
+from dynamics.rods.algorithms.inverse_dynamics import energies, inverse_dynamics, momentum
 from dynamics.rods.loads.contacts import CapsuleContact, CylinderContact, PlaneContact, RodContact, SphereContact
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion.evaluation import inverse_dynamics
-from dynamics.rods.recursion.momenta import energies, momentum
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.contact_forces import contact_forces
+from dynamics.rods.robot.reactions import contact_forces
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.simulation import simulate

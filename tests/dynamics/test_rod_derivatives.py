@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
+from dynamics.rods.algorithms.backward_pass import BLOCKS
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
+from dynamics.rods.algorithms.inverse_dynamics import (
+    inverse_dynamics,
+    inverse_dynamics_derivatives,
+    inverse_dynamics_hessian,
+)
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX
-from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.evaluation import inverse_dynamics, inverse_dynamics_derivatives, inverse_dynamics_hessian
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from tests.reference.rod_robots import ROBOTS, complex_steps, hybrid, manipulator, random_state
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import brentq
 
 from dynamics import Prismatic, Revolute, Spherical, Translation
+from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion.evaluation import inverse_dynamics
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from dynamics.model.joints import Revolute, Spherical
+from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics, mass_matrix
 from dynamics.rods.loads.contacts import CylinderContact
 from dynamics.rods.loads.external_loads import Fluid
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion import evaluation
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.link_velocity import LinkVelocity
+from dynamics.rods.robot.link_residuals import LinkVelocity
 from dynamics.rods.robot.soft_robot import SoftRobot
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
@@ -86,7 +86,7 @@ def test_wrenches_do_work(rng):
     lever = np.array([-np.sin(angle), 0.0, -np.cos(angle)])
     turn = np.array([[np.cos(angle), 0.0, np.sin(angle)], [0.0, 1.0, 0.0], [-np.sin(angle), 0.0, np.cos(angle)]])
     moments, forces = F[0, :3] + turn @ F[1, :3], F[0, 3:] + turn @ F[1, 3:]
-    tau = evaluation.inverse_dynamics(model, [angle, 0.0], [0.0, 0.0], [0.0, 0.0], F)
+    tau = inverse_dynamics(model, [angle, 0.0], [0.0, 0.0], [0.0, 0.0], F)
     expected = -np.array([moments[1] + np.cross(lever, forces)[1], moments[1]])
     assert relative_error(tau, expected) <= IDENTITY
 
@@ -99,7 +99,7 @@ def test_wrenches_along_a_rod_act_where_they_are(rng):
         builder.add_wrench(link, at=at)
     model, bare = builder.build(), plain.build()
     q, zero, F = 0.3 * rng.standard_normal(model.nq), np.zeros(model.nq), rng.standard_normal((3, 6))
-    tau = evaluation.inverse_dynamics(model, q, zero, zero, F) - evaluation.inverse_dynamics(model, q, zero, zero)
+    tau = inverse_dynamics(model, q, zero, zero, F) - inverse_dynamics(model, q, zero, zero)
     expected, x = np.zeros(model.nq), np.concatenate([q, zero])[None]
     for (link, at), wrench in zip(places.items(), F, strict=True):
         frames = [LinkVelocity(m, link, s=at, reference="local_world_aligned") for m in (model, bare)]
@@ -158,7 +158,7 @@ def test_a_distributed_load_of_the_weight_is_the_weight(rng):
             builder.add_distributed_load("rod", weight)
         robots.append(builder.build())
     q, zero = 0.3 * rng.standard_normal(robots[0].nq), np.zeros(robots[0].nq)
-    of_weight, of_load = (evaluation.inverse_dynamics(model, q, zero, zero) for model in robots)
+    of_weight, of_load = (inverse_dynamics(model, q, zero, zero) for model in robots)
     assert relative_error(of_load, of_weight) <= IDENTITY
 
 
@@ -173,8 +173,8 @@ def test_a_load_with_a_name_is_an_argument(follower, rng):
         models.append(builder.build())
     q, zero = 0.3 * rng.standard_normal(models[0].nq), np.zeros(models[0].nq)
     assert models[0].wrench_names == () and models[1].wrench_names == ("wind",)
-    given = evaluation.inverse_dynamics(models[1], q, zero, zero, [wrench])
-    assert relative_error(given, evaluation.inverse_dynamics(models[0], q, zero, zero)) <= IDENTITY
+    given = inverse_dynamics(models[1], q, zero, zero, [wrench])
+    assert relative_error(given, inverse_dynamics(models[0], q, zero, zero)) <= IDENTITY
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.03])
@@ -190,7 +190,7 @@ def test_contact_pushes_back_along_the_radius(smoothing):
     depths = depths[depths > 0.04]
     assert len(depths) == 2
     force = 1e4 * depths**1.5
-    tau = evaluation.inverse_dynamics(model, [0.0], [0.0], [0.0])
+    tau = inverse_dynamics(model, [0.0], [0.0], [0.0])
     assert relative_error(tau, np.array([force @ nodes[-2:]])) <= IDENTITY
 
 
@@ -206,11 +206,11 @@ def test_a_fluid_carries_what_is_as_dense(rng):
     bare = RodModelBuilder()
     bare.add_rod("fin", "world", 0.5, section, SOFT, basis)
     dry = bare.build()
-    weight = np.abs(evaluation.inverse_dynamics(dry, q, zero, zero)).max()
-    assert np.abs(evaluation.inverse_dynamics(model, q, zero, zero)).max() <= 1e-12 * weight
-    more = evaluation.mass_matrix(model, q) - evaluation.mass_matrix(dry, q)
+    weight = np.abs(inverse_dynamics(dry, q, zero, zero)).max()
+    assert np.abs(inverse_dynamics(model, q, zero, zero)).max() <= 1e-12 * weight
+    more = mass_matrix(model, q) - mass_matrix(dry, q)
     assert np.linalg.eigvalsh(more)[0] >= -1e-12 * np.abs(more).max() and np.abs(more).max() > 0.0
-    ID = evaluation.inverse_dynamics
+    ID = inverse_dynamics
     wet, alone = (ID(m, q, v, zero) - ID(m, q, -v, zero) for m in (model, dry))
     assert v @ wet > 0.0 and np.abs(alone).max() <= 1e-9 * np.abs(wet).max()
 
@@ -235,4 +235,4 @@ def test_wrenches_that_nothing_takes():
     builder = RodModelBuilder()
     builder.add_rod("fin", "world", 0.5, Circular(0.02), SOFT, LegendreBasis(bending_y=1))
     with pytest.raises(ValueError, match="wrenches"):
-        evaluation.inverse_dynamics(builder.build(), np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((1, 6)))
+        inverse_dynamics(builder.build(), np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((1, 6)))

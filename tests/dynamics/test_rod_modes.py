@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from dynamics import FreeFlyer, Prismatic, Revolute
+from dynamics.rods.algorithms.inverse_dynamics import center_of_mass, energies, inverse_dynamics, mass_matrix, momentum
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.model.cross_section import Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion.evaluation import inverse_dynamics, mass_matrix
-from dynamics.rods.recursion.momenta import center_of_mass, energies, momentum
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.chains.closed_chains import closure_jacobian
+from dynamics.rods.algorithms.closed_chains import closure_jacobian
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.model.rod_model import turning_joints
-from dynamics.rods.robot.plant import RodPlant
-from dynamics.rods.robot.prescribed_motion import prescribed_motion
+from dynamics.rods.robot.reactions import prescribed_motion
 from dynamics.rods.statics.newton import CONVERGED, Newton
-from dynamics.rods.stepping import implicit_steps
+from dynamics.rods.stepping import simulation
+from dynamics.rods.stepping.plant import RodPlant
 from dynamics.rods.stepping.simulation import simulate
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import manipulator
@@ -41,7 +41,7 @@ def step_problem(rng, scale: float = 1.0):
 def test_motions_with_kept_factors(method, dt, monkeypatch):
     """They are those with a new Jacobian for every step, to what Newton's method is asked for."""
     kept = simulate(manipulator(), 0.5, tensions, method=method, dt=dt)
-    monkeypatch.setattr(implicit_steps, "Newton", Forgetful)
+    monkeypatch.setattr(simulation, "Newton", Forgetful)
     fresh = simulate(manipulator(), 0.5, tensions, method=method, dt=dt)
     assert fresh.jacobians >= fresh.steps and kept.evaluations > kept.jacobians
     if dt is None:  # steps are chosen by errors that are known to a tenth

@@ -7,9 +7,9 @@ import trajopt
 from dynamics import Prismatic
 from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.plant import RodPlant
-from dynamics.rods.robot.prescribed_motion import prescribed_motion
+from dynamics.rods.robot.reactions import prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.plant import RodPlant
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.rods.stepping.stiff_solvers import _StateSpace

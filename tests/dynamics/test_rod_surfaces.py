@@ -14,11 +14,10 @@ from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.rod_model import LinkContact
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
-from dynamics.rods.robot.link_rotation import LinkRotation
-from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.link_residuals import LinkRotation, LinkTranslation
+from dynamics.rods.robot.pictures import FEWER, MANY, body_placements, contact_shapes, section_count, solids
 from dynamics.rods.robot.rod_distance import RodDistance
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.robot.surfaces import FEWER, MANY, body_placements, contact_shapes, section_count, solids
 from tests.reference.rod_robots import ROBOTS, SOFT
 from tests.tolerances import IDENTITY, relative_error
 

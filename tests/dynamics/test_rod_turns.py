@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from dynamics import FreeFlyer, Spherical, rods
-from dynamics.rods.kinematics.rotations import displacement
+from dynamics.rods.kinematics.center_lines import displacement
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
 from tests.reference.turning_robots import MOMENTS, RUBBER, body_with_boom, free_body

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trajopt
-from dynamics.rods.chains.closed_chains import OPEN, assemble, evaluate_chains
+from dynamics.rods.algorithms.closed_chains import OPEN, assemble, evaluate_chains
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_steps import GAMMA, INTEGRATORS

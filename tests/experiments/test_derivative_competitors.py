@@ -7,11 +7,8 @@ import pytest
 
 import dynamics
 from dynamics.simd import LANES
-from experiments.derivatives.aba_chain_rule import aba_chain_rule
+from experiments.derivatives import algorithm
 from experiments.derivatives.chains import chain
-from experiments.derivatives.forward_chain_rule import forward_chain_rule
-from experiments.derivatives.idsva_body_frame import idsva_body_frame
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
 from tests.reference.random_robots import random_states, random_tree, with_armature
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import IDENTITY, ORACLE, relative_error
@@ -20,8 +17,17 @@ KNOTS = LANES + 3  # the last chunk is not full
 R, P = "revolute", "prismatic"
 
 
-INVERSE = [rnea_chain_rule, rnea_chain_rule_ground, idsva_body_frame]
-FORWARD = [forward_chain_rule, aba_chain_rule]
+GROUND = algorithm.INVERSE["RNEACR, ground frame"]
+INVERSE = [competitor for competitor in algorithm.INVERSE.values() if competitor.public is None]
+FORWARD = [*algorithm.BY_ROUTE.values(), algorithm.FORWARD["FDCR"], algorithm.FORWARD["ABACR"]]
+ONE_AXIS = [competitor for competitor in INVERSE + FORWARD if competitor.one_axis]
+
+
+def test_competitors():
+    """What the table declares and these tests compare."""
+    assert [*algorithm.INVERSE] == ["IDSVA", "IDSVA, body frame", "RNEACR", "RNEACR, ground frame"]
+    assert [*algorithm.FORWARD] == ["FDSVA", "FDCR", "ABACR"]
+    assert len(INVERSE) == 3 and len(ONE_AXIS) == 4
 
 
 TREES = {
@@ -68,7 +74,7 @@ def test_forward_dynamics(name, competitor, rng):
 def test_ground_frame_takes_all_joints(name, rng):
     model = with_armature(load_reference(name)[0], rng)
     q, v, a = random_states(model, KNOTS, rng)
-    compare(rnea_chain_rule_ground(model, q, v, a), dynamics.inverse_dynamics_derivatives(model, q, v, a), IDENTITY)
+    compare(GROUND(model, q, v, a), dynamics.inverse_dynamics_derivatives(model, q, v, a), IDENTITY)
 
 
 @pytest.mark.parametrize("competitor", INVERSE + FORWARD)
@@ -91,7 +97,7 @@ def test_reused_scratch(rng):
             compare(competitor(model, q, v, x), dynamics.forward_dynamics_derivatives(model, q, v, x), ORACLE)
 
 
-@pytest.mark.parametrize("competitor", [rnea_chain_rule, idsva_body_frame, *FORWARD])
+@pytest.mark.parametrize("competitor", ONE_AXIS)
 def test_refuses_other_joints_by_name(competitor):
     model, _ = load_reference("spherical_tree")
     name = next(n for n, kind in zip(model.joint_names, model.joint_types, strict=True) if kind == "Spherical")

@@ -1,13 +1,12 @@
 """The experiment on second derivatives: its files, its contestants' values, and that it runs without CasADi."""
 
-import importlib
 import json
 
 import numpy as np
 import pytest
 
 import dynamics
-from experiments.derivatives import casadi_compiler, casadi_peer, second_order
+from experiments.derivatives import casadi_peer, second_order
 from experiments.derivatives.chains import chain
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, ORACLE, ORACLE_SECOND_ORDER, relative_error
 
@@ -27,7 +26,7 @@ def run(folder, *options):
 
 
 def test_without_casadi(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("experiments.derivatives.casadi_symbols"), "ca", None)
+    monkeypatch.setattr(casadi_peer, "ca", None)
     stored = run(tmp_path)
     assert "complex step / packed" in capsys.readouterr().out
     assert stored["smallest_ratios"]["CasADi / packed"] is None
@@ -48,7 +47,7 @@ def test_with_casadi(tmp_path, limit):
     pytest.importorskip("casadi")
     folder = tmp_path / "compiled"
     stored = run(tmp_path, "--compile-limit", str(limit), "--casadi-folder", str(folder))
-    compiled = bool(limit and casadi_compiler.compiler())
+    compiled = bool(limit and casadi_peer.compiler())
     assert bool(list(folder.glob("*.so"))) == compiled
     for row in stored["rows"]:
         names = {candidate["name"] for candidate in row["casadi"]}
@@ -61,14 +60,14 @@ def test_with_casadi(tmp_path, limit):
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(casadi_compiler.compiler() is None, reason="no C compiler")
+@pytest.mark.skipif(casadi_peer.compiler() is None, reason="no C compiler")
 def test_loop_in_c(tmp_path):
     """The bare loop computes what CasADi computes, at every point."""
     pytest.importorskip("casadi")
     q, v, a = np.random.default_rng(3).uniform(-1, 1, (3, 5, 3))
     fast = next(c for c in casadi_peer.second_order_candidates(chain(3, 2), tmp_path) if c.library)
     expected = casadi_peer.evaluator(fast.function, q, v, a)()
-    values = fast.evaluator(q, v, a)()
+    values = casadi_peer.evaluator(fast.function, q, v, a, fast.library)()
     assert [x.shape for x in values] == [x.shape for x in expected]
     for value, other in zip(values, expected, strict=True):
         assert relative_error(value, other) < ORACLE

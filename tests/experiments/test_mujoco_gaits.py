@@ -11,13 +11,15 @@ pytestmark = pytest.mark.peer
 mujoco = pytest.importorskip("mujoco")
 
 from experiments import mujoco_gaits  # noqa: E402
-from experiments.derivatives.mujoco_peer import specification  # noqa: E402
+from experiments.derivatives.chains import chain  # noqa: E402
 from problems.quadruped_model import quadruped, standing  # noqa: E402
+from tests.reference.random_robots import random_states, random_tree  # noqa: E402
+from tests.tolerances import relative_error  # noqa: E402
 
 
 def test_a_robot_on_a_free_base_falls_as_in_mujoco(rng):
     model = quadruped()
-    peer = specification(model).compile()
+    peer = mujoco_gaits.specification(model).compile()
     q = dynamics.integrate(model, standing(), 0.3 * rng.standard_normal(model.nv))
     v, tau = rng.standard_normal(model.nv), rng.standard_normal(model.nv)
     tau[:6] = 0.0
@@ -27,6 +29,18 @@ def test_a_robot_on_a_free_base_falls_as_in_mujoco(rng):
     mujoco.mj_forward(peer, data)
     a = dynamics.forward_dynamics(model, q, v, tau)
     np.testing.assert_allclose(data.qacc[6:], a[6:], rtol=0.0, atol=1e-9 * np.abs(a).max())
+
+
+def test_inverse_dynamics_of_hinges_and_slides_as_in_mujoco(rng):
+    kinds = ["revolute", "prismatic", "revolute", "prismatic", "continuous"]
+    for model in (chain(6, 2), random_tree(kinds, [-1, 0, 1, 0, 3], rng)):
+        spec = mujoco_gaits.specification(model)
+        spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        peer = spec.compile()
+        data, (q, v, a) = mujoco.MjData(peer), random_states(model, 1, rng)
+        data.qpos, data.qvel, data.qacc = q[0], v[0], a[0]
+        mujoco.mj_inverse(peer, data)
+        assert relative_error(data.qfrc_inverse, dynamics.inverse_dynamics(model, q[0], v[0], a[0])) < 1e-8
 
 
 def test_one_plan_on_two_floors(tmp_path, capsys):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.algorithms.closed_chains import closure_error
 from dynamics.rods.kinematics.center_lines import link_placement
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.simulation import simulate

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import problems
 import trajopt
-from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.algorithms.closed_chains import closure_error
 from dynamics.rods.kinematics.center_lines import link_placement
 from experiments.soft_manipulator.truth import executed
 from problems.parallel_rods import CORNERS

@@ -8,13 +8,17 @@ import numpy as np
 from scipy.linalg import expm
 
 from dynamics import Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.rods.algorithms.equation_of_motion import (
+    accelerations_kernel,
+    residual_kernel,
+    residual_work,
+    result_size,
+)
 from dynamics.rods.loads.tendons import Chamber, Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
 from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
 from dynamics.rods.model.segment_list import Helical
 from dynamics.rods.model.strain_basis import LegendreBasis
-from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import LANES, aligned_zeros

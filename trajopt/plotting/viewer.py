@@ -16,9 +16,8 @@ from scipy.spatial.transform import Rotation
 
 from dynamics.distribution import how_to_install
 from dynamics.validation import as_whole_number
-from trajopt.plotting.camera import Camera, direction, fitted
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.scene import Scene, frame_times, rounded_up, scene_of
+from trajopt.plotting.scene import Camera, Scene, direction, fitted, frame_times, rounded_up, scene_of
 from trajopt.problem.scenery import Cylinder, Sphere
 
 FPS = 30.0

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from dynamics.validation import as_array, as_flag
 from trajopt.capabilities import KnownLimits, capability
-from trajopt.costs.accelerations import AccelerationResidual
-from trajopt.interfaces.knots import At
-from trajopt.interfaces.owners import state_space
+from trajopt.costs.residuals import AccelerationResidual
 from trajopt.interfaces.system import System, check_system, control_names
+from trajopt.interfaces.terms import At, state_space
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
 from trajopt.problem.control_rate import ControlRateSystem, check_control_rate_system
 from trajopt.problem.extended_system import innermost, lifted

@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike
 
 from dynamics.validation import as_array, as_flag
 from trajopt.interfaces.system import state_array
-from trajopt.optimality.parameters import parameters_of
-from trajopt.problem.parameters import Key, ParameterTerm, places, with_values, with_x0
+from trajopt.optimality.first_order import parameters_of
+from trajopt.problem.parametric import Key, ParameterTerm, places, with_values, with_x0
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.solvers.transcribed import TranscribedProblem, transcribe
+from trajopt.solvers.solve import TranscribedProblem, transcribe
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -51,7 +51,7 @@ class PreparedSolver:
     def __init__(
         self, solver: LoopOptions, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
     ) -> None:
-        if not callable(getattr(solver, "solve_posed", None)):
+        if not callable(getattr(solver, "solve_transcribed", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
@@ -81,7 +81,7 @@ class PreparedSolver:
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several terms of one name are numbered, "StateCost 2".
-        `trajopt.interfaces.adjustable` says which attributes can change.  A value has the shape of the one before.
+        `trajopt.interfaces.terms` says which attributes can change.  A value has the shape of the one before.
         Targets and references with a row for each knot, as those that were functions of time have, may also be
         functions of a knot's time in the problem.  The problem that was passed, and those of solutions, stay as they
         are; so does the scenery.
@@ -114,7 +114,7 @@ class PreparedSolver:
         solver: Any = self.solver
         if self._transcribed is None and transcription_of(problem) is None:
             self._transcribed = transcribe(problem, solver)
-        return solver.solve_posed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
+        return solver.solve_transcribed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
 
     def prepare_step(
         self,

@@ -1,6 +1,6 @@
 """Constraints of closed chains: gaps of closures, with first derivatives and Hessians."""
 
-from dynamics.rods.kinematics.strains import add_beyond, load_column
+from dynamics.rods.kinematics.forward_pass import add_beyond, load_column
 from dynamics.rods.model.arrays import (
     ACCELERATION,
     COMPOSITE,

@@ -31,7 +31,7 @@ DAMPING, FRICTION, SLIP = 17, 18, 19
 CONTACT_NUMBERS = 20
 """Number of parameters of a contact: force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or
 ROUND, h, and a square that is added to that of d; the point (3) in axes of the touching link; damping and friction
-(`contact_pairs`)."""
+(`segment_loads`)."""
 
 
 @helper

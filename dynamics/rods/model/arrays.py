@@ -24,7 +24,7 @@ from dynamics.tape.program import Program
 # where each coordinate acts on one of the six components [angular; linear].  A rod is a sequence of segments that share
 # their coordinates: a Magnus step of fourth order between quadrature points [GVS, C1].  A SCREW is a joint of one
 # degree of freedom, whose rotation may be of any size, and which may shift along its axis as it turns.  Rotations of
-# other segments stay below 2 pi (`kinematics.rotations`).
+# other segments stay below 2 pi (`kinematics.center_lines`).
 
 ROD, JOINT, SCREW = 0, 1, 2
 

@@ -42,14 +42,14 @@ from dynamics.residuals.distance import (
     solids_apart,
 )
 from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.rods.algorithms.backward_pass import BLOCKS, n, slice_blocks
+from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
-from dynamics.rods.kinematics.strains import add_beyond, add_families, load_column
+from dynamics.rods.kinematics.forward_pass import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT, WRENCH, no_closures
 from dynamics.rods.model.rod_model import Rod, RodModel
-from dynamics.rods.recursion.blocks import BLOCKS, n, slice_blocks
-from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
-from dynamics.rods.robot.link_frame import WORK, load_configuration, massless, sliced, swept
+from dynamics.rods.robot.link_residuals import WORK, load_configuration, massless, sliced, swept
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
 from dynamics.simd.lane_algebra import add_scaled
 from dynamics.simd.sizes import Size

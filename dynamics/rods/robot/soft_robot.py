@@ -12,17 +12,22 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.content import ByContent
-from dynamics.rods.chains.closures import check_independence
-from dynamics.rods.chains.constrained_dynamics import acceleration_hessian, constrained_motion
-from dynamics.rods.kinematics.rotations import check_turns
-from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
+from dynamics.rods.algorithms.backward_pass import BlockRows
+from dynamics.rods.algorithms.closed_chains import check_independence
+from dynamics.rods.algorithms.constrained_dynamics import acceleration_hessian, constrained_motion
+from dynamics.rods.algorithms.equation_of_motion import (
+    RobotArrays,
+    accelerations_driver_size,
+    drive_accelerations,
+    drive_residual,
+    residual_driver_size,
+    robot_arrays,
+)
+from dynamics.rods.algorithms.inverse_dynamics import common_length, flat_wrenches
+from dynamics.rods.kinematics.center_lines import check_turns
 from dynamics.rods.loads.tendons import Chamber, Tendon, named_lines, tendon_arrays, warn_of_slack
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BlockRows
-from dynamics.rods.recursion.evaluation import common_length, flat_wrenches
-from dynamics.rods.recursion.forward_dynamics import accelerations_driver_size, drive_accelerations
-from dynamics.rods.recursion.residual_kernel import drive_residual, residual_driver_size
 from dynamics.simd import launch
 from dynamics.validation import as_batch, as_items, as_kind, look_up
 

@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from dynamics.printed import in_brief
-from dynamics.rods.kinematics.rotations import check_turns, turned_far
+from dynamics.rods.kinematics.center_lines import check_turns, turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.statics.equilibrium import load_path
-from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions, stiffness_values
+from dynamics.rods.statics.equilibrium import LoadPath, Tangent, load_path, negative_directions, stiffness_values
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES
 from dynamics.validation import as_array, as_positive, as_whole_number
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.rods.chains.constrained_dynamics import fill_border, project_motion
+from dynamics.rods.algorithms.backward_pass import slice_blocks
+from dynamics.rods.algorithms.constrained_dynamics import fill_border, project_motion
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
 from dynamics.rods.model.arrays import FIRST, FORCES
-from dynamics.rods.recursion.blocks import slice_blocks
-from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense
 

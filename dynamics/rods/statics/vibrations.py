@@ -13,8 +13,7 @@ from scipy.linalg import eigh
 
 from dynamics.printed import in_brief
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.statics.equilibrium import load_path
-from dynamics.rods.statics.load_path import is_symmetric
+from dynamics.rods.statics.equilibrium import is_symmetric, load_path
 from dynamics.validation import as_array, as_items, as_kind, as_whole_number, look_up
 
 

@@ -1,4 +1,4 @@
-"""Derivatives of the accelerations of a stage, by the implicit function theorem at the solution (`implicit_stage`).
+"""Derivatives of the accelerations of a stage, by the implicit function theorem at the solution (`soft_steps`).
 
     a_q = - J^-1 r_q,    a_v = - J^-1 r_v,    a_u = J^-1 B
 
@@ -15,31 +15,28 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.derivatives.implicit_function import add_along, store_hessian
+from dynamics.rods.algorithms.equation_of_motion import linearly_implicit_kernel, residual_kernel
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.forward_dynamics import linearly_implicit_kernel
-from dynamics.rods.recursion.residual_kernel import residual_kernel
-from dynamics.rods.stepping.implicit_stage import (
-    advance,
-    chain_rate,
-    factorize_lanes,
-    solve_lanes,
-    solve_transposed,
-    store_jacobian,
-    unknown,
-    unknown_count,
-)
 from dynamics.rods.stepping.soft_steps import (
     EXTRAPOLATED_EULER,
     GAMMA,
     IMPLICIT_MIDPOINT,
     NEWMARK,
     SEMI_IMPLICIT_EULER,
+    advance,
+    chain_rate,
     enter,
+    factorize_lanes,
     semi_implicit_step,
+    solve_lanes,
     solve_midpoint,
     solve_newmark,
     solve_sdirk,
+    solve_transposed,
+    store_jacobian,
+    unknown,
+    unknown_count,
 )
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, store
 from dynamics.simd.lane_algebra import add_product, scale_into

@@ -20,23 +20,349 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.loads.robot_arrays import RobotArrays
-from dynamics.rods.model.arrays import MASS_MATRIX
-from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
-from dynamics.rods.stepping.implicit_stage import (
-    KEPT,
-    LINEAR,
-    ImplicitStage,
-    advance,
-    slice_stage,
-    solve_stage,
-    stage_size,
-    start_chains,
-    unknown,
-    unknown_count,
+from dynamics.rods.algorithms.backward_pass import Blocks
+from dynamics.rods.algorithms.equation_of_motion import (
+    ControlBlocks,
+    RobotArrays,
+    accelerations_kernel,
+    linearly_implicit_kernel,
+    residual_kernel,
+    residual_work,
+    result_size,
+    slice_results,
 )
-from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, split, store
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.simd import (
+    absolute,
+    align_stack,
+    fma,
+    fnma,
+    helper,
+    kernel,
+    load,
+    select_less,
+    shared_kernel,
+    splat,
+    split,
+    store,
+)
+from dynamics.simd.comparison import all_less
+from dynamics.simd.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
+
+# --------------------------------------------------------------------------------------------
+# Dense linear equations in the lanes, by elimination without pivoting.
+#
+# For matrices whose symmetric part is positive definite, as M + h/2 r_v + h^2/4 r_q of a damped elastic robot is for
+# any step that follows its motion: their elimination breaks down nowhere [Golub and Van Loan 2013, section 4.3].
+
+
+@shared_kernel
+def factorize_lanes(n, A):
+    """A = L U in place, row-major: U with reciprocal diagonal, L below it with unit diagonal."""
+    align_stack(A)
+    for k in range(n):
+        d = 1.0 / load(A, k * n + k)
+        store(A, k * n + k, d)
+        for i in range(k + 1, n):
+            factor = load(A, i * n + k) * d
+            store(A, i * n + k, factor)
+            for j in range(k + 1, n):
+                store(A, i * n + j, fnma(factor, load(A, k * n + j), load(A, i * n + j)))
+
+
+@shared_kernel
+def solve_lanes(n, LU, X, columns):
+    """X <- A^-1 X for X (n columns), row-major, by the factors."""
+    align_stack(X)
+    for c in range(0, columns, 4):
+        four = four_columns(c, columns)
+        for i in range(1, n):
+            x = load_columns(X, X, i * columns, four)
+            for j in range(i):
+                x = subtract_scaled(x, load(LU, i * n + j), load_columns(X, X, j * columns, four))
+            store_columns(X, X, i * columns, four, x)
+        for i in range(n - 1, -1, -1):
+            x = load_columns(X, X, i * columns, four)
+            for j in range(i + 1, n):
+                x = subtract_scaled(x, load(LU, i * n + j), load_columns(X, X, j * columns, four))
+            store_columns(X, X, i * columns, four, scale_columns(x, load(LU, i * n + i)))
+
+
+@kernel
+def solve_transposed(n, LU, x):
+    """x <- A'^-1 x for x (n), by the factors of A."""
+    align_stack(x)
+    for i in range(n):
+        total = load(x, i)
+        for j in range(i):
+            total = fnma(load(LU, j * n + i), load(x, j), total)
+        store(x, i, total * load(LU, i * n + i))
+    for i in range(n - 2, -1, -1):
+        total = load(x, i)
+        for j in range(i + 1, n):
+            total = fnma(load(LU, j * n + i), load(x, j), total)
+        store(x, i, total)
+
+
+# --------------------------------------------------------------------------------------------
+# Accelerations at the end of an implicit stage, by Newton's method in the lanes.
+#
+#     a(q, v, u) with  r(q', v', a, u) = 0,    q' = q + cq a,    v' = v + cv a
+#     J = M + cq r_q + cv r_v    at (q', v')
+#
+# Closed chains have their multipliers lambda (G) among the unknowns (a, lambda), N = n + G, and at (q', v') besides
+#
+#     A v' + e / T = 0,            J then is  [J  -A'; cq (A' + A / T) + cv A  0]  with the rate A' of A
+#
+# which eliminates without pivoting, for what is left of its end, A J^-1 A' but for a factor, is definite as well.
+
+TOLERANCE, FINE, ROUNDED = 1e-10, 1e-12, 1e-8
+"""Change of coordinates and velocities, relative to one plus their size, by a last step.  Steps go on down to FINE for
+as long as each is less than half the one before, for derivatives depend on accelerations themselves; where one by the
+factors of J at the point itself is not, rounding is what is left, and ROUNDED will do."""
+MAX_STEPS = 60
+SLOW = 0.2
+"""Kept factors are replaced where a step is larger than this share of the one before."""
+KEPT, LINEAR, EXACT = 0, 1, 2
+"""Factors of a step of Newton's method: those that are there, of M + cq K + cv D, or of J."""
+
+
+class ImplicitStage(NamedTuple):
+    """Scratch of an evaluation of the residual and of the equations with its Jacobian."""
+
+    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
+    r: np.ndarray  # (N)
+    J: np.ndarray  # (N N)
+    A: np.ndarray  # `residual_kernel`, where b and c find its results
+    b: Blocks
+    c: ControlBlocks
+    accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
+    step: np.ndarray  # (N)
+    scale: np.ndarray  # (N)
+    work: np.ndarray
+
+
+@helper
+def unknown_count(m, e):
+    """N."""
+    return m.counts[0] + e.closures.kind.size
+
+
+@helper
+def slice_stage(m, e, w):
+    """An `ImplicitStage`, the last member of which is all that is left of w."""
+    n, nu, wrenches = m.counts[0], e.counts[0], e.counts[1]
+    N = unknown_count(m, e)
+    state, w = split(w, 4 * n + nu + wrenches)
+    r, w = split(w, N)
+    J, w = split(w, N * N)
+    b, c, rest = slice_results(m, e, w)
+    A, w = split(w, w.shape[0] - rest.shape[0])
+    accepted, w = split(w, N)
+    step, w = split(w, N)
+    scale, w = split(w, N)
+    state[:] = 0.0
+    return ImplicitStage(state, r, J, A, b, c, accepted, step, scale, w)
+
+
+def stage_size(model: RodModel, e: RobotArrays) -> int:
+    """Workspace size of `slice_stage` and of the residual's work."""
+    n, inputs = model.nq, int(e.counts[0] + e.counts[1])
+    N = n + model.constraint_count
+    return 4 * (n + N) + inputs + N * N + result_size(model.arrays, e) + residual_work(model)
+
+
+# ------------------------------------------------------------------------------------------------ Newton's method
+@kernel
+def advance(n, t, cq, cv, x, a, out):
+    """out = (q + t v + cq a, v + cv a) for x = (q, v)."""
+    for i in range(n):
+        q, v, ai = load(x, i), load(x, n + i), load(a, i)
+        store(out, i, fma(t, v, fma(cq, ai, q)))
+        store(out, n + i, fma(cv, ai, v))
+
+
+@helper
+def unknown(n, N, s, i):
+    """Where unknown i is in the state."""
+    return 2 * n + i if i < n else s.state.shape[0] - N + i
+
+
+@kernel
+def start_chains(n, N, rate, s):
+    """No multipliers, and 1/T of closed chains."""
+    if N > n:
+        store(s.state, s.state.shape[0] - 2 * (N - n) - 1, splat(s.state, rate))
+        for i in range(n, N):
+            store(s.state, unknown(n, N, s, i), splat(s.state, 0.0))
+
+
+@helper
+def chain_rate(n, N, s):
+    return load(s.state, s.state.shape[0] - 2 * (N - n) - 1)
+
+
+@kernel
+def _store_border(n, N, exact, cq, cv, s, J):
+    """-A' on the right of J, below derivatives of A v' + e / T, and zeros; A' = 0 unless `exact`."""
+    if N == n:
+        return
+    align_stack(J)
+    G, rate, zero = N - n, chain_rate(n, N, s), splat(J, 0.0)
+    rows = s.c.closed[3 * G : 3 * G + 2 * G * n]
+    for g in range(G):
+        for j in range(n):
+            x = load(rows, g * n + j)
+            below = fma(cq, rate * x, cv * x)
+            if exact:
+                below = fma(cq, load(rows, (G + g) * n + j), below)
+            store(J, j * N + n + g, -x)
+            store(J, (n + g) * N + j, below)
+        for k in range(G):
+            store(J, (n + g) * N + n + k, zero)
+
+
+@kernel
+def store_jacobian(n, N, cq, cv, s, J):
+    align_stack(J)
+    b = s.b
+    for i in range(n):
+        for j in range(n):
+            k = i * n + j
+            store(J, i * N + j, fma(cq, load(b.dq, k), fma(cv, load(b.dv, k), load(b.M, k))))
+    _store_border(n, N, True, cq, cv, s, J)
+
+
+@kernel
+def _store_linear_jacobian(e, n, N, cq, cv, s):
+    """M + cq K + cv D: J without what the loads, the motion and the shape add."""
+    align_stack(s.J)
+    for i in range(n):
+        for j in range(n):
+            store(s.J, i * N + j, load(s.b.M, i * n + j))
+        for j in range(e.band[i, 0], e.band[i, 1]):
+            k = i * N + j
+            store(s.J, k, load(s.J, k) + (cq * e.stiffness[i, j] + cv * e.damping[i, j]))
+    _store_border(n, N, False, cq, cv, s, s.J)
+
+
+@kernel
+def _evaluate_residual(m, e, N, level, s):
+    """r, of closed chains with A v' + e / T behind it."""
+    n = m.counts[0]
+    residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
+    for g in range(N - n):
+        closed = s.c.closed
+        store(s.r, n + g, fma(chain_rate(n, N, s), load(closed, g), load(closed, N - n + g)))
+
+
+@kernel
+def _evaluate(m, e, cq, cv, kind, slow, s):
+    """r and, unless `kind` is KEPT, factors: `LINEAR` ones, with the weights of r, or `EXACT` ones of the lanes that
+    are slow, 1 and not 0.  r is that of the same level whatever other lanes need: no lane's bits depend on them."""
+    n, N, level = m.counts[0], unknown_count(m, e), np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
+    if kind == EXACT:
+        residual_kernel(m, e, np.int64(FIRST), s.state, s.work, s.r, s.A)
+        J = s.A[3 * n * n :]  # blocks of the Hessian, idle here
+        store_jacobian(n, N, cq, cv, s, J)
+        factorize_lanes(N, J)
+        for k in range(N * N):
+            store(s.J, k, select_less(0.5, slow, load(J, k), load(s.J, k)))
+    _evaluate_residual(m, e, N, level, s)
+    if kind == LINEAR:
+        _store_linear_jacobian(e, n, N, cq, cv, s)
+        for i in range(n):
+            store(s.scale, i, 1.0 / load(s.J, i * N + i))
+        factorize_lanes(N, s.J)
+        for i in range(n, N):
+            store(s.scale, i, load(s.J, i * N + i) / cv)
+
+
+@kernel
+def _merit(N, s):
+    """sum r_i^2 / J_ii with the first Jacobian: all terms are energies."""
+    total = splat(s.r, 0.0)
+    for i in range(N):
+        r = load(s.r, i)
+        total = fma(r * r, load(s.scale, i), total)
+    return total
+
+
+@kernel
+def _largest(n, x):
+    """max |x_i|"""
+    most = splat(x, 0.0)
+    for i in range(n):
+        size = absolute(load(x, i))
+        most = select_less(most, size, size, most)
+    return most
+
+
+@kernel
+def _next_trial(n, N, cq, cv, better, fresh, tolerance, active, s):
+    """Where the trial was better, take it and the Newton step in s.r; elsewhere half the step before, if that was by
+    fresh factors, or none, for factors to be made at the best so far.  Move the trials of active lanes by it.  Returns
+    1 in those lanes that are not done, else 0: a lane is done where its step changes coordinates and velocities by no
+    more than the tolerance, or is no number."""
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    running = select_less(0.5, better, zero, one - fresh)
+    for i in range(N):
+        z = unknown(n, N, s, i)
+        accepted = select_less(0.5, better, load(s.state, z), load(s.accepted, i))
+        step = select_less(0.5, better, load(s.r, i), 0.5 * fresh * load(s.step, i))
+        store(s.accepted, i, accepted)
+        store(s.step, i, step)
+        for k in range(2 if i < n else 0):
+            bound = fma(tolerance, absolute(load(s.state, k * n + i)), tolerance)
+            running = select_less(bound, (cq if k == 0 else cv) * absolute(step), one, running)
+        store(s.state, z, select_less(0.5, active, accepted - step, load(s.state, z)))
+    return select_less(0.5, active, running, zero)
+
+
+@shared_kernel
+def solve_stage(m, e, cq, cv, base, s, kind):
+    """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
+    in lanes in which the method has not converged.
+
+    The first steps are by the factors of M + cq K + cv D, or, of the `kind` KEPT, by those that are there from another
+    stage of these cq, cv; where these get on slowly, or not at all, by those of J itself, which are kept for as long as
+    they serve.  Each lane halves its own steps until they decrease the residual, and keeps its a once it is done,
+    whatever the others need."""
+    align_stack(base)
+    n, N = m.counts[0], unknown_count(m, e)
+    a = s.state[2 * n : 3 * n]
+    s.accepted[:], s.step[:] = 0.0, 0.0
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    active, again, least, before = one, one, splat(s.r, np.inf), splat(s.r, np.inf)
+    slow, fresh = zero, zero  # lanes that get factors of J, and those whose last step is by such from where it began
+    count = 0
+    while count < MAX_STEPS and not all_less(active, 0.5):
+        advance(n, 0.0, cq, cv, base, a, s.state)
+        _evaluate(m, e, cq, cv, kind, slow, s)
+        merit = _merit(N, s)
+        better = select_less(merit, least, one, again)
+        least = select_less(0.5, better, merit, least)
+        solve_lanes(N, s.J, s.r, 1)
+        size = _largest(n, s.r)
+        fast = select_less(size, SLOW * before, one, zero)
+        shrinking = select_less(size, 0.5 * before, better, zero)
+        left = select_less(0.5, slow * better, splat(s.r, ROUNDED), splat(s.r, TOLERANCE))
+        tolerance = select_less(0.5, shrinking, splat(s.r, FINE), left)
+        active = _next_trial(n, N, cq, cv, better, fresh, tolerance, active, s)
+        before = select_less(0.5, better, size, before)
+        again = (one - better) * (one - fresh)
+        fresh = select_less(0.5, better, slow, fresh)
+        slow = select_less(0.5, active, select_less(0.5, better, one - fast, one), zero)
+        kind = KEPT if all_less(slow, 0.5) else EXACT
+        count += 1
+    for i in range(n):
+        store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))
+    advance(n, 0.0, cq, cv, base, a, s.state)
+
+
+# --------------------------------------------------------------------------------------------
+# Steps of the five methods.
 
 SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2, EXTRAPOLATED_EULER = 0, 1, 2, 3, 4
 INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2", "extrapolated_euler")

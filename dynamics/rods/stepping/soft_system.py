@@ -11,17 +11,23 @@ from scipy.integrate import Radau
 
 from dynamics.geometry.world_shape import WorldShape
 from dynamics.model.subject import Subject
-from dynamics.rods.chains.closures import check_closed
-from dynamics.rods.kinematics.center_lines import skeleton
+from dynamics.rods.algorithms.closed_chains import check_closed
+from dynamics.rods.kinematics.center_lines import check_turns, skeleton
 from dynamics.rods.kinematics.charts import beyond, change, change_charts, change_derivatives, farther, move_near
-from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel, turning_joints
-from dynamics.rods.robot.plant import RodPlant
-from dynamics.rods.robot.prescribed_motion import prescribed_motion
-from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
+from dynamics.rods.robot.pictures import (
+    Panel,
+    body_placements,
+    contact_shapes,
+    control_units,
+    coordinate_units,
+    quantities,
+    solids,
+)
+from dynamics.rods.robot.reactions import prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.robot.surfaces import body_placements, contact_shapes, solids
+from dynamics.rods.stepping.plant import RodPlant
 from dynamics.rods.stepping.soft_expansions import expand_kernel, expansion_size, slice_expansion
 from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_size, slice_motion, step_kernel
 from dynamics.rods.stepping.stiff_solvers import stiff_motion

@@ -11,8 +11,7 @@ from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.kinematics.charts import SQUARE
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
-from dynamics.rods.robot.plant import Report, RodPlant, Run, State
-from dynamics.rods.stepping.implicit_steps import failure, finite
+from dynamics.rods.stepping.plant import Report, RodPlant, Run, State, failure, finite
 from dynamics.simd import factorize_dense, routine, solve_dense
 
 FARTHEST_STEP = 1.5

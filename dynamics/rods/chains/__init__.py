@@ -1,1 +1,0 @@
-"""Closed chains: their configurations, and motion under their constraints."""

@@ -1,1 +1,0 @@
-"""Recursions over the segments: inverse dynamics with first and second derivatives, and forward dynamics."""

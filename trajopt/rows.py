@@ -1,0 +1,508 @@
+"""Rows of all constraints lower <= c <= upper of a problem, packed knot by knot.
+
+Row i is one entry of a residual at one knot, times a factor D_i that makes the largest entry of its Jacobian 1:
+
+    c_i = D_i r_i      D_i = 1 / max over the constraint's knots of |row i of (r_x, r_u)|      (1 where that is tiny)
+
+with one factor for every component of a constraint, so that a solve does not depend on the units of constraints. Where
+states are large numbers themselves, as orbits in metres are, this fails: a row is then a difference of numbers of the
+size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is chosen such that all components have gradients of one size with
+respect to the controls, and that the largest D_i s_i is 1.  The accuracy of a row is a few eps s_i, whatever the
+tolerance.  The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls,
+whose rows are one component less a reference, are all read in one call, and their Jacobians written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics.simd import routine
+from dynamics.validation import as_array
+from trajopt.backward.expansions import Expansion, adjoint
+from trajopt.capabilities import capability
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
+from trajopt.interfaces.residual import SingleComponents, at_knots
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at, zero_blocks
+from trajopt.problem.problem import Problem
+
+# --------------------------------------------------------------------------------------------
+# Augmented-Lagrangian terms of rows in an expansion: gradients C'p and Hessians C'wC; change of rows along a step.
+
+
+class Weights(NamedTuple):
+    """First and second derivatives p, w (R,) of the terms with respect to their rows."""
+
+    p: np.ndarray
+    w: np.ndarray
+
+
+@routine
+def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
+    for t in range(N + 1):
+        for i in range(first[t], first[t + 1]):
+            if p[i] == 0.0 and w[i] == 0.0:
+                continue
+            for a in range(n):
+                lx[t, a] += p[i] * Cx[i, a]
+                x = w[i] * Cx[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lxx[t, a, b] += x * Cx[i, b]
+            if t == N:
+                continue
+            for a in range(m):
+                lu[t, a] += p[i] * Cu[i, a]
+                x = w[i] * Cu[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lux[t, a, b] += x * Cx[i, b]
+                    for b in range(m):
+                        luu[t, a, b] += x * Cu[i, b]
+
+
+@routine
+def _add_gradient(first, Cx, Cu, p, lx, lu):
+    for t in range(lx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            if p[i] != 0.0:
+                for a in range(Cx.shape[1]):
+                    lx[t, a] += p[i] * Cx[i, a]
+                if t < lu.shape[0]:
+                    for a in range(Cu.shape[1]):
+                        lu[t, a] += p[i] * Cu[i, a]
+
+
+def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
+    """The expansion with C'p in its gradients and C'wC in its Hessians."""
+    blocks = tuple([block.copy() for block in e[2:]])
+    _add_terms(first, *C, *weights, *blocks)
+    return Expansion(e.fx, e.fu, *blocks)
+
+
+def with_multipliers(
+    e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], multipliers: np.ndarray
+) -> Expansion:
+    """The expansion with C'lam in its gradients, those of the Lagrangian."""
+    lx, lu = e.lx.copy(), e.lu.copy()
+    _add_gradient(first, *C, multipliers, lx, lu)
+    return e._replace(lx=lx, lu=lu)
+
+
+def random_sum_gradient(
+    fx: np.ndarray, fu: np.ndarray, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], chosen: np.ndarray
+) -> np.ndarray:
+    """Gradient (N, nu), with respect to the controls, of the sum of the chosen rows with random signs: the expectation
+    of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
+    N, ndx, nu = fu.shape
+    signs = np.zeros(len(C[0]))
+    signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
+    none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
+    with np.errstate(all="ignore"):
+        return adjoint(with_multipliers(none, first, C, signs))[1]
+
+
+@routine
+def _along(first, Cx, Cu, dx, du, change):
+    for t in range(dx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            total = 0.0
+            for a in range(Cx.shape[1]):
+                total += Cx[i, a] * dx[t, a]
+            if t < du.shape[0]:
+                for a in range(Cu.shape[1]):
+                    total += Cu[i, a] * du[t, a]
+            change[i] = total
+
+
+def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
+    """C (dx, du) for every row (R,)."""
+    change = np.empty(len(C[0]))
+    _along(first, *C, dx, du, change)
+    return change
+
+
+Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""fx (N, ndx, ndx) and fu (N, ndx, nu) along a trajectory."""
+
+
+# --------------------------------------------------------------------------------------------
+# The rows.
+
+
+TINY = 1e-8
+"""Largest entry of a row's Jacobian below which it is not used as a unit."""
+LARGE = 1e3
+"""Size of the terms of rows with slopes of 1 above which all rows are scaled by their terms; in the library's problems
+terms are of size 0.4 to 30."""
+ROUNDING = 100.0 * float(np.finfo(np.float64).eps)
+"""Rounding error of a row, relative to its terms: some tens of steps in time, each with the last bit of its numbers."""
+
+
+class Block(NamedTuple):
+    """One constraint (by its index) at knots (K,) where it is evaluated in one call, the residual for these knots, and
+    its places (K, nr) among the rows; `single` if each row is a component of a state or a control."""
+
+    constraint: ResidualConstraint
+    residual: Any
+    number: int
+    knots: np.ndarray
+    of_states: bool
+    rows: np.ndarray
+    single: bool
+
+    def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """States and controls at its knots."""
+        place = place_of(self.knots)
+        return xs[place], None if self.of_states else us[place]
+
+
+class Singles(NamedTuple):
+    """Rows that are one component each: place, knot and component (S,), controls counted after states, and reference
+    (S,)."""
+
+    place: np.ndarray
+    knot: np.ndarray
+    component: np.ndarray
+    reference: np.ndarray
+
+
+@routine
+def _read(place, knot, component, reference, xs, us, D, c):
+    for i in range(place.shape[0]):
+        t, j = knot[i], component[i]
+        z = xs[t, j] if j < xs.shape[1] else us[t, j - xs.shape[1]]
+        c[place[i]] = (z - reference[i]) * D[place[i]]
+
+
+@routine
+def _write(place, component, nx, D, Cx, Cu):
+    for i in range(place.shape[0]):
+        j = component[i]
+        if j < nx:
+            Cx[place[i], j] = D[place[i]]
+        else:
+            Cu[place[i], j - nx] = D[place[i]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """R rows of constraints.
+
+    Attributes
+    ----------
+    constraints : tuple of ResidualConstraint
+    blocks : tuple of Block
+    singles : Singles
+    order : (R,) integers
+        Indices of rows, constraint by constraint, each by knots and components.
+    component : (R,) integers
+        Index of a row's component among the components of all constraints.
+    first : (N+2,) integers
+    lower, upper : (R,) arrays
+        Limits of c.
+    D : (R,) array
+    sizes : (nx, ndx, nu)
+    rounding : (R,) array
+        Accuracy of rows, in the user's units; zeros before `scaled_at`.
+    large : bool
+        True if rows are scaled by the size of their terms.
+    """
+
+    constraints: tuple[ResidualConstraint, ...]
+    blocks: tuple[Block, ...]
+    singles: Singles
+    order: np.ndarray
+    component: np.ndarray
+    first: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    D: np.ndarray
+    sizes: tuple[int, int, int]
+    rounding: np.ndarray
+    large: bool = False
+
+    def __len__(self) -> int:
+        return len(self.D)
+
+    @cached_property
+    def _others(self) -> tuple[Block, ...]:
+        """Blocks whose residuals are evaluated: those that are not single components."""
+        return tuple(block for block in self.blocks if not block.single)
+
+    @cached_property
+    def _constant(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobians with the entries of `singles`, zero elsewhere."""
+        nx, ndx, nu = self.sizes
+        Cx, Cu = np.zeros((len(self), ndx)), np.zeros((len(self), nu))
+        _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
+        return Cx, Cu
+
+    def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Values c (R,)."""
+        c = np.empty(len(self))
+        _read(*self.singles, xs, us, self.D, c)
+        with np.errstate(all="ignore"):
+            for block in self._others:
+                r = evaluated(block.residual, block.constraint.nr, *block.points(xs, us))
+                c[block.rows] = r * self.D[block.rows]
+        return c
+
+    def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
+        _, ndx, nu = self.sizes
+        c, Cx, Cu = np.empty(len(self)), self._constant[0].copy(), self._constant[1].copy()
+        _read(*self.singles, xs, us, self.D, c)
+        with np.errstate(all="ignore"):
+            for block in self._others:
+                nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
+                r, rx, ru = linearized(block.residual, nr, *block.points(xs, us))
+                c[block.rows] = r * D
+                Cx[block.rows] = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False) * D[:, :, None]
+                if ru is not None and not block.of_states:
+                    Cu[block.rows] = as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False) * D[:, :, None]
+        return c, Cx, Cu
+
+    def add_curvature(self, xs: np.ndarray, us: np.ndarray, multipliers: np.ndarray, blocks: Blocks) -> None:
+        """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
+        lam = multipliers * self.D
+        with np.errstate(all="ignore"):
+            for block in self._others:
+                place = place_of(block.knots)
+                target = rows_at(blocks, place, block.of_states)
+                add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
+                add_rows_at(blocks, place, target)
+
+    # -------------------------------------------------------------------------------------------- units
+    def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
+        """The rows with factors from the Jacobians at xs, us or, where terms are large, from the terms' sizes and the
+        dynamics, if these are given; and with their rounding."""
+        c, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
+        slopes = self._largest(np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0)))
+        sizes = self._largest(self._made_of(c, Cx, Cu, xs, us))
+        factors = [np.where((s > TINY) & np.isfinite(s), 1.0 / np.maximum(s, TINY), 1.0) for s in slopes]
+        made_of = [size * factor for size, factor in zip(sizes, factors, strict=True)]
+        large = any((LARGE < s).any() and np.isfinite(s).all() for s in made_of)
+        if large:
+            factors = [factor / np.maximum(s, 1.0) for factor, s in zip(factors, made_of, strict=True)]
+            if linearize is not None:
+                factors = self._balanced(factors, sizes, (Cx, Cu), linearize(xs, us))
+        rounding = ROUNDING * np.concatenate([np.zeros(0), *sizes])[self.component]
+        return replace(self.with_factors(factors), rounding=rounding, large=large)
+
+    def measured_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
+        """The rows with the rounding at xs, us, and unchanged factors."""
+        there = self.scaled_at(xs, us)
+        return replace(self, rounding=there.rounding, large=there.large)
+
+    def _balanced(
+        self,
+        factors: list[np.ndarray],
+        sizes: list[np.ndarray],
+        C: tuple[np.ndarray, np.ndarray],
+        dynamics: tuple[np.ndarray, np.ndarray],
+    ) -> list[np.ndarray]:
+        """Factors with which all components have gradients of one size with respect to the controls; the given ones
+        where a gradient is zero or not finite."""
+        slopes = [np.zeros(constraint.nr) for constraint in self.constraints]
+        for number, constraint in enumerate(self.constraints):
+            for j in range(constraint.nr):
+                places = [block.rows[:, j] for block in self.blocks if block.number == number]
+                chosen = np.concatenate([np.zeros(0, np.intp), *places])
+                if len(chosen):
+                    gradient = random_sum_gradient(*dynamics, self.first, C, chosen)
+                    slopes[number][j] = np.sqrt(np.square(gradient).sum() / len(chosen))
+        known = np.concatenate(slopes)[self.component]
+        if not (np.isfinite(known) & (known > 0.0)).all():
+            return factors
+        found = [1.0 / np.where(slope > 0.0, slope, 1.0) for slope in slopes]
+        largest = max((size * factor).max(initial=0.0) for size, factor in zip(sizes, found, strict=True))
+        return [factor / largest for factor in found]
+
+    def _largest(self, values: np.ndarray) -> list[np.ndarray]:
+        """Largest of values (R,) for each component of each constraint, (nr,) each; 0 where that has no rows."""
+        found = []
+        for number, constraint in enumerate(self.constraints):
+            rows = [values[block.rows].max(axis=0) for block in self.blocks if block.number == number]
+            found.append(np.max(rows, axis=0) if rows else np.zeros(constraint.nr))
+        return found
+
+    def _made_of(self, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Size |c| + |Cx| |x| + |Cu| |u| of the terms of every row (R,), x and u being the largest of the trajectory;
+        for states on a manifold, whose numbers are no coordinates of their tangent, without x."""
+        nx, ndx, _ = self.sizes
+        size = np.abs(c) + np.abs(Cu) @ np.abs(us).max(axis=0)
+        return size + np.abs(Cx) @ np.abs(xs).max(axis=0) if nx == ndx else size
+
+    def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
+        """The rows with these positive factors (nr,), one array for each constraint; limits are scaled with them.
+        Raises ValueError for factors that are not positive or of another shape."""
+        checked = []
+        for constraint, given in zip(self.constraints, factors, strict=True):
+            checked.append(as_array(f"factors of {constraint.name}", given, (constraint.nr,), copy=True))
+            if not (checked[-1] > 0.0).all():
+                raise ValueError(f"factors of {constraint.name}: got {given}, expected positive numbers")
+        factors_of_all = np.concatenate(checked)
+        known = self._last.get(factors_of_all.tobytes())
+        if known is None:
+            D = factors_of_all[self.component]
+            with np.errstate(invalid="ignore"):
+                known = replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
+            self._last.clear()
+            self._last[factors_of_all.tobytes()] = known
+        return known
+
+    @cached_property
+    def _last(self) -> dict[bytes, Rows]:
+        """Cache of the rows with their last factors, kept from one real-time iteration to the next."""
+        return {}
+
+    def factors(self) -> list[np.ndarray]:
+        """Factors of each constraint (nr,)."""
+        return self.of_components(self.D)
+
+    def of_components(self, values: np.ndarray) -> list[np.ndarray]:
+        """Entries of values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no
+        rows."""
+        found = [np.ones(constraint.nr) for constraint in self.constraints]
+        for block in self.blocks:
+            found[block.number] = values[block.rows[0]]
+        return found
+
+    # -------------------------------------------------------------------------------------------- in and out
+    @cached_property
+    def limits(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Lower and upper limits (K, nr) of each constraint in its own units."""
+        return self.unpacked(self.lower / self.D), self.unpacked(self.upper / self.D)
+
+    @cached_property
+    def knots(self) -> list[np.ndarray]:
+        """Knots of each constraint (K,)."""
+        at = [[block.knots for block in self.blocks if block.number == i] for i in range(len(self.constraints))]
+        return [np.concatenate(knots) if knots else np.zeros(0, dtype=np.intp) for knots in at]
+
+    def packed(self, name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Values (R,) from one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
+        packed, parts = np.empty(len(self)), [np.zeros(0)]
+        for constraint, array, knots in zip(self.constraints, arrays, self.knots, strict=True):
+            parts.append(as_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
+        packed[self.order] = np.concatenate(parts)
+        return packed
+
+    def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
+        """One array (K, nr) for each constraint from values (R,)."""
+        found, start, ordered = [], 0, rows[self.order]
+        for constraint, knots in zip(self.constraints, self.knots, strict=True):
+            stop = start + len(knots) * constraint.nr
+            found.append(ordered[start:stop].reshape(len(knots), constraint.nr))
+            start = stop
+        return found
+
+    def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
+        """Message: the first constraint whose value or Jacobian is not finite, and where; None if all are."""
+        c, Cx, Cu = self.linearized(xs, us)
+        for block in self.blocks:
+            row = first_not_finite(c[block.rows])
+            if row is not None:
+                values = c[block.rows[row]]
+                what = number_name(values[~np.isfinite(values)][0])
+                return f"constraint '{block.constraint.name}' is {what} at knot {block.knots[row]}"
+            for what, array in (("rx", Cx), ("ru", Cu)):
+                row = first_not_finite(array[block.rows])
+                if row is not None:
+                    return f"{what} of constraint '{block.constraint.name}' is not finite at knot {block.knots[row]}"
+        return None
+
+    def curvature_culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
+        """Message: the first constraint whose second derivative is not finite, and where; None if all are."""
+        ones = np.ones(len(self))
+        for block in self.blocks:
+            with np.errstate(all="ignore"):
+                points = block.points(xs, us)
+                found = block.residual.hessian_products(*points, ones[block.rows])
+            for what, H in zip(("Hxx", "Hux", "Huu"), found, strict=True):
+                row = None if H is None else first_not_finite(H)
+                if row is not None:
+                    name = block.constraint.name
+                    return f"{what} of constraint '{name}' is not finite at knot {block.knots[row]}"
+        return None
+
+
+# --------------------------------------------------------------------------------------------
+# Packing of constraints into rows: the knots at which they hold, and the rows that are single components of a state or
+# control.
+
+
+class _Block(NamedTuple):
+    """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
+    its limits."""
+
+    constraint: ResidualConstraint
+    number: int
+    knots: np.ndarray
+    of_states: bool
+    before: np.ndarray
+    limits: list[np.ndarray]
+
+
+def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
+    """The rows of these constraints, unscaled."""
+    N, nx, ndx, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
+    first, parts, counts = np.zeros(N + 2, dtype=np.intp), [], np.zeros(N + 1, dtype=np.intp)
+    for number, constraint in enumerate(constraints):
+        of_states = constraint.at == "terminal" or _state_only(constraint, problem)
+        knots = constraint.knots(N, constraint.at != "terminal" and of_states)
+        for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
+            if len(some):
+                limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
+                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                counts[some] += constraint.nr
+    first[1:] = np.cumsum(counts)
+    R, blocks, singles = first[-1], [], []
+    lower, upper, component = np.empty(R), np.empty(R), np.empty(R, dtype=np.intp)
+    components_before = np.cumsum([0, *(constraint.nr for constraint in constraints)])
+    for part in parts:
+        constraint = part.constraint
+        rows = (first[part.knots] + part.before)[:, None] + np.arange(constraint.nr)
+        single = _singles(part, rows, nx, nu)
+        if single is not None:
+            singles.append(single)
+        residual = at_knots(constraint.residual, part.knots)
+        blocks.append(Block(constraint, residual, part.number, part.knots, part.of_states, rows, single is not None))
+        lower[rows], upper[rows] = part.limits
+        component[rows] = components_before[part.number] + np.arange(constraint.nr)
+    order = np.concatenate([np.zeros(0, dtype=np.intp), *(block.rows.ravel() for block in blocks)])
+    none = Singles(*(np.zeros(0, dtype) for dtype in (np.intp, np.intp, np.intp, np.float64)))
+    columns = zip(none, *singles, strict=True)
+    return Rows(
+        constraints, tuple(blocks), Singles(*map(np.concatenate, columns)), order, component, first, lower, upper,
+        np.ones(R), (nx, ndx, nu), np.zeros(R),
+    )  # fmt: skip
+
+
+def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+    """The rows (K, nr) as single components of states or controls if they are that, else None."""
+    found = capability(part.constraint.residual, SingleComponents).components_read()
+    if found is None or (part.of_states and found.of_controls):
+        return None
+    indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx
+    if found.width != width or len(indices) != part.constraint.nr:
+        return None
+    K = len(part.knots)
+    return Singles(
+        rows.ravel(), np.repeat(part.knots, len(indices)), np.tile(indices + nx * found.of_controls, K),
+        np.tile(reference, K),
+    )  # fmt: skip
+
+
+def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
+    """True if the residual has no derivative in the controls."""
+    residual = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
+    _, ru = residual.jacobians(problem.x0[None], problem.us_init[:1])
+    return ru is None

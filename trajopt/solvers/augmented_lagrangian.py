@@ -1,0 +1,360 @@
+"""The augmented Lagrangian of packed rows, its multipliers and its penalty.
+
+For lower <= c <= upper, with a centre lam_e for the multipliers (positive at an active upper limit) and a penalty
+rho > 0 that all rows share [Powell, Hestenes, Rockafellar],
+
+    z = c + lam_e/rho      s = z - clip(z, lower, upper)      term  rho/2 s^2      p = rho s      w = rho where s != 0
+
+(or lower = upper).  In the quadratic model, with rows C of Jacobians, the term has the gradient C'p and the Hessian
+C'wC.  A step (dx, du) of that model has the multipliers lam+ = p + w C (dx, du): the dual-regularized Newton step of
+the KKT conditions.  The dual iterate lam follows it, and is the multiplier of exact Hessians; the centre lam_e moves to
+it where that reduces the error of the optimality conditions.  p is a first-order estimate of the multipliers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import routine
+from trajopt.backward.expansions import Expansion
+from trajopt.capabilities import Steps, capability
+from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
+from trajopt.solvers.formulation import Formulation, LocalModel, RowModel
+from trajopt.solvers.options import LoopOptions
+
+
+class Multipliers(NamedTuple):
+    """Multipliers of scaled rows, in units of the cost.
+
+    dual : lam (R,), the dual iterate
+    centre : lam_e (R,)
+    penalty : rho
+    scale : unit of penalties: the largest derivative of the cost at the start; where rows are scaled by the size of
+        their terms, a fraction of the penalty with which a step halves violations
+    slope : of rows by controls, where they are scaled like that: scale times slope is that of gradients; else 1
+    error : the least violation of the optimality conditions at which the centre has moved
+    stationary : how small the gradient of the augmented Lagrangian must be to count as zero
+    residual : violation and slackness where the centre last moved to a minimum
+    ceiling : largest penalty to which a step that leaves too much of the violation may raise it
+    relaxed : number of times that the penalty was lowered
+    """
+
+    dual: np.ndarray
+    centre: np.ndarray
+    penalty: float
+    scale: float = 1.0
+    slope: float = 1.0
+    error: float = np.inf
+    stationary: float = 1e-2
+    residual: float = np.inf
+    ceiling: float = np.inf
+    relaxed: int = 0
+
+    def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
+        """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
+        active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
+        p, w = np.empty(len(c)), np.empty(len(c))
+        total = _weigh(c, rows.lower, rows.upper, self.centre, self.penalty, p, w)
+        if sides is not None:
+            limit = np.where(sides > 0, rows.upper, rows.lower)
+            w = np.where(sides != 0, self.penalty, 0.0)
+            p = np.where(sides != 0, self.centre + self.penalty * (c - np.where(sides != 0, limit, c)), 0.0)
+        return total, Weights(p, w)
+
+    def value(self, rows: Rows, c: np.ndarray) -> float:
+        """Sum of the augmented-Lagrangian terms at c (R,)."""
+        return self.weights(rows, c)[0]
+
+    def sides(self, rows: Rows, c: np.ndarray) -> np.ndarray:
+        """Active limits (R,): -1 the lower, 1 the upper one or both, 0 none."""
+        z = c + self.centre / self.penalty
+        return np.where((z > rows.upper) | (rows.lower == rows.upper), 1, np.where(z < rows.lower, -1, 0))
+
+
+@routine
+def _weigh(c, lower, upper, centre, penalty, p, w):
+    total = 0.0
+    for i in range(c.shape[0]):
+        z = c[i] + centre[i] / penalty
+        s = z - min(max(z, lower[i]), upper[i])
+        p[i] = penalty * s
+        w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
+        total += 0.5 * penalty * s * s
+    return total
+
+
+# ------------------------------------------------------------------------------------------------ measures
+@routine
+def _measure(c, lower, upper, D, rounding, lam):
+    violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(c.shape[0]):
+        v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
+        scaled = max(scaled, v)
+        violation = max(violation, v / D[i])
+        if v / D[i] > rounding[i]:
+            excess = max(excess, v / D[i])
+        if lam[i] != 0.0 and lower[i] != upper[i]:
+            slack = abs((upper[i] if lam[i] > 0.0 else lower[i]) - c[i])
+            complementarity = max(complementarity, min(abs(lam[i]), slack))
+            product = max(product, abs(lam[i]) * slack)
+    return violation, excess, scaled, complementarity, product
+
+
+class Measures(NamedTuple):
+    """Measures of rows and multipliers: the largest violation in the user's units, the largest one in excess of
+    rounding, the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their
+    largest product of multiplier and slack."""
+
+    violation: float
+    excess: float
+    scaled: float
+    complementarity: float
+    product: float
+
+
+def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
+    """Measures of these values and multipliers (R,)."""
+    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam))
+
+
+@routine
+def project(lower, upper, lam, result):
+    """`projected`, for compiled code."""
+    for i in range(lam.shape[0]):
+        x = lam[i]
+        if x > 0.0 and not abs(upper[i]) < np.inf:
+            x = 0.0
+        if x < 0.0 and not abs(lower[i]) < np.inf:
+            x = 0.0
+        result[i] = x
+
+
+def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
+    """Multipliers (R,) with the signs that their limits allow."""
+    result = np.empty_like(lam)
+    project(rows.lower, rows.upper, lam, result)
+    return result
+
+
+# --------------------------------------------------------------------------------------------
+# Update of the multipliers and of the penalty of the augmented Lagrangian.
+#
+# A minimum of the quadratic model with penalty rho leaves c + C z = (lam+ - lam_e)/rho of the active rows.  Where the
+# model's own optimum leaves most of their violation, the penalty is too small, whatever the units of cost and rows
+# [Byrd, Nocedal and Waltz 2008].  The centre of the multipliers moves in every iteration that halves the violation of
+# the optimality conditions
+#
+#     E = max(|grad L(lam)|, violation, min(|lam|, slack))
+#
+# [Armand and Omheni 2017], so at most log2(E_0 / tolerance) times between minima of the augmented Lagrangian.  At those
+# minima it moves too, their tolerance is tightened, and the penalty rises if violation and slackness did not fall
+# fourfold since the last one.  The penalty falls where constraints are nearly met and steps are short: a large one
+# makes a narrow valley along curved rows, which multipliers do not.
+
+
+GROWTH = 10.0
+LARGEST, FIRST = 1e8, 1e-4
+"""Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
+start."""
+LARGEST_WARM = 1e3
+"""Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
+FAST, SLOW = 0.5, 0.25
+TIGHTER = 0.1
+"""Factor of the gradient tolerance from one minimum of the augmented Lagrangian to the next."""
+NOISY = 10.0
+"""Scaled rows are met if their violation is at most this multiple of the noise of a step of the dynamics."""
+SOFT = 1e-3
+"""Factor of the unit of penalties where rows are scaled by the size of their terms, which makes them stiff: the largest
+penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
+CLOSE, NEARLY = 1e-3, 1e-6
+"""Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
+SINGLE = 1e2
+"""Least penalty of a single step from a warm start, in units: the largest one that updates reach at a start."""
+MOSTLY = 0.5
+"""A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
+conditions."""
+RELAXATIONS, LEAST_RELAXED = 8, 10.0
+"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
+not decrease."""
+LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
+"""Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
+LARGE_COST = 1e-3
+"""Complementarity is measured relative to this fraction of the cost where that exceeds 1."""
+
+
+@routine
+def _largest_derivative(lx, lu, lxx, luu):
+    """Largest entry of the cost's gradients and of the diagonals of its Hessians; inf if one is not finite."""
+    largest = 0.0
+    for g, H in ((lx, lxx), (lu, luu)):
+        for t in range(g.shape[0]):
+            for i in range(g.shape[1]):
+                if not (abs(g[t, i]) < np.inf and abs(H[t, i, i]) < np.inf):
+                    return np.inf
+                largest = max(largest, abs(g[t, i]), abs(H[t, i, i]))
+    return largest
+
+
+def penalty_scale(e: Expansion) -> float:
+    """Largest derivative of the cost in an expansion; 1 where all vanish or one is not finite."""
+    scale = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
+    return scale if np.isfinite(scale) and scale > 0.0 else 1.0
+
+
+def influence(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Gradient (N, nu) of the sum of all rows with random signs, with respect to the controls."""
+    assert model.rows is not None
+    e = model.expansion
+    return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
+
+
+def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
+    """A fraction of the penalty 1 / S with which a step of the model halves violations, S the mean of C luu^-1 C' over
+    rows; and the typical derivative of rows with respect to controls.  None where these are not known."""
+    squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
+    with np.errstate(all="ignore"):
+        S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
+    return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
+
+
+def first_multipliers(
+    model: LocalModel,
+    options: LoopOptions,
+    warm: tuple[np.ndarray, float] | None,
+    rows: Rows,
+    single: bool = False,
+) -> Multipliers:
+    """Zeros with a small penalty, or the multipliers and the penalty of a warm start; a soft penalty stays as it is.
+
+    A warm start's penalty is at most the bearable one at the start or, where a single step is all that follows, at
+    least the one that makes that step keep the rows."""
+    scale = penalty_scale(model.expansion)
+    slope = 1.0
+    if rows.large:
+        scale, slope = _stiffness(model, rows) or (scale, 1.0)
+    dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
+    if options.soft_penalty > 0.0:
+        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, scale, slope)
+    dual = projected(rows, dual)
+    least = FIRST * scale
+    if warm is not None:
+        assert model.rows is not None
+        violation = measures(rows, model.rows.c, dual).scaled
+        bound, least = (np.inf, SINGLE * scale) if single else (bearable(dual, scale, violation), least)
+        penalty = min(penalty, LARGEST_WARM * scale, bound)
+    return Multipliers(dual, dual, max(penalty, least), scale, slope)
+
+
+def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
+    """The model, and the cost of its iterate, with these multipliers and this penalty."""
+    assert model.rows is not None and formulation.rows is not None
+    terms, weights = multipliers.weights(formulation.rows, model.rows.c)
+    iterate = model.iterate._replace(cost=model.iterate.own_cost + terms)
+    return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
+
+
+def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions) -> bool:
+    """True if violation and complementarity are within their tolerances, or constraints are soft."""
+    if formulation.rows is None or model.rows is None or options.soft_penalty > 0.0:
+        return True
+    assert model.rows.weights is not None
+    reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
+    slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
+    step_noise = capability(formulation.problem.system, Steps).step_noise
+    met = reached.excess <= options.feasibility_tolerance
+    if step_noise is not None:
+        met |= reached.scaled <= NOISY * float(step_noise(model.iterate.xs).max(initial=0.0))
+    return met and reached.product <= slack
+
+
+def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
+    """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
+    conditions.
+
+    enough: a violation of scaled rows that is within the tolerance."""
+    assert model.rows is not None
+    reached = measures(rows, model.rows.c, m.dual)
+    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
+    gradient, complementarity = model.gradient_norm / m.slope / m.scale, reached.complementarity / min(1.0, m.scale)
+    error = max(gradient / sd, reached.scaled, complementarity)
+    if error > FAST * m.error:
+        return m
+    slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
+    return m._replace(centre=m.dual, error=error, penalty=raised(m, GROWTH) if slow else m.penalty)
+
+
+def worth(model: LocalModel, m: Multipliers) -> float:
+    """|p - lam_e|^2 / (2 rho), the gain of the next move of the centre, which bounds the predicted decrease that counts
+    as a minimum of the augmented Lagrangian [Rockafellar 1976, criterion B]."""
+    assert model.rows is not None and model.rows.weights is not None
+    change = model.rows.weights.p - m.centre
+    return 0.5 * float(change @ change) / m.penalty
+
+
+def bearable(multipliers: np.ndarray, scale: float, violation: float) -> float:
+    """The penalty with which this violation of scaled rows gives multipliers as large as these (R,).
+
+    A larger one makes a narrow valley of rows that are curved, as they are where a model had to be convexified."""
+    return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * scale) / max(violation, TINY)
+
+
+def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
+    """The multipliers after a minimum of the augmented Lagrangian within its tolerance; enough: see `advanced`;
+    careful: True if the model was convexified."""
+    assert model.rows is not None and model.rows.weights is not None
+    p, limit = model.rows.weights.p, LARGEST * m.scale
+    residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
+    slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
+    centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
+    if careful:
+        penalty = min(penalty, max(m.penalty, bearable(p, m.scale, residual)))
+    return m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
+
+
+def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
+    """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
+    are nearly met; otherwise unchanged."""
+    if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
+        return m
+    penalty = m.penalty / GROWTH
+    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
+
+
+def raised(m: Multipliers, factor: float) -> float:
+    """The penalty multiplied by a factor, at most the largest one."""
+    return min(factor * m.penalty, LARGEST * m.scale)
+
+
+def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
+    """The multipliers after a step of length alpha, given the full step dx (N+1, ndx), du (N, nu) of the linearized
+    trajectory."""
+    p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
+    limit, dual = LARGEST * m.scale, np.empty(len(p))
+    _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
+    return m._replace(dual=dual)
+
+
+@routine
+def _move_dual(lower, upper, lam, p, alpha, limit, result):
+    for i in range(lam.shape[0]):
+        result[i] = lam[i] + alpha * (p[i] - lam[i])
+    project(lower, upper, result, result)
+    for i in range(lam.shape[0]):
+        result[i] = min(max(result[i], -limit), limit)
+
+
+@routine
+def _total_violation(c, lower, upper):
+    total = 0.0
+    for i in range(c.shape[0]):
+        v = max(lower[i] - c[i], c[i] - upper[i])
+        if not v <= 0.0:  # NaN too
+            total += v
+    return total
+
+
+def total_violation(rows: Rows, c: np.ndarray) -> float:
+    """Sum of the violations of scaled rows."""
+    return _total_violation(c, rows.lower, rows.upper)

@@ -1,0 +1,295 @@
+"""Feasibility of constraints near a trajectory: least squares of their violation, and a certificate where they cannot
+be met.
+
+    minimize F = 1/2 sum v_i^2      v = c - clip(c, lower, upper)
+
+by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |du|^2)/2 and penalty 1 on violated rows.
+Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu = v are the certificate: with the
+costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
+of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
+the start of the solve, and from perturbed controls, before constraints are reported as infeasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
+from trajopt.problem.objective import zero_blocks
+from trajopt.results.records import IterationRecord, Status
+from trajopt.rows import Rows, Weights, with_multipliers
+from trajopt.solvers.augmented_lagrangian import (
+    FIRST,
+    GROWTH,
+    LARGEST,
+    Multipliers,
+    influence,
+    measures,
+    total_violation,
+    weighted,
+)
+from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.state import IDLE, Checked, Log, State
+
+EVERY = 15
+"""Steps of the solve between checks."""
+NOTICEABLE, SLOWLY = 1e-4, 0.7
+"""A check is made if the largest violation of scaled rows exceeds NOTICEABLE, or if the cost no longer decreases, and
+if that violation exceeds the fraction SLOWLY of its value at the last check."""
+FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
+SUFFICIENT = 0.01
+"""A step is accepted if it achieves this fraction of the predicted decrease."""
+PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
+"""F is at a minimum if its gradient vanishes and either the predicted decrease is at most the fraction PROMISE of F, or
+STALLS steps in a row lowered F by less than the fraction STALL."""
+NOTHING, MORE_STALLS = 1e-12, 20
+"""F is at a minimum, whatever its gradient, if the predicted decrease is at most the fraction NOTHING of F, or after
+MORE_STALLS such steps."""
+SAME = 1e-3
+"""Relative difference from the least known F below which a search that stalls is taken to lead to the same minimum."""
+RAISES, STEPS = 14, 40
+STATIONARY = 1e-3
+"""Bound on the largest gradient entry of a certificate, relative to its largest weight."""
+RUNAWAY, RESTRAIN = 1e3, 1e2
+"""A solve begins again with RESTRAIN times the penalty if its cost fell by more than RUNAWAY times its first value plus
+its largest derivative, while the violation grew."""
+AGAINST = 10.0
+"""The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
+SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
+"""Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
+leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
+smaller than NO_CONTROL everywhere counts as of size 1."""
+
+
+FEASIBILITY = "feasibility"
+"""Kind of such a step in the log."""
+
+
+class Budget(NamedTuple):
+    """Budget of the searches: the log so far, to which they append, its largest length, and the clock."""
+
+    log: Log
+    limit: int
+    clock: Stopwatch
+
+    @property
+    def over(self) -> bool:
+        """True if the records or the time are used up."""
+        return len(self.log) >= self.limit or self.clock.over
+
+
+class RestorationResult(NamedTuple):
+    """Result of a least-squares search: the last model, its weights nu (R,), F, True if F is at a minimum, and the log
+    with a record of every step tried, whose decreases are those of F and whose mu is zeta."""
+
+    model: LocalModel
+    weights: np.ndarray
+    value: float
+    minimum: bool
+    log: Log
+
+
+def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
+    """Signed violations v (R,) of rows with values c (R,)."""
+    rows = formulation.rows
+    assert rows is not None
+    return c - np.clip(c, rows.lower, rows.upper)
+
+
+def least_violation(
+    formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
+) -> RestorationResult:
+    """Lower the violation from an iterate without gaps, until F is at most `enough` or at a minimum, comes close to
+    the least one known (0: none), or the budget is spent."""
+    rows, problem, clock = formulation.rows, formulation.problem, budget.clock
+    assert rows is not None
+    iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
+    blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
+    equalities, minimum, first = rows.lower == rows.upper, False, len(budget.log)
+    model = formulation.expand(iterate, clock, dual=nothing)
+    for block, weights in zip(blocks[2::2], _damping(formulation, model), strict=True):
+        np.einsum("tii->ti", block)[...] = weights
+    while True:
+        assert model.rows is not None
+        v = violations(formulation, model.rows.c)
+        F = 0.5 * float(v @ v)
+        minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
+        minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
+        if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
+            return RestorationResult(model, v, F, minimum, budget.log)
+        weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
+        for _ in range(RAISES):
+            step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
+            if step is not None:
+                left = violations(formulation, rows.values(step.xs, step.us))
+                with np.errstate(over="ignore"):  # a rollout far away
+                    lower = 0.5 * float(left @ left)
+                if promise <= PROMISE * F and (promise <= NOTHING * F or _stationary(formulation, model, v)):
+                    minimum = True
+                    break
+                if lower <= F - SUFFICIENT * promise:
+                    break
+            zeta *= FACTOR
+        else:
+            minimum = True
+        record = IterationRecord(
+            len(budget.log), iterate.own_cost, promise, 0.0 if minimum else F - lower, model.gradient_norm,
+            0.0 if minimum else 1.0, zeta, FEASIBILITY, iterate.time,
+            violation=measures(rows, model.rows.c, nothing).violation,
+        )  # fmt: skip
+        budget = budget._replace(log=(*budget.log, record))
+        if minimum:
+            continue
+        assert step is not None
+        stalls = stalls + 1 if lower > (1.0 - (SAME if known > 0.0 else STALL)) * F else 0
+        cost = problem.objective.value(step.xs, step.us)
+        iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
+        model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, LEAST_ZETA)
+
+
+def _step(
+    formulation: Formulation, model: LocalModel, blocks: tuple[np.ndarray, ...], zeta: float, clock: Stopwatch
+) -> tuple[Candidate | None, float]:
+    """The full step of the least-squares model, None if its sweep fails or its rollout is not finite, and its predicted
+    decrease."""
+    e = model.expansion
+    lx, lu, lxx, lux, luu = blocks
+    transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
+    sweep = formulation.sweep(transcribed, 0.0, clock)
+    if not sweep.ok:
+        return None, 0.0
+    with clock.measure("rollouts"):
+        step = next(iter(formulation.candidates(transcribed, sweep)))
+    finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
+    return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
+
+
+def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones; where states are large numbers, whose size says nothing of
+    how far they may move, the inverse squares of the sizes of states and the squared slopes of rows."""
+    rows, (xs, us, *_) = formulation.rows, model.iterate
+    if rows is None or not rows.large:
+        return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
+    return np.maximum(np.abs(xs).max(axis=0), 1.0) ** -2, _slopes(model, rows) ** 2
+
+
+def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Typical derivatives (nu,) of rows with respect to the controls; ones where they are not known."""
+    slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
+    return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
+
+
+def certified(formulation: Formulation, found: RestorationResult) -> bool:
+    """True if the weights prove that no small change of the controls lowers the violation."""
+    return _stationary(formulation, found.model, found.weights)
+
+
+def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> bool:
+    """True if C_u'nu + fu'y vanishes."""
+    assert formulation.rows is not None and model.rows is not None
+    none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
+    _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
+    if formulation.rows.large:
+        gradient = gradient / _slopes(model, formulation.rows)
+    largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
+    return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
+
+
+def check(
+    formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
+) -> tuple[RestorationResult, bool]:
+    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
+    first iterate of the solve, if it has no gaps, and from perturbed ones.
+
+    Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
+    other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
+    rows = formulation.rows
+    assert rows is not None
+    v = violations(formulation, rows.values(start.xs, start.us))
+    enough = 0.125 * float(v @ v)  # half the violations
+    best = found = least_violation(formulation, start, budget, enough)
+    budget, rng = budget._replace(log=found.log), np.random.default_rng(0)
+    for spread in (0.0, *SPREADS):
+        if best.value <= enough or budget.over or not (best.minimum and certified(formulation, best)):
+            break
+        us = best.model.iterate.us
+        if spread > 0.0:
+            largest = np.abs(us).max(axis=0, initial=0.0)
+            scale = spread * np.where(largest > NO_CONTROL, largest, 1.0)
+            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
+        elif first is not None and first.gaps is None:
+            trial = first
+        else:
+            continue
+        if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
+            continue
+        found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
+        budget = budget._replace(log=found.log)
+        if found.value < best.value * (1.0 - STALL):
+            best = found
+    hopeless = not budget.over and best.value > enough and best.minimum and certified(formulation, best)
+    assert best.model.rows is not None
+    worst = measures(rows, best.model.rows.c, best.weights).excess
+    return best._replace(log=budget.log), hopeless and worst > tolerance
+
+
+def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
+    """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
+    that search, or with its certificate and the status "infeasible"."""
+    model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
+    budget = Budget(state.log, options.max_iterations, clock)
+    if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY or budget.over:
+        return state
+    rows = formulation.rows
+    assert rows is not None and model.rows is not None
+    found = measures(rows, model.rows.c, m.dual)
+    largest, tolerance = found.scaled, options.feasibility_tolerance
+    small = largest <= NOTICEABLE and (state.idle < IDLE or min(largest, found.excess) <= tolerance)
+    if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
+        return state._replace(checked=Checked(state.tried, largest))
+    found, hopeless = check(formulation, iterate, state.first, budget, tolerance)
+    state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
+    if not hopeless and found.value >= 0.5 * float(v @ v):
+        return state._replace(checked=Checked(state.tried, largest))
+    stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
+    penalty = min(GROWTH * m.penalty, 1e6 * m.scale)
+    if saved > 0.0 and stuck > found.value:
+        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
+    state = begun_again(formulation, state, found.model.iterate, penalty, options, clock)
+    return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
+
+
+def begun_again(
+    formulation: Formulation, state: State, iterate: Iterate, penalty: float, options: LoopOptions, clock: Stopwatch
+) -> State:
+    """The state of a solve that goes on from another iterate, with zero multipliers and this penalty."""
+    rows, m = formulation.rows, state.multipliers
+    assert rows is not None and m is not None
+    nothing = np.zeros(len(rows))
+    multipliers = Multipliers(nothing, nothing, penalty, m.scale, m.slope)
+    model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
+    assert model.rows is not None
+    return State(
+        model, replace(state.regularization, mu=0.0, share=1.0), np.inf, state.log, multipliers,
+        direction=state.direction, checked=Checked(state.tried, measures(rows, model.rows.c, nothing).scaled),
+        first=state.first, stopping=state.stopping,
+    )  # fmt: skip
+
+
+def restrained(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
+    """The state after a step; back at the start with a larger penalty where the cost fell without bound while the
+    violation grew."""
+    m, first, rows = state.multipliers, state.first, formulation.rows
+    if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
+        return state
+    gained = first.own_cost - state.model.iterate.own_cost
+    if gained <= RUNAWAY * (abs(first.own_cost) + m.scale) or m.penalty * RESTRAIN > LARGEST * m.scale:
+        return state
+    before = total_violation(rows, rows.values(first.xs, first.us))
+    if total_violation(rows, state.model.rows.c) <= before:
+        return state
+    return begun_again(formulation, state, first, max(m.penalty, m.scale) * RESTRAIN, options, clock)
