@@ -31,8 +31,8 @@ from dynamics.validation import (
     as_items,
     as_name,
     as_not_negative,
+    as_positive,
     as_whole_number,
-    check_time_step,
     unknown_name,
 )
 
@@ -253,7 +253,7 @@ class Gait:
         steps = _checked_plan(plan, self.feet)
         strides = _checked_strides(stride, len(steps))
         self.height = as_not_negative("height", height)
-        check_time_step(dt)
+        as_positive("dt", dt, "seconds")
         self.sole = None if sole is None else as_array("sole", sole, (2,))
         if self.sole is not None and (self.sole <= 0.0).any():
             raise ValueError(f"sole: got {self.sole.min()}, expected positive numbers")
@@ -427,7 +427,7 @@ def _checked_feet(model: RigidBodyModel, feet: Any) -> tuple[str, ...]:
         raise ValueError(f"feet: got {names!r}, expected at least one frame, each once")
     for name in names:
         if name not in model.frames:
-            raise ValueError(f"feet: {unknown_name('frame', name, model.frames)}")
+            raise unknown_name("feet", name, model.frames)
     return names
 
 

@@ -164,7 +164,7 @@ def inverse_kinematics(
     if q0 is None:
         q = np.clip(neutral(model), lower, upper)
     else:
-        q = _not_huge("q0", as_array("q0", q0, (model.nq,)).copy())
+        q = _not_huge("q0", as_array("q0", q0, (model.nq,), copy=True))
         check_configuration(model, q, "q0")
     chart = _Chart(model, q, lower, upper, fixed)
     rows = _Rows(chart, places, held, closed)
@@ -219,7 +219,7 @@ class _Chart:
         free = np.ones(model.nv, dtype=bool)
         for name in as_items("fixed", fixed, "names of joints"):
             if name not in model.joint_names:
-                raise ValueError(f"fixed: {unknown_name('joint', name, model.joint_names)}")
+                raise unknown_name("fixed", name, model.joint_names)
             i = model.joint_index(name)
             free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
         self.start = np.where(free, np.clip(y, self.lower, self.upper), y)
@@ -400,7 +400,7 @@ def _places(model: RigidBodyModel, targets: Any) -> dict[str, list[RobotResidual
     found: dict[str, list[RobotResidual]] = {}
     for frame, place in targets.items():
         if as_name("targets", frame) not in model.frames:
-            raise ValueError(f"targets: {unknown_name('frame', frame, model.frames)}")
+            raise unknown_name("targets", frame, model.frames)
         label = f"targets[{frame!r}]"
         R, p = place if isinstance(place, tuple) and len(place) == 2 else (None, place)
         found[frame] = []
@@ -426,8 +426,8 @@ def _residuals(model: RigidBodyModel, avoid: Any) -> list[RobotResidual]:
         label = "avoid" if residual is avoid else f"avoid[{i}]"
         as_kind(label, residual, RobotResidual, "a residual with limits, such as Collisions")
         if residual.nu is not None or not (hasattr(residual, "lower") and hasattr(residual, "upper")):
-            wanted = "a residual of the state alone with lower and upper, such as Collisions"
-            raise TypeError(f"{label}: got {type(residual).__name__}, expected {wanted}")
+            expected = "a residual of the state alone with lower and upper, such as Collisions"
+            raise TypeError(f"{label}: got {type(residual).__name__}, expected {expected}")
         if residual.model != model:
             raise ValueError(f"{label}: {residual.name!r} is of another model, expected this one")
     return found
@@ -449,6 +449,6 @@ def _limits(model: RigidBodyModel, limits: bool) -> tuple[np.ndarray, np.ndarray
     lower, upper = model.lower_position, model.upper_position
     for i in np.flatnonzero(~(lower <= upper))[:1]:
         raise ValueError(
-            f"limits: lower_position[{i}] is {lower[i]}, above upper_position[{i}], {upper[i]}; expected lower <= upper"
+            f"limits: got lower_position[{i}] = {lower[i]}, upper_position[{i}] = {upper[i]}, expected lower <= upper"
         )
     return lower, upper

@@ -1,8 +1,13 @@
-"""Checks of user input for all public functions: errors name the argument, the value got and the one expected."""
+"""Checks of arguments, for all public functions: errors read "argument: got X, expected Y".
+
+A value of a wrong type raises TypeError, a wrong number, name or shape ValueError.  Where numbers or names are expected
+the first is a `WrongTypeError`, which is both.
+"""
 
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -14,126 +19,179 @@ SYMMETRY_TOLERANCE = 1e-6  # relative to the largest entry
 QUATERNION_TOLERANCE = 1e-6  # on |norm - 1|
 
 T = TypeVar("T")
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = 60
 
 
-def as_floats(name: str, value: ArrayLike) -> np.ndarray:
+class WrongTypeError(TypeError, ValueError):
+    """A value of another type where numbers or names are expected."""
+
+
+def _shown(value: object) -> str:
+    return " ".join(_repr.repr(value).split())
+
+
+def _shape_text(shape: tuple[int | None, ...]) -> str:
+    sizes = ["any" if n is None else str(n) for n in shape]
+    return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+
+
+def as_floats(name: str, value: Any, expected: str = "an array of real numbers") -> np.ndarray:
     """C-contiguous float64 array of real numbers, of any shape and possibly not finite; booleans are no numbers.
 
-    The caller's own array where that already fits; ValueError names the argument.
+    The caller's own array where that already fits; WrongTypeError names the argument.
     """
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
         return value
     try:
         array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} ({error})") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongTypeError(f"{name}: got {_shown(value)}, expected {expected}") from error
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} (dtype {array.dtype})")
+        raise WrongTypeError(f"{name}: got {_shown(value)}, expected {expected}")
     return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
 
 
-def _shorten(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+def check_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> np.ndarray:
+    """The array unchanged, strided or not; ValueError if it has another shape, where None admits any length."""
+    got = np.shape(array)
+    if got != shape and (len(got) != len(shape) or any(n not in (None, m) for n, m in zip(shape, got, strict=True))):
+        raise ValueError(f"{name}: got shape {got}, expected {_shape_text(shape)}")
+    return array
 
 
-def _require_finite(name: str, array: np.ndarray, allow_infinite: bool = False) -> None:
+def check_rows(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
+    """ValueError unless the array is (K, *row) with K at least `rows`, which kernels read and write."""
+    if array.shape[1:] != row or array.shape[0] < rows:
+        sizes = ", ".join(map(str, (f"at least {rows}", *row)))
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({sizes})")
+
+
+def check_finite(name: str, array: np.ndarray, allow_infinite: bool = False) -> None:
+    """ValueError, with the index of the first bad entry, for a NaN, and for an infinity unless `allow_infinite`."""
     good = ~np.isnan(array) if allow_infinite else np.isfinite(array)
     if not good.all():
         first = tuple(int(index) for index in np.argwhere(~good)[0])
         entry = f"{name}[{', '.join(map(str, first))}]" if first else name
-        wanted = "no NaN" if allow_infinite else "finite numbers"
-        raise ValueError(f"{entry} is {array[first]}, expected {wanted}")
+        expected = "numbers or infinities" if allow_infinite else "finite numbers"
+        raise ValueError(f"{entry}: got {array[first]}, expected {expected}")
 
 
 def as_array(
     name: str,
-    value: ArrayLike,
+    value: Any,
     shape: tuple[int | None, ...] | None = None,
     *,
     allow_infinite: bool = False,
     finite: bool = True,
+    copy: bool = False,
 ) -> np.ndarray:
-    """float64 array of this shape, C-contiguous; the caller's own array where that already fits.
+    """float64 array of this shape, C-contiguous; the caller's own array where that already fits, unless `copy`.
 
     None among the sizes admits any length there; no shape at all admits any.
 
-    Raises ValueError naming the argument if `value` is not made of real numbers, has another shape, or holds a NaN
+    Raises WrongTypeError if `value` is not made of real numbers, and ValueError if it has another shape or holds a NaN
     (or an infinity, unless `allow_infinite`), with the index of the first bad entry.  `finite=False` leaves the last
     check to the caller.
     """
-    array = as_floats(name, value)
-    fits = shape is None or (
-        array.ndim == len(shape) and all(n is None or n == got for n, got in zip(shape, array.shape, strict=True))
-    )
-    if not fits:
-        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape or ()) + ")"
-        raise ValueError(f"{name}: got shape {array.shape}, expected {wanted if None in (shape or ()) else shape}")
+    array = as_floats(name, value, "an array of real numbers" if shape != () else "a number")
+    if shape is not None:
+        check_shape(name, array, shape)
     if finite:
-        _require_finite(name, array, allow_infinite)
-    return array
+        check_finite(name, array, allow_infinite)
+    return array.copy() if copy else array
 
 
-def as_positive(name: str, value: float) -> float:
-    """A positive finite number; ValueError otherwise."""
-    number = float(as_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: got {number}, expected a positive number")
-    return number
-
-
-def as_not_negative(name: str, value: float) -> float:
-    """A finite number of at least zero; ValueError otherwise."""
-    number = float(as_array(name, value, ()))
-    if number < 0.0:
-        raise ValueError(f"{name}: got {number}, expected a number >= 0")
-    return number
-
-
-def as_whole_number(name: str, value: int, least: int) -> int:
-    """A whole number of at least `least`; ValueError otherwise, also for a float or a boolean."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name}: got {_shorten(value)}, expected a whole number of at least {least}")
-    return int(value)
-
-
-def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
+def as_batch(name: str, value: Any, n: int) -> tuple[np.ndarray, bool]:
     """One point (n,) or a batch (K, n) as an array (K, n), and True if it was one point.
 
-    Raises ValueError as `as_array` does.
+    Raises the errors of `as_array`.
     """
     array = as_floats(name, value)
     single = array.ndim == 1
     if array.ndim not in (1, 2) or array.shape[-1] != n:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},) or (K, {n})")
-    _require_finite(name, array)
+    check_finite(name, array)
     return (array[np.newaxis] if single else array), single
 
 
-def check_time_step(dt: object) -> None:
-    """ValueError unless dt is a positive number of seconds."""
-    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-        raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
+def as_number_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
+    """A finite float64 array of shape () or (length,), a copy; of any length but zero if that is None."""
+    array = as_array(name, value, copy=True)
+    if array.ndim > 1 or (not array.size and length is None):
+        raise ValueError(f"{name}: got shape {array.shape}, expected a number or a vector")
+    if array.ndim == 1 and length is not None and array.shape != (length,):
+        raise ValueError(f"{name}: got {array.shape[0]} numbers, expected one or {length}")
+    return array
 
 
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """ValueError unless the value is among the choices."""
-    if value not in choices:
-        raise ValueError(f'{name} is "{value}"; expected one of {", ".join(choices)}')
+def as_weights(name: str, value: Any, length: int | None) -> np.ndarray:
+    """Non-negative finite weights, a number or a vector of this length."""
+    weights = as_number_or_vector(name, value, length)
+    if (weights < 0).any():
+        raise ValueError(f"{name}: got {float(weights.min())}, expected no negative weight")
+    return weights
+
+
+def as_sizes(name: str, value: Any, length: int) -> np.ndarray:
+    """Positive numbers (length,), from such an array or from one number."""
+    sizes = np.full(length, 1.0) * as_number_or_vector(name, value, length)
+    if (sizes <= 0).any():
+        raise ValueError(f"{name}: got {float(sizes.min())}, expected positive sizes")
+    return sizes
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def as_number(name: str, value: Any) -> float:
+    """A finite number."""
+    return float(as_array(name, value, ()))
+
+
+def as_positive(name: str, value: Any, unit: str = "") -> float:
+    """A positive finite number; errors name its unit, in the plural."""
+    number = float(as_array(name, value, (), finite=False))
+    if not 0.0 < number < np.inf:
+        raise ValueError(f"{name}: got {value}, expected a positive number{f' of {unit}' if unit else ''}")
+    return number
+
+
+def as_not_negative(name: str, value: Any) -> float:
+    """A finite number of at least zero."""
+    number = float(as_array(name, value, (), finite=False))
+    if not 0.0 <= number < np.inf:
+        raise ValueError(f"{name}: got {value}, expected a number >= 0")
+    return number
+
+
+def as_whole_number(name: str, value: Any, least: int) -> int:
+    """An integer of at least `least`; WrongTypeError for a float or a boolean."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise WrongTypeError(f"{name}: got {_shown(value)}, expected an integer >= {least}")
+    if value < least:
+        raise ValueError(f"{name}: got {value}, expected an integer >= {least}")
+    return int(value)
+
+
+# ------------------------------------------------------------------------------------------------ objects and sequences
 
 
 def as_flag(name: str, value: bool) -> bool:
     """The boolean value; TypeError for values that are only truthy or falsy."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}: got {_shorten(value)}, expected True or False")
+        raise TypeError(f"{name}: got {_shown(value)}, expected True or False")
     return bool(value)
 
 
-def as_kind(name: str, value: object, kind: type[T], wanted: str | None = None) -> T:
+def as_kind(name: str, value: object, kind: type[T], expected: str | None = None) -> T:
     """The value; TypeError, with its class and the one expected, unless it is of this kind."""
     if not isinstance(value, kind):
-        wanted = wanted or f"a{'n' * (kind.__name__[0] in 'AEIOU')} {kind.__name__}"
-        raise TypeError(f"{name}: got {type(value).__name__}, expected {wanted}")
+        expected = expected or f"a{'n' * (kind.__name__[0] in 'AEIOU')} {kind.__name__}"
+        raise TypeError(f"{name}: got {type(value).__name__}, expected {expected}")
     return value
 
 
@@ -144,31 +202,64 @@ def as_items(name: str, value: Iterable[Any], what: str) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def as_name(argument: str, value: object) -> str:
-    """A nonempty string; ValueError otherwise."""
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{argument}: got {_shorten(value)}, expected a nonempty string")
+# --------------------------------------------------------------------------------------------------------------- names
+
+
+def as_text(name: str, value: object) -> str:
+    """A string, which may be empty."""
+    if not isinstance(value, str):
+        raise WrongTypeError(f"{name}: got {_shown(value)}, expected text")
     return value
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> ValueError:
-    """The error for a name that is not among the known ones, with the nearest matches."""
-    known = list(known)
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
-    if near:
-        hint = "did you mean " + " or ".join(map(repr, near)) + "?"
-    elif known:
-        hint = "known: " + ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
-    else:
-        hint = "there are none yet"
-    return ValueError(f"unknown {kind} {name!r}; {hint}")
+def as_name(argument: str, value: object) -> str:
+    """A nonempty string."""
+    if not isinstance(value, str):
+        raise WrongTypeError(f"{argument}: got {_shown(value)}, expected a nonempty string")
+    if not value:
+        raise ValueError(f"{argument}: got {value!r}, expected a nonempty string")
+    return value
 
 
-def look_up(kind: str, name: object, known: Mapping[str, T]) -> T:
-    """The value known by a name; ValueError as `unknown_name`, also for values that cannot be names."""
+def as_names(name: str, value: Iterable[str], count: int) -> tuple[str, ...]:
+    """A tuple of `count` names, from a list or a tuple."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name}: got {_shown(value)}, expected a list of {count} names")
+    if len(value) != count:
+        raise ValueError(f"{name}: got {len(value)} names, expected {count}")
+    return tuple(value)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Text "; did you mean 'x' or 'y'?" where names resemble the given one, else empty."""
+    near = difflib.get_close_matches(str(name), tuple(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def unknown_name(argument: str, name: object, known: Iterable[str], most: int = 8) -> ValueError:
+    """The error for a name that is not among the known ones, with the first of those, at `most`, and the nearest."""
+    known = tuple(known)
+    listed = ", ".join(map(repr, known[:most])) + ", ..." * (len(known) > most)
+    expected = f"one of {listed}{did_you_mean(name, known)}" if known else "none, for there are none yet"
+    return ValueError(f"{argument}: got {_shown(name)}, expected {expected}")
+
+
+def as_choice(argument: str, value: str, choices: Iterable[str]) -> str:
+    """The value; the error of `unknown_name`, with all choices, unless it is among them."""
+    choices = tuple(choices)
+    if value not in choices:
+        raise unknown_name(argument, value, choices, len(choices))
+    return value
+
+
+def look_up(argument: str, name: object, known: Mapping[str, T]) -> T:
+    """The value known by a name; the error of `unknown_name`, also for values that cannot be names."""
     if not isinstance(name, str) or name not in known:
-        raise unknown_name(kind, name, known)
+        raise unknown_name(argument, name, known)
     return known[name]
+
+
+# ----------------------------------------------------------------------------------------------- placements and inertia
 
 
 def as_placement(name: str, value: tuple[ArrayLike, ArrayLike] | None) -> tuple[np.ndarray, np.ndarray]:
@@ -180,18 +271,18 @@ def as_placement(name: str, value: tuple[ArrayLike, ArrayLike] | None) -> tuple[
     if value is None:
         return np.eye(3), np.zeros(3)
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ValueError(f"{name}: got {_shorten(value)}, expected a pair (R, p) of shapes (3, 3) and (3,)")
+        raise ValueError(f"{name}: got {_shown(value)}, expected a pair (R, p) of shapes (3, 3) and (3,)")
     R = as_array(f"{name} rotation", value[0], (3, 3))
-    p = as_array(f"{name} translation", value[1], (3,)).copy()
+    p = as_array(f"{name} translation", value[1], (3,), copy=True)
     with np.errstate(over="ignore", invalid="ignore"):
         defect = np.abs(R.T @ R - np.eye(3)).max()
     if not defect <= PLACEMENT_TOLERANCE:
         raise ValueError(
-            f"{name}: the rotation matrix is not orthonormal, |R'R - I| = {defect:.3g}, "
+            f"{name}: got a rotation matrix that is not orthonormal, |R'R - I| = {defect:.3g}, "
             f"expected at most {PLACEMENT_TOLERANCE:g}"
         )
     if np.linalg.det(R) < 0.0:
-        raise ValueError(f"{name}: the rotation matrix has determinant -1 (a reflection), expected +1")
+        raise ValueError(f"{name}: got a rotation matrix of determinant -1 (a reflection), expected +1")
     for _ in range(2):
         R = R @ (1.5 * np.eye(3) - 0.5 * (R.T @ R))
     return R, p

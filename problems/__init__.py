@@ -5,11 +5,12 @@ Each problem is a short file whose docstring states its set-up and the source of
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dynamics.validation import as_choice
 
 if TYPE_CHECKING:
     from trajopt import Problem
@@ -100,19 +101,12 @@ def model_path(name: str) -> Path:
     'arm6.urdf'
     >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
     """
-    _check_known("model", name, model_names())
+    as_choice("name", name, model_names())
     return FOLDER / "models" / f"{name}.urdf"
 
 
-def _check_known(kind: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f'unknown {kind} "{name}"; known: {", ".join(known)}{hint}')
-
-
 def _module(name: str):
-    _check_known("problem", name, _NAMES)
+    as_choice("name", name, _NAMES)
     return importlib.import_module(f"problems.{name}")
 
 

@@ -55,7 +55,7 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
     """
     flow = horizon - sum(bool(set(now) - set(after)) for (_, now), (_, after) in pairwise(plan))
     if flow < len(plan):
-        raise ValueError(f"horizon is {horizon}; expected at least {horizon - flow + len(plan)} for this gait")
+        raise ValueError(f"horizon: got {horizon}, expected at least {horizon - flow + len(plan)} for this gait")
     shares = np.cumsum([share for share, _ in plan])
     spare = np.round((flow - len(plan)) * shares / shares[-1]).astype(int)
     return (1 + np.diff(spare, prepend=0)).tolist()

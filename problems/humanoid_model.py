@@ -77,7 +77,7 @@ def standing(knee: float = 0.5) -> np.ndarray:
     The hips are above the ankles.  Raises ValueError unless 0 < knee < 2.
     """
     if not 0.0 < knee < 2.0:
-        raise ValueError(f"knee is {knee!r}; expected more than 0 and less than 2 rad")
+        raise ValueError(f"knee: got {knee!r}, expected more than 0 and less than 2 rad")
     hip = np.arctan2(SHIN * np.sin(knee), THIGH + SHIN * np.cos(knee))
     height = THIGH * np.cos(hip) + SHIN * np.cos(knee - hip) + ANKLE - _HIP[2]
     leg = 0.0, 0.0, -hip, knee, hip - knee, 0.0

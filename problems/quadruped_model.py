@@ -60,7 +60,7 @@ def standing(height: float = 0.24) -> np.ndarray:
     The two segments and the height are a triangle of two equal sides.  Raises ValueError unless 0 < height < 0.32.
     """
     if not 0.0 < height < 2.0 * SEGMENT:
-        raise ValueError(f"height is {height!r}; expected more than 0 and less than {2.0 * SEGMENT} m")
+        raise ValueError(f"height: got {height!r}, expected more than 0 and less than {2.0 * SEGMENT} m")
     hip = np.arccos(height / (2.0 * SEGMENT))
     legs = [(0.0, front * hip, -2.0 * front * hip) for front, _ in LEGS.values()]
     return np.r_[0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0, np.ravel(legs)]

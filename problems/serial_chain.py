@@ -9,14 +9,14 @@ import numpy as np
 
 import dynamics
 import trajopt
+from dynamics.validation import as_whole_number
 
 LENGTH, MASS, RADIUS = 0.3, 1.0, 0.03
 
 
 def model(links: int = 10) -> dynamics.RigidBodyModel:
     """The chain, axes y and z in turn."""
-    if not isinstance(links, int) or links < 1:
-        raise ValueError(f"links is {links!r}; expected an integer of at least 1")
+    as_whole_number("links", links, 1)
     builder = dynamics.ModelBuilder(name=f"serial_chain_{links}")
     along, across = 0.5 * MASS * RADIUS**2, MASS * (3 * RADIUS**2 + LENGTH**2) / 12
     parent, joint = "world", (np.eye(3), np.zeros(3))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_positive, as_whole_number
 from trajopt.optimality.certificate import certificate
 from trajopt.optimality.first_order import STEP, Parameters, default_steps, parameters_of
 from trajopt.printed import PrintedAsTable
@@ -30,7 +31,6 @@ from trajopt.results.records import Progress, WarmStart
 from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
 from trajopt.results.solution import Solution
 from trajopt.solvers.ddp import DDP
-from trajopt.validation import positive_number, whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -364,11 +364,11 @@ def continuation(
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of p")
     steps = {"first_step": first_step, "longest_step": longest_step, "smallest_step": smallest_step}
-    first, longest, least = (positive_number(name, value) for name, value in steps.items())
+    first, longest, least = (as_positive(name, value) for name, value in steps.items())
     if not least <= first <= longest:
         raise ValueError(f"first_step: got {first}, expected one from smallest_step {least} to longest_step {longest}")
-    whole_number("max_iterations", max_iterations, 1)
-    whole_number("max_points", max_points, 1)
+    as_whole_number("max_iterations", max_iterations, 1)
+    as_whole_number("max_points", max_points, 1)
     solver = DDP() if solver is None else solver
     if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")

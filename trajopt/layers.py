@@ -30,6 +30,7 @@ import numpy as np
 
 from dynamics.simd import set_num_threads
 from dynamics.simd.caller import warn
+from dynamics.validation import as_whole_number
 from trajopt.batch.many import solve_many
 from trajopt.batch.workers import start_worker
 from trajopt.interfaces.system import numbers_along
@@ -40,7 +41,6 @@ from trajopt.results.records import WarmStart
 from trajopt.results.sensitivity import Sensitivity, sensitivity_at
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import SHORT, polished_solution, solution_inside, stationary_point
-from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError
 """Exceptions of problems that cannot be made and of failed solves; any other is an error in the user's functions."""
@@ -252,8 +252,8 @@ class LayerHost:
             raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of p")
         if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
             raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
-        self.workers = workers if workers is None else whole_number("workers", workers, 1)
-        self.memory = whole_number("memory", memory, 0)
+        self.workers = workers if workers is None else as_whole_number("workers", workers, 1)
+        self.memory = as_whole_number("memory", memory, 0)
         self._solves = Solves(make_problem, solver)
         self._known: OrderedDict[Any, SolvedPoint] = OrderedDict()
         self._lock = RLock()

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
+from dynamics.validation import as_array
 from trajopt.backward.expansions import Expansion, adjoint
 from trajopt.capabilities import capability
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
@@ -29,7 +30,6 @@ from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.validation import float_array, same_shape
 
 # --------------------------------------------------------------------------------------------
 # Augmented-Lagrangian terms of rows in an expansion: gradients C'p and Hessians C'wC; change of rows along a step.
@@ -264,9 +264,9 @@ class Rows:
                 nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
                 r, rx, ru = linearized(block.residual, nr, *block.points(xs, us))
                 c[block.rows] = r * D
-                Cx[block.rows] = same_shape("residual.jacobians, rx", rx, (K, nr, ndx)) * D[:, :, None]
+                Cx[block.rows] = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False) * D[:, :, None]
                 if ru is not None and not block.of_states:
-                    Cu[block.rows] = same_shape("residual.jacobians, ru", ru, (K, nr, nu)) * D[:, :, None]
+                    Cu[block.rows] = as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False) * D[:, :, None]
         return c, Cx, Cu
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, multipliers: np.ndarray, blocks: Blocks) -> None:
@@ -345,7 +345,7 @@ class Rows:
         Raises ValueError for factors that are not positive or of another shape."""
         checked = []
         for constraint, given in zip(self.constraints, factors, strict=True):
-            checked.append(float_array(f"factors of {constraint.name}", given, (constraint.nr,)))
+            checked.append(as_array(f"factors of {constraint.name}", given, (constraint.nr,), copy=True))
             if not (checked[-1] > 0.0).all():
                 raise ValueError(f"factors of {constraint.name}: got {given}, expected positive numbers")
         factors_of_all = np.concatenate(checked)
@@ -391,7 +391,7 @@ class Rows:
         """Values (R,) from one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
         packed, parts = np.empty(len(self)), [np.zeros(0)]
         for constraint, array, knots in zip(self.constraints, arrays, self.knots, strict=True):
-            parts.append(float_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
+            parts.append(as_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
         packed[self.order] = np.concatenate(parts)
         return packed
 

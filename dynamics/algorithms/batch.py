@@ -38,7 +38,7 @@ def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[b
     lengths = {len(x) for x in arrays if len(x) != 1}
     if len(lengths) > 1:
         sizes = ", ".join(f"{n}: {len(x)}" for n, x in zip(("q", *vectors), arrays, strict=True))
-        raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
+        raise ValueError(f"arguments: got different numbers of points ({sizes}), expected one K, or single points")
     K = next(iter(lengths), 1)
     check_configuration(model, batch)
     return single, [_repeated(x, K) for x in arrays]

@@ -66,7 +66,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
     q1, other = check_configuration(model, q1, "q1")
     K = max(len(q0), len(q1)) if len(q0) and len(q1) else 0
     if not {len(q0), len(q1)} <= {1, K}:
-        raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
+        raise ValueError(f"q0: got {len(q0)} points, expected {len(q1)} as of q1, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
     _difference_all(model.joint_space, q0, q1, out)

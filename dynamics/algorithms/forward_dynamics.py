@@ -154,7 +154,7 @@ def as_choice(name: str, value: ArrayLike, n: int) -> np.ndarray:
     """A boolean array (n,); ValueError otherwise."""
     chosen = np.asarray(value)
     if chosen.shape != (n,) or chosen.dtype != bool:
-        raise ValueError(f"{name}: got shape {chosen.shape}, dtype {chosen.dtype}; expected ({n},) booleans")
+        raise ValueError(f"{name}: got shape {chosen.shape}, dtype {chosen.dtype}, expected ({n},) booleans")
     return chosen
 
 

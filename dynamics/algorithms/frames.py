@@ -43,6 +43,7 @@ from dynamics.spatial.spatial import (
     store9,
 )
 from dynamics.spatial.tangent import store_column6
+from dynamics.validation import as_choice
 
 LOCAL_WORLD_ALIGNED, LOCAL, WORLD = 0, 1, 2
 REFERENCES = {"local_world_aligned": LOCAL_WORLD_ALIGNED, "local": LOCAL, "world": WORLD}
@@ -183,9 +184,7 @@ def frame_numbers(model: RigidBodyModel, name: str) -> tuple[int, np.ndarray]:
 
 def reference_code(reference: str, allowed: Collection[str] = tuple(REFERENCES)) -> int:
     """The kernels' code of a reference; ValueError listing the allowed ones."""
-    if reference not in allowed:
-        raise ValueError(f"reference: got {reference!r}, expected one of {', '.join(map(repr, allowed))}")
-    return REFERENCES[reference]
+    return REFERENCES[as_choice("reference", reference, allowed)]
 
 
 def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.ndarray:

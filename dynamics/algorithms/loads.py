@@ -21,7 +21,7 @@ from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_blocks import lanes, slicing, view
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_choice
 
 REFERENCES = ("local", "local_world_aligned")
 
@@ -117,10 +117,7 @@ def loads_batch(
 
     Raises ValueError naming the argument for a wrong shape, an unknown frame or reference, or a non-finite entry.
     """
-    if wrench_reference not in REFERENCES:
-        raise ValueError(
-            f"wrench_reference: got {wrench_reference!r}, expected one of {', '.join(map(repr, REFERENCES))}"
-        )
+    as_choice("wrench_reference", wrench_reference, REFERENCES)
     if external_wrenches is None:
         return None
     follower, dead = np.empty((0, 0)), np.empty((0, 0))
@@ -144,14 +141,14 @@ def _frames_and_values(model, argument, wrenches, K):
         for i, (frame, value) in enumerate(wrenches.items()):
             w = as_array(f"{argument}[{frame!r}]", value)
             if w.shape not in ((6,), (K, 6)):
-                raise ValueError(f"{argument}[{frame!r}] has shape {w.shape}; expected (6,) or ({K}, 6)")
+                raise ValueError(f"{argument}[{frame!r}]: got shape {w.shape}, expected (6,) or ({K}, 6)")
             values[:, i] = w
         return frames, values
     nb = model.nb
     w = as_array(argument, wrenches)
     if w.shape not in ((nb, 6), (K, nb, 6)):
         raise ValueError(
-            f"{argument} has shape {w.shape}; expected ({nb}, 6) or ({K}, {nb}, 6), or a mapping of frame names"
+            f"{argument}: got shape {w.shape}, expected ({nb}, 6) or ({K}, {nb}, 6), or a mapping of frame names"
         )
     return [model.frame(name) for name in model.body_names], np.broadcast_to(w, (K, nb, 6))
 

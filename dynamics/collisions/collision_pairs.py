@@ -33,7 +33,7 @@ from dynamics.model.joints import FREE_FLYER, PLANAR, TRANSLATION
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd.cache_folder import cache_root, make_folder
 from dynamics.simd.caller import first_few, warn
-from dynamics.validation import as_flag, as_items, as_whole_number, check_choice, unknown_name
+from dynamics.validation import as_choice, as_flag, as_items, as_whole_number, unknown_name
 
 # --------------------------------------------------------------------------------------------
 # The shapes of a robot as spheres, capsules, boxes and half-spaces, whose distances have closed forms.
@@ -68,7 +68,7 @@ def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geom
     ValueError, TypeError
         For another choice of `boxes`, and for a `model` that is none.
     """
-    check_choice("boxes", boxes, BOXES)
+    as_choice("boxes", boxes, BOXES)
     found, unread = [], []
     for geometry in check_model(model).geometries:
         if geometry.purpose == "collision":

@@ -80,10 +80,10 @@ def close_loops(
     fixed, free = as_items("fixed", fixed, "names of joints"), np.ones(model.nv, dtype=bool)
     for name in fixed:
         if name not in model.joint_names:
-            raise ValueError(f"fixed: {unknown_name('joint', name, model.joint_names)}")
+            raise unknown_name("fixed", name, model.joint_names)
         i = model.joint_index(name)
         free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
-    q = as_array("q", q, (model.nq,)).copy()
+    q = as_array("q", q, (model.nq,), copy=True)
     check_configuration(model, q)
     gap, gaps = np.inf, [np.inf]
     for _ in range(ITERATIONS):

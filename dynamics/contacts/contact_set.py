@@ -16,7 +16,7 @@ from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.model_arrays import ModelArrays
 from dynamics.simd.sizes import Size
-from dynamics.validation import as_array, as_items, as_kind
+from dynamics.validation import as_array, as_items, as_kind, as_not_negative
 
 # --------------------------------------------------------------------------------------------
 # Arrays of contacts for kernels.
@@ -297,8 +297,8 @@ class ContactSet:
         contacts = as_items("contacts", contacts, "PointContacts and RigidContacts")
         for i, contact in enumerate(contacts):
             if not isinstance(contact, Contact):
-                wanted = "a PointContact, RigidContact, LoopConstraint or JointCoupling"
-                raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected {wanted}")
+                expected = "a PointContact, RigidContact, LoopConstraint or JointCoupling"
+                raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected {expected}")
             if contact.model != model:
                 raise ValueError(f"contacts[{i}]: the contact of {contact.frame!r} belongs to another model")
         frames = tuple(contact.frame for contact in contacts)
@@ -329,7 +329,7 @@ class ContactSet:
 
     def damped(self, damping: float, name: str = "damping") -> ContactArrays | LoopArrays:
         """Arrays of the contacts with this damping; ValueError, naming the argument, unless it is a number >= 0."""
-        value = as_damping(damping, name)
+        value = as_not_negative(name, damping)
         return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
 
     @cached_property
@@ -341,7 +341,7 @@ class ContactSet:
     def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """`at_rest` for contacts with this damping; errors as `damped`."""
         weightless, arrays = self.at_rest
-        value = as_damping(damping, name)
+        value = as_not_negative(name, damping)
         return weightless, arrays if value == 0.0 else arrays._replace(damping=value)
 
     @cached_property
@@ -459,11 +459,3 @@ def on_full_model(
     found = ContactSet(model.full, [*given.contacts, *ties])
     found.ties = len(ties)
     return found
-
-
-def as_damping(damping: float, name: str = "damping") -> float:
-    """A number of at least zero; ValueError otherwise."""
-    value = float(as_array(name, damping, ()))
-    if value < 0.0:
-        raise ValueError(f"{name}: got {value}, expected a number of at least zero")
-    return value

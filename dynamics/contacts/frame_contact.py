@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import LOCAL, frame_numbers, reference_code
 from dynamics.model.model import RigidBodyModel
-from dynamics.validation import as_array, as_placement
+from dynamics.validation import as_array, as_choice, as_placement
 
 # --------------------------------------------------------------------------------------------
 # Common base of point and foot contacts: a frame, feedback of its drift, and axes for the forces.
@@ -45,8 +45,7 @@ class FrameContact:
         gains = as_gains(default if self.gains is None else self.gains)
         if reference is None and gains[0] != 0.0:
             raise ValueError(f"reference: needed where kp is not zero, got kp = {gains[0]} and no reference")
-        if self.axes not in AXES:
-            raise ValueError(f"axes: got {self.axes!r}, expected one of {', '.join(map(repr, AXES))}")
+        as_choice("axes", self.axes, AXES)
         object.__setattr__(self, "gains", gains)
         object.__setattr__(self, "reference", reference)
 

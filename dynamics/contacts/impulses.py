@@ -45,7 +45,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_algebra import add_scaled
 from dynamics.spatial.spatial import load3, load6, scale3
-from dynamics.validation import as_array
+from dynamics.validation import as_number
 
 # --------------------------------------------------------------------------------------------
 # Impulses that stop or reflect the velocities of contacts instantaneously.
@@ -186,7 +186,7 @@ _drive_first_order = knot_driver(
 # ------------------------------------------------------------------------------------------------ public
 def as_restitution(restitution: float) -> float:
     """A number from 0 to 1; ValueError otherwise."""
-    value = float(as_array("restitution", restitution, ()))
+    value = as_number("restitution", restitution)
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"restitution: got {value}, expected a number from 0 to 1")
     return value

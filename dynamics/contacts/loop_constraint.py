@@ -14,7 +14,7 @@ from dynamics.algorithms.frames import FRAME, frame_jacobian, frame_numbers, fra
 from dynamics.contacts.frame_contact import FEEDBACK, as_gains
 from dynamics.model.attachments import LOOP_KINDS, as_ratios
 from dynamics.model.model import RigidBodyModel
-from dynamics.validation import as_array, as_kind, as_name, as_positive, check_choice, unknown_name
+from dynamics.validation import as_choice, as_kind, as_name, as_number, as_positive, unknown_name
 
 # --------------------------------------------------------------------------------------------
 # Pairs of points of a loop at configurations: their distance, their motion, and the rows that remain.
@@ -144,9 +144,9 @@ class LoopConstraint:
         bodies = [frame_numbers(self.model, as_name(name, getattr(self, name)))[0] for name in ("frame1", "frame2")]
         if bodies[0] == bodies[1]:
             where = "the world" if bodies[0] < 0 else f"body {self.model.body_names[bodies[0]]!r}"
-            raise ValueError(f"frame2: {self.frame2!r} is fixed to {where}, as {self.frame1!r}; expected another body")
-        check_choice("kind", self.kind, LOOP_KINDS)
-        check_choice("axis", self.axis, AXES)
+            raise ValueError(f"frame2: got {self.frame2!r} on {where}, as {self.frame1!r}, expected another body")
+        as_choice("kind", self.kind, LOOP_KINDS)
+        as_choice("axis", self.axis, AXES)
         object.__setattr__(self, "gains", as_gains(self.gains))
         object.__setattr__(self, "size", as_positive("size", self.size))
 
@@ -259,13 +259,13 @@ class JointCoupling:
         moving = dict(zip(self.model.joint_names, self.model.joint_nv, strict=True))
         for name, _ in ratios:
             if name not in moving:
-                raise ValueError(f"joints: {unknown_name('joint', name, moving)}")
+                raise unknown_name("joints", name, moving)
             if moving[name] != 1:
                 raise ValueError(f"joints: {name!r} has {moving[name]} degrees of freedom, expected one")
         if len(ratios) < 2:
             raise ValueError(f"joints: got {dict(ratios)!r}, expected at least two joints")
         object.__setattr__(self, "joints", dict(ratios))
-        object.__setattr__(self, "offset", float(as_array("offset", self.offset, ())))
+        object.__setattr__(self, "offset", as_number("offset", self.offset))
         object.__setattr__(self, "gains", as_gains(self.gains))
 
     @property

@@ -398,7 +398,7 @@ def _common_length(lengths: dict[str, int]) -> int:
     several = {n for n in lengths.values() if n != 1}
     if len(several) > 1:
         sizes = ", ".join(f"{name}: {n}" for name, n in lengths.items())
-        raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
+        raise ValueError(f"arguments: got different numbers of points ({sizes}), expected one K, or single points")
     return next(iter(several), 1)
 
 

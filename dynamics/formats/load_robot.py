@@ -18,7 +18,7 @@ from dynamics.formats.xml import root_of
 from dynamics.model.builder import INERTIAS, ModelBuilder
 from dynamics.model.edits import lock_joints
 from dynamics.model.model import RigidBodyModel
-from dynamics.validation import as_array, as_flag, as_items, as_kind, check_choice
+from dynamics.validation import as_array, as_choice, as_flag, as_items, as_kind
 
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
 """Reader of a robot from a path or text, True for a floating base, and folders of packages."""
@@ -83,14 +83,14 @@ def load_robot(
     >>> robot.joint_names
     ('shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_2', 'wrist_3')
     """
-    check_choice("inertias", inertias, INERTIAS)
+    as_choice("inertias", inertias, INERTIAS)
     floating = as_flag("floating_base", floating_base)
     folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))
     arguments = dict(as_kind("xacro_arguments", xacro_arguments or {}, Mapping, "a mapping of names to values"))
-    down = None if gravity is None else as_array("gravity", gravity, (3,)).copy()
+    down = None if gravity is None else as_array("gravity", gravity, (3,), copy=True)
     builder, says_base = _builder(source, floating, folders, arguments)
     if says_base and floating:
-        raise ValueError("floating_base: got True, but this source says itself whether its base floats; expected False")
+        raise ValueError("floating_base: got True, expected False: this source says itself whether its base floats")
     if down is not None:
         builder.gravity = down
     builder.inertias = inertias
@@ -117,7 +117,7 @@ def _builder(
     kind = _kind(source)
     if kind == "mjcf":
         if arguments:
-            raise ValueError("xacro_arguments: got some, but this is MJCF; expected none")
+            raise ValueError("xacro_arguments: got some, expected none for MJCF")
         return mjcf_builder(source), True
     text = _expanded(source, folders, arguments) if kind == "xacro" or arguments else source
     return urdf_builder(text, floating, folders, file=source), False

@@ -349,8 +349,8 @@ def urdf_builder(
         pending.extend(reversed(tree.joints.get(joint.child, [])))
     moving = dict.fromkeys(builder.joint_names)
     if not moving:
-        wanted = "at least one joint that moves, or floating_base=True, by which the root link does"
-        raise ValueError(f"<robot name={name!r}>: the model is empty: expected {wanted}")
+        expected = "at least one joint that moves, or floating_base=True, by which the root link does"
+        raise ValueError(f"<robot name={name!r}>: got an empty model, expected {expected}")
     for joint in joints:
         if joint.mimic is not None:
             if joint.mimic["source"] not in moving:
@@ -415,7 +415,7 @@ def _read_joint(element: Element, links: dict[str, Element], rotors: dict[str, f
     for tag in ("parent", "child"):
         link = attribute_of(child_of(element, tag, where), "link", f"{where} <{tag}>")
         if link not in links:
-            raise ValueError(f"{where} <{tag}>: attribute 'link': {unknown_name('link', link, links)}")
+            raise unknown_name(f"{where} <{tag}>: attribute 'link'", link, links)
         ends.append(link)
     joint = _joint_of_type(kind, element, where)
     parameters = _read_parameters(element, kind, where, remarks) if joint.nv == 1 else {}
@@ -484,14 +484,14 @@ def _tree(links: dict[str, Element], joints: list[_Joint]) -> _Tree:
         if joint.child in carried_by:
             raise ValueError(
                 f"<link name={joint.child!r}>: is the child of two joints, {carried_by[joint.child]!r} "
-                f"and {joint.name!r}; expected one parent"
+                f"and {joint.name!r}, expected one parent"
             )
         carried_by[joint.child] = joint.name
     roots = [link for link in links if link not in carried_by]
     if not roots:
-        raise ValueError("<robot>: every link is the child of a joint, so the joints form a loop; expected a tree")
+        raise ValueError("<robot>: got a loop of joints, for every link is the child of one, expected a tree")
     if len(roots) > 1:
-        raise ValueError(f"<robot>: there are several root links, {', '.join(map(repr, roots))}; expected one tree")
+        raise ValueError(f"<robot>: got the root links {', '.join(map(repr, roots))}, expected one tree")
     tree = _Tree(roots[0])
     for joint in sorted(joints, key=lambda joint: joint.name):
         tree.joints.setdefault(joint.parent, []).append(joint)
@@ -503,5 +503,5 @@ def _tree(links: dict[str, Element], joints: list[_Joint]) -> _Tree:
     unreached = [link for link in links if link not in reached]
     if unreached:
         shown = ", ".join(map(repr, unreached[:5]))
-        raise ValueError(f"<robot>: the joints that carry links {shown} form a loop; expected a tree")
+        raise ValueError(f"<robot>: got a loop of the joints that carry links {shown}, expected a tree")
     return tree

@@ -129,8 +129,8 @@ def numbers_of(element: Element, attribute: str, count: int, where: str, default
     except ValueError:
         numbers = np.array([])
     if numbers.shape != (count,) or not np.isfinite(numbers).all():
-        wanted = "a finite number" if count == 1 else f"{count} finite numbers"
-        raise ValueError(f"{where}: attribute {attribute!r} is {text!r}, expected {wanted}")
+        expected = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ValueError(f"{where}: attribute {attribute!r} is {text!r}, expected {expected}")
     return numbers
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.content import ByContent
 from dynamics.geometry.shapes import Shape
-from dynamics.validation import as_array, as_kind, as_name, as_placement, check_choice
+from dynamics.validation import as_array, as_choice, as_kind, as_name, as_placement
 
 PURPOSES = ("collision", "visual")
 
@@ -57,7 +57,7 @@ class Geometry(ByContent):
         if self.placement is not None and np.abs(R - self.placement[0]).max() < ROUNDING:
             R = np.array(self.placement[0], dtype=float)  # to the last bit, so that copies are equal
         R.flags.writeable = p.flags.writeable = False
-        check_choice(label + "purpose", self.purpose, PURPOSES)
+        as_choice(label + "purpose", self.purpose, PURPOSES)
         object.__setattr__(self, "placement", (R, p))
         object.__setattr__(self, "color", None if self.color is None else as_color(label + "color", self.color))
 
@@ -84,8 +84,8 @@ def shape_in_place(label: str, item: Any) -> tuple[Shape, Any]:
     Raises TypeError for values that are no such pair, ValueError for an invalid position; a rotation is not checked.
     """
     if not isinstance(item, tuple) or len(item) != 2:
-        wanted = "a tuple (shape, position) or (shape, (R, p))"
-        raise TypeError(f"{label}: got {type(item).__name__}, expected {wanted}")
+        expected = "a tuple (shape, position) or (shape, (R, p))"
+        raise TypeError(f"{label}: got {type(item).__name__}, expected {expected}")
     shape, place = item
     as_kind(f"{label}: shape", shape, Shape, "a shape such as Sphere(0.1)")
     if not isinstance(place, tuple) or len(place) != 2 or not isinstance(place[0], (np.ndarray, list, tuple)):

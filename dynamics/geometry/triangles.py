@@ -134,8 +134,8 @@ def _read(path: str, *_: int) -> Triangles:
     parts = [part for part in parts if hasattr(part, "faces") and len(part.faces)]
     vertices = [np.asarray(part.vertices, dtype=float) for part in parts]
     if not parts or not all(np.isfinite(v).all() for v in vertices):
-        wanted = "no triangle" if not parts else "coordinates that are not finite"
-        raise MeshError(f"mesh {path!r}: got {wanted}, expected triangles")
+        got = "no triangle" if not parts else "coordinates that are not finite"
+        raise MeshError(f"mesh {path!r}: got {got}, expected triangles")
     first = np.cumsum([0, *map(len, vertices[:-1])])
     faces = np.concatenate([np.asarray(part.faces) + start for part, start in zip(parts, first, strict=True)])
     colors = [_colors(part) for part in parts]

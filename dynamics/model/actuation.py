@@ -42,7 +42,7 @@ def spring_matrices(model: RigidBodyModel) -> Springs:
 def actuation_of(model: RigidBodyModel) -> np.ndarray:
     """B (nv, nu) of the actuators of a robot; ValueError if it has none."""
     if not model.actuators:
-        raise ValueError('actuation is "model" but the model has no actuators')
+        raise ValueError("actuation: got 'model', expected a model with actuators")
     rows = np.array([joint_row(model.full, each.joints) for each in model.actuators])
     return np.ascontiguousarray(model.mimic_map.leave("p", rows).T)
 
@@ -72,16 +72,16 @@ def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> A
         if actuation == "model":
             return Actuation(actuation_of(model), -1, any(not isinstance(each, Actuator) for each in model.actuators))
         if actuation != "floating_base":
-            choices = 'None, "floating_base", "model" or a matrix (nv, nu)'
-            raise ValueError(f'actuation is "{actuation}"; expected {choices}')
+            choices = "None, 'floating_base', 'model' or a matrix (nv, nu)"
+            raise ValueError(f"actuation: got {actuation!r}, expected {choices}")
         if model.arrays.joint_type[0] != FREE_FLYER:
-            raise ValueError('actuation is "floating_base" but the first joint of the model is not a free flyer')
+            raise ValueError("actuation: got 'floating_base', expected a model whose first joint is a free flyer")
         if n == 6:
-            raise ValueError('actuation is "floating_base" but the model has no joint besides the free flyer')
+            raise ValueError("actuation: got 'floating_base', expected a model with joints besides the free flyer")
         return Actuation(np.vstack([np.zeros((6, n - 6)), np.eye(n - 6)]), 6)
-    B = np.array(as_array("actuation", actuation))
+    B = as_array("actuation", actuation, copy=True)
     if B.ndim != 2 or B.shape[0] != n or B.shape[1] == 0:
-        raise ValueError(f"actuation has shape {B.shape}; expected ({n}, nu) with nu >= 1")
+        raise ValueError(f"actuation: got shape {B.shape}, expected ({n}, nu) with nu >= 1")
     return Actuation(B, -1)
 
 

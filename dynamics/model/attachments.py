@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from dynamics.validation import as_array, as_kind, as_name
+from dynamics.validation import as_array, as_kind, as_name, as_not_negative, as_number
 
 LOOP_KINDS = ("ball", "hinge", "weld")
 
@@ -19,7 +19,7 @@ Ratios = tuple[tuple[str, float], ...]
 def as_ratios(name: str, joints: Mapping[str, float]) -> Ratios:
     """Joints with nonzero ratios; ValueError if there are none, TypeError for a value that is not a mapping."""
     given = as_kind(name, joints, Mapping, "a mapping of names of joints to ratios")
-    ratios = tuple((str(joint), float(as_array(f"{name}[{joint!r}]", ratio, ()))) for joint, ratio in given.items())
+    ratios = tuple((str(joint), as_number(f"{name}[{joint!r}]", ratio)) for joint, ratio in given.items())
     kept = tuple((joint, ratio) for joint, ratio in ratios if ratio != 0.0)
     if not kept:
         raise ValueError(f"{name}: got {dict(given)!r}, expected at least one joint with a ratio other than zero")
@@ -199,10 +199,7 @@ def spring(
 ) -> Spring:
     """A spring of checked parameters; ValueError for negative ones, or no joints."""
     values = {"stiffness": stiffness, "rest": rest, "damping": damping}
-    numbers = {name: float(as_array(label + name, value, ())) for name, value in values.items()}
-    for name in ("stiffness", "damping"):
-        if numbers[name] < 0.0:
-            raise ValueError(f"{label}{name}: got {numbers[name]}, expected a number of at least zero")
+    numbers = {name: (as_number if name == "rest" else as_not_negative)(label + name, x) for name, x in values.items()}
     return Spring(as_ratios(label + "joints", joints), **numbers)
 
 
@@ -211,7 +208,7 @@ def limits_of(label: str, lower: float, upper: float) -> tuple[float, float]:
     limits = {"lower": lower, "upper": upper}
     low, high = (float(as_array(label + side, value, (), allow_infinite=True)) for side, value in limits.items())
     if not low <= high:
-        raise ValueError(f"{label}lower: got {low}, which is above upper, {high}; expected lower <= upper")
+        raise ValueError(f"{label}lower: got {low}, above upper, {high}, expected lower <= upper")
     return low, high
 
 

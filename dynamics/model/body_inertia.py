@@ -111,7 +111,7 @@ def leaf_defect(joint: Joint, inertia: BodyInertia, armature: np.ndarray) -> str
         return None
     return (
         f"inertia: got none along some motion of its {joint.type_name} joint, on a moving body that carries no other "
-        "moving body; expected a rotational inertia or an offset centre of mass there, or a positive armature"
+        "moving body, expected a rotational inertia or an offset centre of mass there, or a positive armature"
     )
 
 

@@ -37,7 +37,7 @@ from dynamics.model.links import (
     Link,
     Pose,
     Tree,
-    check_finite,
+    check_overflow,
     compose,
     frame_at,
     joined,
@@ -51,12 +51,15 @@ from dynamics.model.model import Frame, RigidBodyModel, check_model
 from dynamics.model.model_arrays import model_arrays
 from dynamics.validation import (
     as_array,
+    as_choice,
     as_flag,
     as_floats,
     as_inertia,
+    as_kind,
     as_name,
+    as_not_negative,
+    as_number,
     as_placement,
-    check_choice,
     look_up,
     unknown_name,
 )
@@ -77,11 +80,11 @@ def position_limits(
             raise ValueError(f"{label}{argument}: got {value!r}, but a {joint.type_name} joint has no position limits")
         if joint.nq == joint.nv and as_floats(label + argument, value).ndim == 0:
             value = np.full(joint.nq, as_array(label + argument, value, (), allow_infinite=True))
-        limits[argument] = as_array(label + argument, value, (joint.nq,), allow_infinite=True).copy()
+        limits[argument] = as_array(label + argument, value, (joint.nq,), allow_infinite=True, copy=True)
     crossed = np.flatnonzero(limits["lower"] > limits["upper"])
     if crossed.size:
         low, high = limits["lower"][crossed[0]], limits["upper"][crossed[0]]
-        raise ValueError(f"{label}lower: got {low}, which is above upper, {high}; expected lower <= upper")
+        raise ValueError(f"{label}lower: got {low}, above upper, {high}, expected lower <= upper")
     return limits
 
 
@@ -97,7 +100,7 @@ def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict
             if joint.nv == 0 and given != (np.inf if is_limit else 0.0):
                 raise ValueError(f"{label}{argument}: got {value!r}, but a {joint.type_name} joint does not move")
             value = np.full(joint.nv, given)
-        parameters[argument] = as_array(label + argument, value, (joint.nv,), allow_infinite=is_limit).copy()
+        parameters[argument] = as_array(label + argument, value, (joint.nv,), allow_infinite=is_limit, copy=True)
         if (parameters[argument] < 0.0).any():
             raise ValueError(f"{label}{argument}: got {parameters[argument].min()}, expected no negative entry")
     return parameters
@@ -185,10 +188,10 @@ class Parts:
         part = actuator(name, joints, lower, upper)
         label = f"actuator {name!r}: "
         self._check_joints(f"{label}joints", part.joints)
-        inertia = float(as_array(f"{label}rotor_inertia", rotor_inertia, ()))
+        inertia = as_number(f"{label}rotor_inertia", rotor_inertia)
         if inertia < 0.0 or (inertia > 0.0 and len(part.joints) > 1):
-            wanted = "a number >= 0, zero where it pulls on several joints"
-            raise ValueError(f"{label}rotor_inertia: got {inertia}, expected {wanted}")
+            expected = "a number >= 0, zero where it pulls on several joints"
+            raise ValueError(f"{label}rotor_inertia: got {inertia}, expected {expected}")
         for joint, ratio in part.joints:
             self._add_armature(joint, ratio**2 * inertia)
         self._actuators.append(part)
@@ -225,7 +228,7 @@ class Parts:
             length = float(np.linalg.norm(along))
             if length == 0.0:
                 raise ValueError(f"{label}direction: got {along.tolist()}, expected a vector of some length")
-            ratio = float(as_array(f"{label}moment_ratio", moment_ratio, ()))
+            ratio = as_number(f"{label}moment_ratio", moment_ratio)
             wrench = np.concatenate([along, ratio * along]) / length
         numbers = as_array(f"{label}wrench", wrench, (6,))
         if not numbers.any():
@@ -248,7 +251,7 @@ class Parts:
         Raises ValueError for a name that is taken, an unknown frame, frames on one body, or limits that cross.
         """
         label = self._new_actuator(name, (frame1, frame2))
-        force = float(as_array(f"{label}ratio", ratio, ()))
+        force = as_number(f"{label}ratio", ratio)
         if force == 0.0:
             raise ValueError(f"{label}ratio: got 0, expected another number")
         if self._carrier(frame1) == self._carrier(frame2):
@@ -278,8 +281,8 @@ class Parts:
         known = dict.fromkeys(self._frame_names())
         for name in (frame1, frame2):
             look_up("frame", name, known)
-        check_choice("kind", kind, LOOP_KINDS)
-        check_choice("axis", axis, "xyz")
+        as_choice("kind", kind, LOOP_KINDS)
+        as_choice("axis", axis, "xyz")
         self._loops.append(Loop(frame1, frame2, kind, axis))
 
     def add_coupling(self, joints: Mapping[str, float], offset: float = 0.0) -> None:
@@ -288,7 +291,7 @@ class Parts:
 
         Raises ValueError for an unknown joint, one of several degrees of freedom, or fewer than two joints.
         """
-        part = Coupling(as_ratios("coupling: joints", joints), float(as_array("coupling: offset", offset, ())))
+        part = Coupling(as_ratios("coupling: joints", joints), as_number("coupling: offset", offset))
         self._check_joints("coupling: joints", part.joints)
         if len(part.joints) < 2:
             raise ValueError(f"coupling: joints: got {dict(part.joints)!r}, expected at least two joints")
@@ -301,7 +304,7 @@ class Parts:
         several degrees of freedom, one that is a mimic joint already, a circle, or a multiplier that is zero.
         """
         values = {"multiplier": multiplier, "offset": offset}
-        factor, start = (float(as_array(f"mimic {joint!r}: {name}", x, ())) for name, x in values.items())
+        factor, start = (as_number(f"mimic {joint!r}: {name}", x) for name, x in values.items())
         if factor == 0.0:
             raise ValueError(f"mimic {joint!r}: multiplier: got 0, expected another number; a joint at rest is locked")
         self._check_joints(f"mimic {joint!r}", ((joint, 1.0), (source, 1.0)))
@@ -439,8 +442,8 @@ class Parts:
                 turned = np.abs(one.R[:, along] - two.R[:, along]).max()
             if max(np.abs(one.p - two.p).max(), turned) > 1e-6:
                 raise ValueError(
-                    f"loop of {loop.frame1!r} and {loop.frame2!r}: both are fixed to one body, and do not lie on each "
-                    "other; expected joints locked where the loop is closed"
+                    f"loop of {loop.frame1!r} and {loop.frame2!r}: got frames fixed to one body, apart from each "
+                    "other, expected joints locked where the loop is closed"
                 )
         return tuple(kept)
 
@@ -481,7 +484,7 @@ class ModelBuilder(Parts):
     """
 
     def __init__(self, gravity: ArrayLike = (0.0, 0.0, -9.81), name: str = "robot", strict: bool = True) -> None:
-        self.gravity = as_array("gravity", gravity, (3,)).copy()
+        self.gravity = as_array("gravity", gravity, (3,), copy=True)
         self._name = as_name("name", name)
         self._strict = as_flag("strict", strict)
         self.inertias = "strict"  # or another of INERTIAS, to keep or repair those of a file
@@ -537,16 +540,13 @@ class ModelBuilder(Parts):
         """
         require_new("name", name, body=self._numbers, frame=self._added_frames)
         label = f"body {name!r}: "
-        if not isinstance(joint, Joint):
-            raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
+        as_kind(label + "joint", joint, Joint, "a joint such as Revolute('z')")
         if joint_name is None and joint.nv > 0:
             joint_name = f"{name}_joint"
         if joint_name is not None:
             require_new(label + "joint_name", joint_name, joint=self._joint_names, frame=self._added_frames)
         parent_number, pose = self._mount(label + "parent", parent, placement, label + "placement")
-        mass = float(as_array(label + "mass", mass, ()))
-        if mass < 0.0:
-            raise ValueError(f"{label}mass: got {mass}, expected a number >= 0")
+        mass = as_not_negative(label + "mass", mass)
         symmetric = as_inertia(label + "inertia", inertia)
         defect = inertia_defect(mass, symmetric)
         if defect and self._strict:
@@ -558,7 +558,7 @@ class ModelBuilder(Parts):
             joint_name=joint_name,
             placement=pose,
             mass=mass,
-            com=as_array(label + "com", com, (3,)).copy(),
+            com=as_array(label + "com", com, (3,), copy=True),
             inertia=symmetric,
             per_position=position_limits(label, joint, lower, upper),
             per_dof=dof_parameters(
@@ -714,7 +714,7 @@ class ModelBuilder(Parts):
             inertias = tree.physical(inertias, self.inertias)
             armature = joined(links, "armature")
             arrays = model_arrays(joints, tree.parents, tree.placements, inertias, armature, self.gravity)
-            check_finite(frames, arrays, links)
+            check_overflow(frames, arrays, links)
             tree.check_leaves(inertias)
         return RigidBodyModel(
             name=self._name,
@@ -744,8 +744,7 @@ class ModelBuilder(Parts):
             return number, compose(frame, pose)
         if name == "world":
             return WORLD, pose
-        error = unknown_name("body", name, [*self._numbers, *self._added_frames, "world"])
-        raise ValueError(f"{argument}: {error}, expected a body or frame added before or 'world'")
+        raise unknown_name(argument, name, [*self._numbers, *self._added_frames, "world"])
 
     def _frames(self, tree: Tree) -> dict[str, Frame]:
         """All frames by name: links and joints in depth-first order, then those of added models and added by hand."""
@@ -762,8 +761,8 @@ class ModelBuilder(Parts):
                 joint_name += "_joint"
                 if joint_name in self._numbers or joint_name in self._joint_names or joint_name in self._added_frames:
                     raise ValueError(
-                        f"joint_name: a body and a joint are both named {link.joint_name!r}, and so the joint's frame "
-                        f"would be {joint_name!r}, which is taken; expected distinct names"
+                        f"joint_name: got {link.joint_name!r} for a body and a joint, whose frame would be "
+                        f"{joint_name!r}, which is taken, expected distinct names"
                     )
             frames[joint_name] = tree.anchors[number]
         for name, (number, placement) in self._added_frames.items():

@@ -108,7 +108,7 @@ def combine(
         look_up("label in placements", label, models)
     gravities = {tuple(check_model(model).gravity.tolist()) for model in models.values()}
     if len(gravities) > 1:
-        raise ValueError(f"models: their gravity differs, {sorted(gravities)}; expected one")
+        raise ValueError(f"models: got the gravities {sorted(gravities)}, expected one")
     builder = ModelBuilder(gravities.pop(), name, strict=False)
     for label, model in models.items():
         builder.add_model(model, f"{label}/", placement=placements.get(label))

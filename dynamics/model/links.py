@@ -81,7 +81,7 @@ def require_new(argument: str, name: str, **taken: Container[str]) -> None:
             raise ValueError(f"{argument}: there already is a {kind} {name!r}, expected a new name")
 
 
-def check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[Link]) -> None:
+def check_overflow(frames: dict[str, Frame], arrays: ModelArrays, links: list[Link]) -> None:
     """ValueError for numbers that overflow when they are multiplied and summed."""
     too_large = [f"the placement of frame {name!r}" for name, frame in frames.items() if not np.isfinite(frame.p).all()]
     for field in ("translation", "first_moment", "rotational_inertia", "subtree_mass"):
@@ -90,7 +90,7 @@ def check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[Link
     if not np.isfinite(arrays.mass.sum()):
         too_large.append("the total mass")
     if too_large:
-        raise ValueError(f"{too_large[0]} overflows, expected numbers in SI units")
+        raise ValueError(f"{too_large[0]}: got an overflow, expected numbers in SI units")
 
 
 def joined(links: list[Link], figure: str) -> np.ndarray:

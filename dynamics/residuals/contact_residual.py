@@ -49,7 +49,7 @@ from dynamics.simd.sizes import Size
 from dynamics.simd.span import by_reference
 from dynamics.simd.tiles import add_knots
 from dynamics.spatial.spatial import add_scaled3, dot3, load3, scale3
-from dynamics.validation import as_array, as_items
+from dynamics.validation import as_array, as_items, as_number
 
 # --------------------------------------------------------------------------------------------
 # Numbers made of forces and moments at contacts, and their derivatives in these.
@@ -536,8 +536,8 @@ def in_axes_of_frames(system: InContact, own: bool) -> ContactArrays | LoopArray
 
 def normal_limits(least: float | None, most: float | None) -> tuple[float, float]:
     """Limits of a normal force: 0 and infinity where they are None; ValueError unless numbers in this order."""
-    lower = 0.0 if least is None else float(as_array("min_normal_force", least, ()))
-    upper = np.inf if most is None else float(as_array("max_normal_force", most, ()))
+    lower = 0.0 if least is None else as_number("min_normal_force", least)
+    upper = np.inf if most is None else as_number("max_normal_force", most)
     if upper <= lower:
         raise ValueError(f"max_normal_force: got {upper}, expected more than the least, {lower}")
     return lower, upper

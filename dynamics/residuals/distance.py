@@ -443,8 +443,8 @@ def checked_rows(p: int, pair: tuple[Geometry, ...], margin: float) -> list[Row]
     for geometry in pair:
         kind = type(as_kind(f"pairs[{p}]", geometry, Geometry).shape)
         if not issubclass(kind, (Sphere, Capsule, Box, HalfSpace)):
-            wanted = "Sphere, Capsule, Box or HalfSpace; see collision_geometry"
-            raise ValueError(f"pairs[{p}]: {geometry.name!r} is a {kind.__name__}, expected {wanted}")
+            expected = "Sphere, Capsule, Box or HalfSpace; see collision_geometry"
+            raise ValueError(f"pairs[{p}]: {geometry.name!r} is a {kind.__name__}, expected {expected}")
     a, b = sorted(pair, key=lambda geometry: isinstance(geometry.shape, (Box, HalfSpace)))
     if isinstance(a.shape, HalfSpace):
         a, b = b, a

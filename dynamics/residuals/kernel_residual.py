@@ -102,8 +102,8 @@ def as_places(name: str, value: Any) -> Targets:
         return _placements(name, value)
     p = as_floats(name, value)
     if p.ndim not in (1, 2) or p.shape[-1] != 3 or not len(p):
-        wanted = "(3,), or (N+1, 3) with one for each knot, a pair (R, p), or a function of time"
-        raise ValueError(f"{name}: got shape {p.shape}, expected {wanted}")
+        expected = "(3,), or (N+1, 3) with one for each knot, a pair (R, p), or a function of time"
+        raise ValueError(f"{name}: got shape {p.shape}, expected {expected}")
     p = as_array(name, p)
     return _placements(name, (np.eye(3), p[0] if len(p) == 1 and p.ndim == 2 else p))
 

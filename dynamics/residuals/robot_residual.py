@@ -17,7 +17,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import LANES, helper, launch
 from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
-from dynamics.validation import as_floats
+from dynamics.validation import as_floats, check_rows
 
 # --------------------------------------------------------------------------------------------
 # Derivatives of residuals by their targets, along the target's tangent.
@@ -114,12 +114,6 @@ def run(drive: Callable[..., Any], count: int, size: int, *args: Any) -> Any:
 
 
 Blocks = Sequence[np.ndarray]
-
-
-def _fit(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
-    if array.shape[1:] != row or array.shape[0] < rows:
-        wanted = ", ".join(map(str, (f"at least {rows}", *row)))
-        raise ValueError(f"{name}: got shape {array.shape}, expected ({wanted}) as for the residual's own robot")
 
 
 def _without_controls(blocks: Sequence[Any] | None) -> Blocks | None:
@@ -346,13 +340,13 @@ class RobotResidual:
         for blocks in targets:
             if blocks is None:
                 continue
-            _fit("lx", blocks[0], stop, (ndx,))
-            _fit("lxx", blocks[2], stop, (ndx, ndx))
+            check_rows("lx", blocks[0], stop, (ndx,))
+            check_rows("lxx", blocks[2], stop, (ndx, ndx))
             if nu is not None and us is not None:
                 controlled = min(stop, len(us))
-                _fit("lu", blocks[1], controlled, (nu,))
-                _fit("lux", blocks[3], controlled, (nu, ndx))
-                _fit("luu", blocks[4], controlled, (nu, nu))
+                check_rows("lu", blocks[1], controlled, (nu,))
+                check_rows("lux", blocks[3], controlled, (nu, ndx))
+                check_rows("luu", blocks[4], controlled, (nu, nu))
 
     def _expanded(self, weights, start, stop, order, xs, us, rows, target, curvature) -> float:
         """`_expand` at states of the independent joints."""

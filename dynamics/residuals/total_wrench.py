@@ -26,7 +26,7 @@ from dynamics.residuals.contact_residual import (
     in_axes_of_frames,
     moment_blocks,
 )
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_number
 
 if TYPE_CHECKING:
     from dynamics.residuals.contact_residual import InContact
@@ -41,7 +41,7 @@ class _TotalWrench(ContactResidual):
 
     def _sum(self, system: InContact, frames: Frames, rows: np.ndarray, height: float, name: str) -> None:
         """rows (nr, 3)"""
-        contact, height = contacts_of(system, frames), float(as_array("height", height, ()))
+        contact, height = contacts_of(system, frames), as_number("height", height)
         held = [system.contacts.contacts[c] for c in contact]
         feet = np.array([c for c, each in zip(contact, held, strict=True) if isinstance(each, RigidContact)], dtype=int)
         A = np.hstack([_of_force(_place(each) - [0.0, 0.0, height]) for each in held] + [_OF_MOMENT] * len(feet))
@@ -80,7 +80,7 @@ class ZeroMomentPoint(_TotalWrench):
     target: np.ndarray
 
     def __init__(self, system: InContact, target: ArrayLike, height: float = 0.0, frames: Frames = None) -> None:
-        x, y = target = as_array("target", target, (2,)).copy()
+        x, y = target = as_array("target", target, (2,), copy=True)
         rows = np.array([[x, -1.0, 0.0], [y, 0.0, -1.0]])
         self._sum(system, frames, rows, height, "zero-moment point")
         self._set(target=target)
@@ -153,7 +153,7 @@ def zero_moment_point(system: Any, xs: ArrayLike, us: ArrayLike, height: float =
     if not hasattr(system, "contact_forces"):
         raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem or HybridSystem")
     xs, us = as_array("xs", xs, (None, system.nx)), as_array("us", us, (None, system.nu))
-    height, forces = float(as_array("height", height, ())), system.contact_forces(xs, us)
+    height, forces = as_number("height", height), system.contact_forces(xs, us)
     frames = system.model.frame_names
     held = [i for i, frame in enumerate(system.contact_frames) if frame in frames]
     arms = system.contact_points(xs[: len(forces)])[:, held] - [0.0, 0.0, height]

@@ -54,7 +54,7 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set the number of threads used from now on.  Raises ValueError unless count is an integer of at least 1."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"count: got {count!r}, expected an integer of at least 1")
+        raise ValueError(f"count: got {count!r}, expected an integer >= 1")
     _team.size = count
 
 

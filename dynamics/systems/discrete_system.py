@@ -111,7 +111,7 @@ class DiscreteSystem(ABC):
         xs, single_x = as_batch("x", x, self.nx)
         us, single_u = as_batch("u", u, self.nu)
         if len(xs) != len(us) and 1 not in (len(xs), len(us)):
-            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
+            raise ValueError(f"x: got {len(xs)} points, expected {len(us)} as of u")
         self.check_state(xs)
         if len(xs) != len(us):
             K = max(len(xs), len(us))
@@ -211,9 +211,9 @@ class DiscreteSystem(ABC):
     def _knots(self, xs, us):
         xs, us = as_floats("xs", xs), as_floats("us", us)
         if us.ndim != 2 or us.shape[1] != self.nu:
-            raise ValueError(f"us has shape {us.shape}; expected (N, {self.nu})")
+            raise ValueError(f"us: got shape {us.shape}, expected (N, {self.nu})")
         if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
-            raise ValueError(f"xs has shape {xs.shape}; expected ({len(us)} or {len(us) + 1}, {self.nx})")
+            raise ValueError(f"xs: got shape {xs.shape}, expected ({len(us)} or {len(us) + 1}, {self.nx})")
         return xs, us
 
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -232,7 +232,7 @@ class DiscreteSystem(ABC):
         lam = as_floats("lam", lam)
         N = len(us)
         if lam.shape != (N, self.ndx):
-            raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
+            raise ValueError(f"lam: got shape {lam.shape}, expected ({N}, {self.ndx})")
         H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
         self.write_hessian_products(xs, us, lam, *H)
         return H

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.contact_set import Contact, ContactSet, as_damping, of_system
+from dynamics.contacts.contact_set import Contact, ContactSet, of_system
 from dynamics.contacts.frame_contact import PointContact, as_gains
 from dynamics.contacts.impulses import as_restitution
 from dynamics.model.joints import FreeFlyer
@@ -19,7 +19,16 @@ from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem, check_references, undriven_basis
-from dynamics.validation import as_array, as_flag, as_items, as_name, as_whole_number, check_time_step, unknown_name
+from dynamics.validation import (
+    as_array,
+    as_flag,
+    as_items,
+    as_name,
+    as_not_negative,
+    as_positive,
+    as_whole_number,
+    unknown_name,
+)
 
 
 class Phase(NamedTuple):
@@ -51,14 +60,10 @@ def _checked_phase(model, i, phase, gains, dt, named, sets) -> Phase:
     if not isinstance(phase, (tuple, list)) or len(phase) != 3:
         raise ValueError(f"phases[{i}]: got {phase!r}, expected (name, frames, knots)")
     name, frames, knots = phase
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"phases[{i}]: got {name!r} for a name, expected a nonempty string")
-    where = f"phases[{i}], {name!r}"
+    where = f"phases[{i}], {as_name(f'phases[{i}], name', name)!r}"
     if isinstance(frames, str) or not isinstance(frames, Sequence):
         raise TypeError(f"{where}: got frames {frames!r}, expected a list of frame names or contacts")
-    if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 0:
-        raise ValueError(f"{where}: got {knots!r} knots, expected an integer of at least zero")
-    if knots == 0 and not frames:
+    if as_whole_number(f"{where}, knots", knots, 0) == 0 and not frames:
         raise ValueError(f"{where}: got neither knots nor frames, expected frames that an impact stops")
     try:
         contacts = [_contact(model, entry, gains, named) for entry in frames]
@@ -137,9 +142,9 @@ class HybridSystem(RobotSystem):
         joint_friction: bool = True,
         friction_speed: float | None = None,
     ) -> None:
-        check_time_step(dt)
+        as_positive("dt", dt, "seconds")
         impacts = as_flag("impacts", impacts)
-        restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
+        restitution, damping = as_restitution(restitution), as_not_negative("contact_damping", contact_damping)
         of_contacts: dict[ContactSet, RigidBodySystem] = {}
         impact_of: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
@@ -232,7 +237,7 @@ class HybridSystem(RobotSystem):
         if any(segment.system.model is not self.model for segment in self.segments):
             own = [segment.name for segment in self.segments if segment.system.model is not self.model]
             raise ValueError(
-                f"model: got one for all phases, but {', '.join(map(repr, own))} have a robot of their own; expected "
+                f"model: got one for all phases, but {', '.join(map(repr, own))} have a robot of their own, expected "
                 "system.with_model(model, phases=[...])"
             )
         part = copy.copy(self)
@@ -246,7 +251,7 @@ class HybridSystem(RobotSystem):
         of = [segment.name.removeprefix(STRIKE) for segment in self.segments]
         for name in phases:
             if name not in of:
-                raise ValueError(f"phases: {unknown_name('phase', name, dict.fromkeys(of))}")
+                raise unknown_name("phases", name, dict.fromkeys(of))
         changed = [segment.system for segment, name in zip(self.segments, of, strict=True) if name in phases]
         made = {system: system.with_model(model) for system in dict.fromkeys(changed)}
         part = copy.copy(self)

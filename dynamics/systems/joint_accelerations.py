@@ -18,7 +18,7 @@ from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.robot_system import SLOW, RobotSystem, plant_model
-from dynamics.validation import as_flag, as_floats, as_kind, as_whole_number, check_time_step
+from dynamics.validation import as_flag, as_floats, as_kind, as_positive, as_whole_number
 
 # --------------------------------------------------------------------------------------------
 # A robot whose controls are the accelerations of its joints; the torques follow from them.
@@ -53,7 +53,7 @@ class JointAccelerationSystem(RobotSystem):
     free_duration = False
 
     def __init__(self, model: RigidBodyModel, dt: float) -> None:
-        check_time_step(dt)
+        as_positive("dt", dt, "seconds")
         if not check_model(model).is_euclidean:
             raise ValueError("model: got a joint of several degrees of freedom, expected joints of one each")
         super().__init__(model, dt, actuation_map(model, None), {})

@@ -42,7 +42,7 @@ from dynamics.systems.robot_system import (
 )
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps, rollout_size
 from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of
-from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
+from dynamics.validation import as_array, as_batch, as_choice, as_positive, as_whole_number
 
 
 def euler_tensors(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -140,9 +140,9 @@ class RigidBodySystem(RobotSystem):
         joint_friction: bool = True,
         friction_speed: float | np.ndarray | None = None,
     ) -> None:
-        check_time_step(dt)
-        check_choice("integrator", integrator, TABLEAUS)
-        check_choice("formulation", formulation, FORMULATIONS)
+        as_positive("dt", dt, "seconds")
+        as_choice("integrator", integrator, TABLEAUS)
+        as_choice("formulation", formulation, FORMULATIONS)
         held = tuple(contacts) if isinstance(contacts, list) else contacts
         self._given = actuation, held, contact_damping, joint_friction
         self.contacts = on_full_model(check_model(model), contacts, contact_damping, "contact_damping", dt)
@@ -195,7 +195,7 @@ class RigidBodySystem(RobotSystem):
         if self.frame_actuators is not None:
             lacking.append("actuators on joints alone")
         if lacking:
-            raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
+            raise ValueError(f"formulation: got 'inverse', expected {' and '.join(lacking)}")
         return AccelerationControl(self.plant_model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
 
     def timed(self) -> RigidBodySystem:

@@ -55,7 +55,7 @@ def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
         elif np.isfinite(low).any() or np.isfinite(high).any():
             raise ValueError(
                 f"position: joint {model.joint_names[i]!r} of type {joint.type_name} has limits of its configuration, "
-                "which are none of its displacement; expected position=False and a constraint of a residual"
+                "which are none of its displacement, expected position=False and a constraint of a residual"
             )
     return lower, upper
 
@@ -72,7 +72,7 @@ def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.
         if len(driving) > 1:
             raise ValueError(
                 f"actuation: {model.dof_names[i]!r} has an effort limit and is driven by {len(driving)} controls, "
-                "whose limits depend on each other; expected one control, or a constraint of a residual"
+                "whose limits depend on each other, expected one control, or a constraint of a residual"
             )
         for j in driving:
             upper[j] = min(upper[j], model.effort_limit[i] / abs(B[i, j]))

@@ -225,7 +225,7 @@ def points(name: str, value: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
 def common_count(one: str, a: np.ndarray, other: str, b: np.ndarray) -> int:
     """Number of points of two batches, one of which may be a single point."""
     if len(a) != len(b) and len(a) != 1 and len(b) != 1:
-        raise ValueError(f"{one} has {len(a)} points and {other} has {len(b)}; expected as many")
+        raise ValueError(f"{one}: got {len(a)} points, expected {len(b)} as of {other}")
     return len(b) if len(a) == 1 else len(a)
 
 
@@ -269,13 +269,13 @@ def difference_expansion(
     (x_ref, _), (xs, _) = points("x_ref", x_ref, nx), points("xs", xs, nx)
     K = len(xs)
     if len(x_ref) not in (1, K):
-        raise ValueError(f"x_ref has {len(x_ref)} points and xs has {K}; expected as many, or a single point")
+        raise ValueError(f"x_ref: got {len(x_ref)} points, expected {K} as of xs, or a single point")
     r, J, H = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n)), None
     order, (weights, layout) = JACOBIAN, NO_WEIGHTS
     if mu is not None:
         mu, _ = points("mu", mu, 2 * n)
         if len(mu) != K:
-            raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
+            raise ValueError(f"mu: got {len(mu)} rows, expected {K} as of xs")
         order, (weights, layout), H = JACOBIAN | HESSIAN, multipliers(mu), np.zeros(J.shape)
     kernels, robot = StateDifference.kernels, (model.joint_space.block, _EVERY_JOINT)
     workspace_size, span = kernels.workspace_size(model, (), xs, weights), (layout, weights, 0, K, order)

@@ -127,7 +127,7 @@ def test_the_linear_dynamics_are_those_of_the_system(integrator, actuated, rng):
     [
         ("joint_zoo", {}, "joints of one degree of freedom"),
         ("spherical_tree", {}, "joints of one degree of freedom"),
-        ("ur5", {"integrator": "rk4"}, 'formulation is "inverse", which needs an Euler integrator'),
+        ("ur5", {"integrator": "rk4"}, 'formulation: got \'inverse\', expected an Euler integrator'),
         ("ur5", {"actuation": np.eye(6, 5)}, "an independent control for every degree of freedom"),
         ("ur5", {"actuation": np.ones((6, 6))}, "an independent control for every degree of freedom"),
         ("hyq", {"actuation": "floating_base"}, "of one degree of freedom and an independent control"),
@@ -141,6 +141,6 @@ def test_what_it_does_not_support_is_named(robot, options, match):
 
 def test_a_formulation_has_one_of_two_names():
     model, _ = load_reference("ur5")
-    with pytest.raises(ValueError, match='formulation is "backward"; expected one of forward, inverse'):
+    with pytest.raises(ValueError, match="formulation: got 'backward', expected one of 'forward', 'inverse'"):
         dynamics.RigidBodySystem(model, 0.01, formulation="backward")
     assert dynamics.RigidBodySystem(model, 0.01).acceleration_control is None

@@ -23,15 +23,15 @@ def builder_with(**changes):
 BAD_ARGUMENTS = [
     ({"name": ""}, "name: got '', expected a nonempty string"),
     ({"name": 3}, "name: got 3, expected a nonempty string"),
-    ({"parent": "wrld"}, "body 'arm': parent: unknown body 'wrld'; did you mean 'world'"),
+    ({"parent": "wrld"}, "body 'arm': parent: got 'wrld', expected .*; did you mean 'world'"),
     ({"parent": None}, "body 'arm': parent: got None"),
     ({"joint_name": ""}, "body 'arm': joint_name: got ''"),
     ({"mass": -1.0}, r"body 'arm': mass: got -1.0, expected a number >= 0"),
-    ({"mass": np.nan}, "body 'arm': mass is nan, expected finite"),
+    ({"mass": np.nan}, "body 'arm': mass: got nan, expected a number >= 0"),
     ({"mass": [1.0]}, r"body 'arm': mass: got shape \(1,\), expected \(\)"),
-    ({"mass": "heavy"}, "body 'arm': mass: expected an array of real numbers, got 'heavy'"),
+    ({"mass": "heavy"}, "body 'arm': mass: got 'heavy', expected a number"),
     ({"com": (0, 0)}, r"body 'arm': com: got shape \(2,\), expected \(3,\)"),
-    ({"com": (0, np.inf, 0)}, r"body 'arm': com\[1\] is inf"),
+    ({"com": (0, np.inf, 0)}, r"body 'arm': com\[1\]: got inf"),
     ({"inertia": np.ones(3)}, r"body 'arm': inertia: got shape \(3,\), expected \(3, 3\)"),
     ({"inertia": np.eye(3) + np.eye(3, k=1)}, "body 'arm': inertia: got an asymmetric matrix"),
     ({"inertia": np.diag([-1.0, 1.0, 1.0])}, "body 'arm': inertia: got principal moments .* expected none negative"),
@@ -39,16 +39,16 @@ BAD_ARGUMENTS = [
     ({"mass": 0.0}, "body 'arm': inertia: got a nonzero inertia with zero mass"),
     ({"placement": np.eye(3)}, "body 'arm': placement: got .* expected a pair"),
     ({"placement": (np.eye(3), (0, 0))}, r"body 'arm': placement translation: got shape \(2,\)"),
-    ({"placement": (2 * np.eye(3), (0, 0, 0))}, "body 'arm': placement: the rotation matrix is not orthonormal"),
-    ({"placement": (-np.eye(3), (0, 0, 0))}, "body 'arm': placement: the rotation matrix has determinant -1"),
+    ({"placement": (2 * np.eye(3), (0, 0, 0))}, "body 'arm': placement: got a rotation matrix that is not orthonormal"),
+    ({"placement": (-np.eye(3), (0, 0, 0))}, "body 'arm': placement: got a rotation matrix of determinant -1"),
     ({"armature": -0.1}, "body 'arm': armature: got -0.1, expected no negative entry"),
     ({"armature": [0.1, 0.1]}, r"body 'arm': armature: got shape \(2,\), expected \(1,\)"),
-    ({"damping": np.inf}, "body 'arm': damping is inf"),
+    ({"damping": np.inf}, "body 'arm': damping: got inf"),
     ({"friction": -1}, "body 'arm': friction: got -1.0"),
     ({"velocity": -1}, "body 'arm': velocity: got -1.0"),
-    ({"effort": np.nan}, "body 'arm': effort is nan, expected no NaN"),
-    ({"lower": 1.0, "upper": 0.0}, "body 'arm': lower: got 1.0, which is above upper, 0.0"),
-    ({"lower": np.nan}, "body 'arm': lower is nan"),
+    ({"effort": np.nan}, "body 'arm': effort: got nan, expected numbers or infinities"),
+    ({"lower": 1.0, "upper": 0.0}, "body 'arm': lower: got 1.0, above upper, 0.0"),
+    ({"lower": np.nan}, "body 'arm': lower: got nan"),
     ({"joint": Continuous("x"), "upper": 1.0}, "body 'arm': upper: got 1.0, but a Continuous joint has no position"),
     ({"joint": Fixed(), "lower": 1.0}, "body 'arm': lower: got 1.0, but a Fixed joint has no position"),
     ({"joint": Fixed(), "armature": 1.0}, "body 'arm': armature: got 1.0, but a Fixed joint does not move"),
@@ -67,7 +67,7 @@ def test_bad_argument_of_add_body(changes, message):
 
 
 def test_joint_must_be_a_joint():
-    with pytest.raises(TypeError, match="body 'arm': joint: got 'revolute', expected a joint"):
+    with pytest.raises(TypeError, match="body 'arm': joint: got str, expected a joint"):
         builder_with(joint="revolute")
 
 
@@ -89,9 +89,9 @@ def test_duplicate_names():
 
 def test_bad_frame():
     builder = builder_with()
-    with pytest.raises(ValueError, match="frame 'tip': body: unknown body 'amr'; did you mean 'arm'"):
+    with pytest.raises(ValueError, match=r"frame 'tip': body: got 'amr', expected .*; did you mean 'arm'"):
         builder.add_frame("tip", "amr")
-    with pytest.raises(ValueError, match="frame 'tip': placement: the rotation matrix is not orthonormal"):
+    with pytest.raises(ValueError, match="frame 'tip': placement: got a rotation matrix that is not orthonormal"):
         builder.add_frame("tip", "arm", (np.zeros((3, 3)), np.zeros(3)))
 
 
@@ -165,7 +165,7 @@ def test_overflow_is_refused():
         {"mass": 1e200, "com": (1e200, 0, 0)},
         {"mass": 1.0, "com": (1e200, 0, 0)},
     ):
-        with pytest.raises(ValueError, match="body 'arm' overflows"):
+        with pytest.raises(ValueError, match="body 'arm': got an overflow"):
             builder_with(**changes).build()
 
 
@@ -191,7 +191,7 @@ def test_any_argument_builds_or_raises_a_value_error_naming_it(argument, value):
     try:
         model = builder_with(**{argument: value}).build()
     except ValueError as error:
-        assert argument in str(error) or "overflows" in str(error) or "inertia" in str(error)
+        assert argument in str(error) or "overflow" in str(error) or "inertia" in str(error)
         return
     assert all(np.isfinite(array).all() for array in model.arrays)
 
@@ -224,12 +224,12 @@ def test_as_batch_accepts_exactly_finite_points_and_batches(value, n):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0, 2.0], [3.0, np.nan]], r"x\[1, 1\] is nan, expected finite numbers"),
+        ([[1.0, 2.0], [3.0, np.nan]], r"x\[1, 1\]: got nan, expected finite numbers"),
         ([[1.0, 2.0, 3.0]], r"x: got shape \(1, 3\), expected \(2, 2\)"),
-        ([[1.0, 2.0], [3.0]], "x: expected an array of real numbers"),
-        ([["1", "2"], ["3", "4"]], "x: expected an array of real numbers"),
-        ([[1j, 2], [3, 4]], "x: expected an array of real numbers"),
-        (None, "x: expected an array of real numbers, got None"),
+        ([[1.0, 2.0], [3.0]], "x: got .*, expected an array of real numbers"),
+        ([["1", "2"], ["3", "4"]], "x: got .*, expected an array of real numbers"),
+        ([[1j, 2], [3, 4]], "x: got .*, expected an array of real numbers"),
+        (None, "x: got None, expected an array of real numbers"),
     ],
 )
 def test_as_array_errors(value, message):

@@ -174,11 +174,11 @@ def test_bad_input(robot, rng):
     builder.add_body("plate", "f0", dynamics.Fixed(), mass=0.1)
     cases = (
         (lambda: builder.add_thruster("motor", "f0"), "name: there already is a actuator 'motor'"),
-        (lambda: builder.add_thruster("t", "nowhere"), "unknown frame 'nowhere'"),
+        (lambda: builder.add_thruster("t", "nowhere"), "frame: got 'nowhere'"),
         (lambda: builder.add_thruster("t", "f0", (0, 0, 0)), r"actuator 't': direction: got \[0.0, 0.0, 0.0\]"),
         (lambda: builder.add_thruster("t", "f0", lower=1.0, upper=0.0), "actuator 't': lower: got 1.0"),
         (lambda: builder.add_thruster("t", "f0", wrench=np.zeros(6)), "actuator 't': wrench: got zeros"),
-        (lambda: builder.add_linear_actuator("t", "f0", "nowhere"), "unknown frame 'nowhere'"),
+        (lambda: builder.add_linear_actuator("t", "f0", "nowhere"), "frame: got 'nowhere'"),
         (lambda: builder.add_thruster("t", "f4"), "actuator 't': frame: 'f4' is fixed in the world"),
         (lambda: builder.add_linear_actuator("t", "body 3_joint", "plate"), "'plate' are on one body"),
         (lambda: builder.add_linear_actuator("t", "f0", "body 3"), "frame2: 'f0' and 'body 3' are on one body"),

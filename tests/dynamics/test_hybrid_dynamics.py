@@ -69,7 +69,7 @@ def test_ignored_entries(rng):
 def test_errors_name_the_argument(rng):
     model, _ = load_reference("ur5")
     q, v, a = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"prescribed: got shape \(2,\), dtype bool; expected \(6,\) booleans"):
+    with pytest.raises(ValueError, match=r"prescribed: got shape \(2,\), dtype bool, expected \(6,\) booleans"):
         dynamics.hybrid_dynamics(model, q, v, a, a, [True, False])
     with pytest.raises(ValueError, match=r"prescribed: got shape \(6,\), dtype int64"):
         dynamics.hybrid_dynamics(model, q, v, a, a, [1, 0, 0, 1, 0, 0])

@@ -195,7 +195,7 @@ def test_what_is_not_finite(knots, together):
             column = knots.seen.get(name, 0)
             broken[(1, *np.zeros(x.ndim - 2, int), column)] = bad
             at = f"{name}[1, {column}" if x.ndim == 2 else f"{name}[1, 0"
-            assert_refused(knots, {name: broken[:3]}, at, f"is {bad}", "expected finite numbers")
+            assert_refused(knots, {name: broken[:3]}, at, f"got {bad}", "expected finite numbers")
             continue
         broken[4] = bad
         found = called(knots, knots.given | {name: broken})
@@ -224,5 +224,5 @@ def test_quaternions(make, rng):
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, None])
 def test_number_of_threads_must_be_positive(count):
-    with pytest.raises(ValueError, match=r"count: got .*, expected an integer of at least 1"):
+    with pytest.raises(ValueError, match=r"count: got .*, expected an integer >= 1"):
         dynamics.set_num_threads(count)

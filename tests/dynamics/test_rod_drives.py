@@ -286,7 +286,7 @@ BAD = {
     "ball": (lambda: through(Spherical()), "between 'one' and 'two': got 'between', expected at most one, of one"),
     "meeting": (lambda: through(Revolute("z")), "got 'between', expected one whose sides are apart"),
     "chamber": (lambda: through(Revolute("z"), kind=Chamber), "chamber 'a': rod: joints between 'one' and 'two': got"),
-    "unknown": (lambda: through(None, "one", "tow"), "unknown rod of tendon 'a': 'tow'; did you mean 'two'"),
+    "unknown": (lambda: through(None, "one", "tow"), "rod of tendon 'a': got 'tow', expected .*; did you mean 'two'"),
     "outside": (
         lambda: SoftRobot(chain().build(), [Tendon(("one", "two"), lambda X: 0.03 * X, 0.0, name="a")]),
         r"tendon 'a': at X = 0\.\d+ m of rod 'two' it is at \(y, z\) = \(0\.01",

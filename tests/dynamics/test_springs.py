@@ -189,7 +189,7 @@ def test_bad_springs_and_actuators():
     builder.add_body("slider", "ball", Prismatic("x"), mass=1.0)
     builder.add_actuator("motor", {"slider_joint": 2.0})
     cases = [
-        (lambda: builder.add_spring({"slider": 1.0}, 1.0), "unknown joint 'slider'; did you mean 'slider_joint'"),
+        (lambda: builder.add_spring({"slider": 1.0}, 1.0), "got 'slider', expected .*; did you mean 'slider_joint'"),
         (lambda: builder.add_spring({"ball_joint": 1.0}, 1.0), "'ball_joint' is FreeFlyer, expected one degree"),
         (lambda: builder.add_spring({"slider_joint": 1.0}, -1.0), "spring: stiffness: got -1"),
         (lambda: builder.add_spring({"slider_joint": 1.0}, 1.0, damping=-1.0), "spring: damping: got -1"),
@@ -197,9 +197,9 @@ def test_bad_springs_and_actuators():
         (lambda: builder.add_spring({"slider_joint": 0.0}, 1.0), "at least one joint with a ratio other than zero"),
         (lambda: builder.add_spring({}, 1.0), "at least one joint"),
         (lambda: builder.add_actuator("motor", {"slider_joint": 1.0}), "already is a actuator 'motor'"),
-        (lambda: builder.add_actuator("m", {"slider_joint": 1.0}, 1.0, 0.0), "lower: got 1.0, which is above upper"),
+        (lambda: builder.add_actuator("m", {"slider_joint": 1.0}, 1.0, 0.0), "lower: got 1.0, above upper"),
         (lambda: builder.add_actuator("", {"slider_joint": 1.0}), "nonempty string"),
-        (lambda: RigidBodySystem(load_reference("ur5")[0], 0.01, actuation="model"), "the model has no actuators"),
+        (lambda: RigidBodySystem(load_reference("ur5")[0], 0.01, actuation="model"), "expected a model with actuators"),
     ]
     for call, words in cases:
         with pytest.raises(ValueError, match=words):

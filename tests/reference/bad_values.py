@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from dynamics.validation import WrongTypeError
+
 THING = object()
 ENDLESS: list = []
 """A list that contains itself, down which numpy goes until the stack ends, unless asked for the shape first."""
@@ -48,7 +50,7 @@ def assert_refused(call, good, name, values) -> None:
     for value in values:
         with pytest.raises((TypeError, ValueError)) as caught:
             call(**{**good, name: value})
-        assert caught.type in (TypeError, ValueError), value  # none that derives from them, as numpy has
+        assert caught.type in (TypeError, ValueError, WrongTypeError), value  # no other that derives, as numpy has
         message = str(caught.value)
         assert re.search("expected|unknown|taken|already|has no|needed|but", message), (value, message)
         assert re.search(r"\b(got|returned|unknown|has|is|lacks)\b|taken", message), (value, message)

@@ -207,7 +207,7 @@ def test_what_cannot_be_animated(swing, walk, tmp_path, monkeypatch):
         animate(Solution.load(swing.save(tmp_path / "swing.npz")), tmp_path / "a.gif")
     xs = swing.xs.copy()
     xs[3] = np.nan
-    with pytest.raises(ValueError, match=r"solution: xs\[3\] is not finite"):
+    with pytest.raises(ValueError, match=r"solution: xs\[3, 0\]: got nan, expected finite"):
         animate(dataclasses.replace(swing, xs=xs), tmp_path / "a.gif")
     bare = LinearSystem(np.eye(2), np.eye(2))
     problem = Problem(bare, [0.0, 0.0], 2, [ControlCost(1.0)], [StateCost(bare, [1.0, 0.0], 1.0)])

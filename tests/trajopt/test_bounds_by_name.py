@@ -139,15 +139,15 @@ def test_problems_take_the_limits_of_their_robots():
         (
             lambda: StateBounds(arm(), {"elbw": 1.0}),
             ValueError,
-            "lower: got the unknown name 'elbw'; did you mean 'elbow'",
+            "lower: got 'elbw', expected .*; did you mean 'elbow'",
         ),
         (
             lambda: StateBounds(arm(), upper={"x": 1.0}),
             ValueError,
-            "upper: got the unknown name 'x'; known: shoulder, elb",
+            "upper: got 'x', expected one of 'shoulder",
         ),
         (lambda: StateBounds(arm(), {"elbow": [1.0]}), ValueError, r"lower\['elbow'\]: got shape \(1,\)"),
-        (lambda: StateBounds(arm(), {"elbow": np.nan}), ValueError, r"lower\['elbow'\]: got NaN"),
+        (lambda: StateBounds(arm(), {"elbow": np.nan}), ValueError, r"lower\['elbow'\]: got nan"),
         (
             lambda: StateBounds(arm(), {"elbow": 2.0}, {"elbow": 1.0}),
             ValueError,
@@ -163,7 +163,7 @@ def test_problems_take_the_limits_of_their_robots():
         (
             lambda: ControlBounds(upper={"elbo": 1.0}, system=arm()),
             ValueError,
-            "upper: .* 'elbo'; did you mean 'elbow'",
+            "upper: .* 'elbo', expected .*; did you mean 'elbow'",
         ),
     ],
 )
@@ -239,7 +239,7 @@ def test_units_may_be_left_out_of_names():
     bounds = StateBounds(system, upper={"p": 1.0, "v [m/s]": 2.0})
     assert bounds.upper.tolist() == [1.0, 2.0] and bounds.component_names == ("p [m]", "v [m/s]")
     assert ControlBounds(lower={"push": -1.0}, system=system).lower.tolist() == [-1.0, -np.inf]
-    with pytest.raises(ValueError, match=r"upper: got the name 'v', expected one of 'v \[m/s\]', 'v \[rad/s\]'"):
+    with pytest.raises(ValueError, match=r"upper: got 'v', expected one of 'v \[m/s\]', 'v \[rad/s\]'"):
         StateBounds(system, upper={"v": 1.0})
-    with pytest.raises(ValueError, match="upper: got the unknown name 'm'"):
+    with pytest.raises(ValueError, match="upper: got 'm'"):
         StateBounds(system, upper={"m": 1.0})

@@ -263,8 +263,8 @@ def test_states_and_steps_take_one_point_or_many(rng):
 
 
 BAD = [
-    ({}, ValueError, "step, xdot: expected one"),
-    ({"step": compiled_cartpole, "xdot": compiled_cartpole}, ValueError, "step, xdot: expected one"),
+    ({}, ValueError, "step, xdot: got neither, expected one"),
+    ({"step": compiled_cartpole, "xdot": compiled_cartpole}, ValueError, "step, xdot: got both, expected one"),
     ({"step": compiled_cartpole, "integrator": "rk4"}, ValueError, "integrator: got 'rk4' with a discrete step"),
     ({"xdot": 3}, TypeError, "xdot: got int, expected a function"),
     ({"xdot": compiled_cartpole, "jacobians": 3}, TypeError, "jacobians: got int"),

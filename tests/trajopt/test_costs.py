@@ -179,7 +179,7 @@ def test_residual_of_the_wrong_shape_is_refused(rng):
             return super().evaluate(xs, us)[:, :2]
 
     problem = Problem(Pendulum(), [0, 0], 3, [ResidualCost(Short(), 1.0)])
-    with pytest.raises(ValueError, match=r"residual.evaluate: returned shape \(3, 2\), expected \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"residual.evaluate: got shape \(3, 2\), expected \(3, 3\)"):
         total_cost(problem, *random_trajectory(problem, rng))
 
 

@@ -211,7 +211,7 @@ def test_what_a_system_knows_of_continuous_time():
     around = ControlRateSystem(system).resimulated().rollout(np.append(x, 0.0 * u), np.tile(u, (2, 1)))
     np.testing.assert_array_equal(around[:, : 2 * n], exact.rollout(x, np.tile(u, (2, 1))))
     assert np.isnan(exact.step(1e200 * x, u)).all()
-    with pytest.raises(ValueError, match="x has 2 points and u has 3"):
+    with pytest.raises(ValueError, match="x: got 2 points, expected 3 as of u"):
         exact.step(np.tile(x, (2, 1)), np.tile(u, (3, 1)))
 
 

@@ -277,7 +277,7 @@ def test_errors_name_the_argument():
             ValueError,
             "^p: got a dict for 'terminal StateCost', expected",
         ),
-        ({"terminal StateCost": [np.nan, 0.0]}, ValueError, r"^p\['terminal StateCost'\]: got NaN"),
+        ({"terminal StateCost": [np.nan, 0.0]}, ValueError, r"^p\['terminal StateCost'\]\[0\]: got nan"),
         ({"terminal StateCots": [0.0, 0.0]}, ValueError, "did you mean 'terminal StateCost'"),
     ):
         with pytest.raises(error, match=said):
@@ -299,7 +299,7 @@ def test_errors_name_the_argument():
             with pytest.raises(error, match=r"^x: got"):
                 call(x)
     number = DDP().prepare(pendulum(), lambda p: {"ControlCost": p[0]}).prepare_step([0.3, 0.0], np.zeros(1))
-    with pytest.raises(ValueError, match=r"^p: got NaN"):
+    with pytest.raises(ValueError, match=r"^p\[0\]: got nan"):
         number(np.array([0.3, 0.0]), np.array([np.nan]))
     assert parameters_of(np.zeros(1)).numbers([2.0]).tolist() == [2.0]
 

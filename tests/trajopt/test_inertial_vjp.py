@@ -161,7 +161,7 @@ def test_bad_input():
     solution = trajopt.DDP().solve(make(pi))
     with pytest.raises(ValueError, match="us_bar: got shape"):
         solution.inertial_vjp(us_bar=np.zeros(3))
-    with pytest.raises(ValueError, match="cost_bar: got NaN"):
+    with pytest.raises(ValueError, match="cost_bar: got nan"):
         solution.inertial_vjp(cost_bar=np.nan)
     with pytest.raises(ValueError, match="status 'max_iterations', expected a converged one"):
         trajopt.DDP(max_iterations=1).solve(make(pi)).inertial_vjp(cost_bar=1.0)

@@ -233,8 +233,8 @@ def test_gaps_weigh_something_even_if_closing_them_lowers_the_cost():
     [
         (np.zeros((40, 2)), ValueError, r"xs: got shape \(40, 2\), expected \(41, 2\)"),
         (np.zeros((41, 3)), ValueError, r"xs: got shape \(41, 3\), expected \(41, 2\)"),
-        (np.full((41, 2), np.nan), ValueError, "xs: got NaN or Inf"),
-        ("states", TypeError, "xs: got str, expected an array of numbers"),
+        (np.full((41, 2), np.nan), ValueError, r"xs\[0, 0\]: got nan"),
+        ("states", TypeError, "xs: got 'states', expected an array of real numbers"),
     ],
 )
 def test_bad_states_are_refused(xs, error, match):

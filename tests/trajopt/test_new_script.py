@@ -107,7 +107,7 @@ def test_a_robot_of_ones_own(folder, tmp_path_factory, beside):
         (["mine", "--robot", "no.urdf"], "--robot: there is no file no.urdf"),
         (["mine", "--robot", "."], "--robot: there is no file ."),
         (["mine", "--robot", "taken.py"], "taken.py"),
-        (["mine", "--robot", "still.urdf"], "--robot: <robot name='two'>: the model is empty: expected"),
+        (["mine", "--robot", "still.urdf"], "--robot: <robot name='two'>: got an empty model, expected"),
     ],
 )
 def test_what_is_refused(folder, capsys, arguments, told):

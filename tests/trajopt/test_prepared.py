@@ -213,7 +213,7 @@ def test_errors_name_the_argument():
     prepared = DDP().prepare(problem)
     with pytest.raises(ValueError, match=r"^x0: got shape \(3,\), expected \(2,\)"):
         prepared.solve(np.zeros(3))
-    with pytest.raises(ValueError, match=r"^x0: got NaN"):
+    with pytest.raises(ValueError, match=r"^x0\[0\]: got nan"):
         prepared.solve([np.nan, 0.0])
     with pytest.raises(ValueError, match=r"^us: got shape"):
         prepared.solve(us=np.zeros(3))

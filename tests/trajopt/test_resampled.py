@@ -188,7 +188,7 @@ def test_a_message_of_some_joints(walk, reach):
     np.testing.assert_array_equal([p["effort"] for p in message["points"]], plan.us[:, [row - 1 for row in rows]])
     assert len(walk.to_trajectory_msg()["joint_names"]) == 12
     assert len(reach.to_trajectory_msg()["points"]) == 51
-    with pytest.raises(ValueError, match=r"joints: got 'elbo', expected some of .*; did you mean 'elbow'\?"):
+    with pytest.raises(ValueError, match=r"joints: got 'elbo', expected one of .*; did you mean 'elbow'\?"):
         reach.to_trajectory_msg(joints=["elbo"])
 
 

@@ -27,7 +27,7 @@ class Curved(TipResidual):
 def test_what_a_residual_returns_is_looked_at_before_it_is_used(kind, what):
     p = pendulum()
     terminal = [trajopt.ResidualCost(kind(), 1.0)]
-    with pytest.raises(ValueError, match=rf"{what}: returned shape"):
+    with pytest.raises(ValueError, match=rf"{what}: got shape"):
         trajopt.DDP(switch_threshold=1e9).solve(replace(p, terminal_costs=terminal))
 
 
@@ -61,12 +61,12 @@ def cut(array):
 def test_what_a_system_returns_is_looked_at_before_it_is_used(member, change, options):
     system = returning(member, change)
     problem = replace(pendulum(), system=system)
-    with pytest.raises(ValueError, match=rf"{member}.*: returned shape"):
+    with pytest.raises(ValueError, match=rf"{member}.*: got shape"):
         trajopt.DDP(switch_threshold=1e9, **options).solve(problem)
 
 
 @pytest.mark.parametrize("member", ["step", "difference"])
 def test_gaps_of_a_system_are_looked_at(member):
     problem = replace(pendulum(), system=returning(member, cut))
-    with pytest.raises(ValueError, match=rf"{member}: returned shape"):
+    with pytest.raises(ValueError, match=rf"{member}: got shape"):
         trajopt.DDP().solve(problem, xs=np.zeros((problem.horizon + 1, 2)))

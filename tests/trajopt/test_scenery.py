@@ -58,7 +58,7 @@ def test_a_target_is_a_cross_along_its_axes():
     ("make", "message"),
     [
         (lambda: Sphere((0, 0), 1.0), r"center: got shape \(2,\), expected \(3,\)"),
-        (lambda: Sphere((0, 0, np.nan), 1.0), "center: got NaN"),
+        (lambda: Sphere((0, 0, np.nan), 1.0), r"center\[2\]: got nan"),
         (lambda: Sphere((0, 0, 0), -1.0), "radius: got -1.0, expected a positive number"),
         (lambda: Cylinder((0, 0, 0), 1.0, -2.0), "height: got -2.0, expected a number >= 0"),
         (lambda: Cylinder((0, 0, 0), 1.0, axis=(0, 0, 0)), "axis: got zeros"),
@@ -123,7 +123,7 @@ def test_a_problem_refuses_what_is_no_shape():
         with_scenery([Target((0, 0, 0)), np.zeros((1, 2, 3))])
     with pytest.raises(ValueError, match=r"scenery\[0\]: position: got shape \(2,\), expected \(3,\)"):
         with_scenery([(dynamics.Sphere(0.1), (0, 0))])
-    with pytest.raises(ValueError, match=r"scenery\[0\]: placement: the rotation matrix is not orthonormal"):
+    with pytest.raises(ValueError, match=r"scenery\[0\]: placement: got a rotation matrix that is not orthonormal"):
         with_scenery([(dynamics.Sphere(0.1), (2.0 * np.eye(3), (0, 0, 0)))])
     with pytest.raises(TypeError, match=r"scenery\[0\]: shape: got float, expected a shape"):
         with_scenery([(1.0, (0, 0, 0))])

@@ -148,7 +148,7 @@ def test_tracking_returns_to_the_trajectory_it_tracks(rng):
     [
         (lambda: StateCost(Pendulum(), np.ones((4, 3)), 1.0), r"reference: got shape \(4, 3\), expected \(4, 2\)"),
         (lambda: StateCost(Pendulum(), np.ones((0, 2)), 1.0), r"reference: got shape \(0, 2\)"),
-        (lambda: StateCost(Pendulum(), np.full((4, 2), np.nan), 1.0), "reference: got NaN or Inf"),
+        (lambda: StateCost(Pendulum(), np.full((4, 2), np.nan), 1.0), r"reference\[0, 0\]: got nan"),
         (lambda: StateCost(Pendulum(), np.ones((4, 2)), np.ones((3, 2))), "4 rows of reference, 3 rows of weights"),
         (lambda: StateCost(Pendulum(), [0, 0], -np.ones((4, 2))), "weights: got -1.0, expected no negative weight"),
         (lambda: ControlCost(np.ones((4, 1)), np.ones((3, 1))), "4 rows of weights, 3 rows of reference"),

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from dynamics.printed import in_brief
 from dynamics.simd import driver, helper, routine
 from dynamics.simd.rows import Term, matrix
+from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.system import System, idle_knots, window
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.validation import number_array, same_shape
 
 LEAST = 1e-8
 """Least eigenvalue of a convexified Hessian, relative to the largest."""
@@ -61,15 +61,7 @@ def checked_trajectory(problem: Problem, xs: ArrayLike, us: ArrayLike) -> tuple[
     Raises TypeError or ValueError, naming the argument."""
     check_problem(problem)
     N, system = problem.horizon, problem.system
-    return _rows("xs", xs, (N + 1, system.nx)), _rows("us", us, (N, system.nu))
-
-
-def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    if type(value) is not np.ndarray or value.dtype != np.float64 or not value.flags.c_contiguous:
-        value = np.ascontiguousarray(number_array(name, value, f"numbers of shape {shape}"), np.float64)
-    if value.shape != shape:
-        raise ValueError(f"{name}: got shape {value.shape}, expected {shape}")
-    return value
+    return as_array("xs", xs, (N + 1, system.nx), finite=False), as_array("us", us, (N, system.nu), finite=False)
 
 
 def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -78,11 +70,12 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
     All are NaN if the dynamics are not finite somewhere.
     """
     with np.errstate(all="ignore"):
-        following = same_shape("step", problem.system.step(xs[:-1], us), xs[1:].shape)
+        following = as_array("step", problem.system.step(xs[:-1], us), xs[1:].shape, finite=False)
         reached = np.concatenate([problem.x0[None], following])
         if not np.isfinite(reached).all():
             return np.full((len(xs), problem.system.ndx), np.nan)
-        return same_shape("difference", problem.system.difference(xs, reached), (len(xs), problem.system.ndx))
+        gaps = problem.system.difference(xs, reached)
+        return as_array("difference", gaps, (len(xs), problem.system.ndx), finite=False)
 
 
 def expand(
@@ -105,7 +98,9 @@ def expand(
     (objective or problem.objective).accumulate(xs, us, blocks, curvature)
     shapes = (N, system.ndx, system.ndx), (N, system.ndx, system.nu)
     expansion = Expansion(
-        same_shape("linearize, fx", fx, shapes[0]), same_shape("linearize, fu", fu, shapes[1]), *blocks
+        as_array("linearize, fx", fx, shapes[0], finite=False),
+        as_array("linearize, fu", fu, shapes[1], finite=False),
+        *blocks,
     )
     _settle_idle_controls(expansion, idle_knots(system))
     return expansion
@@ -135,7 +130,7 @@ def expand_exactly(
             write_expansion(xs, us, multiplier, *first, *H)
         else:
             for name, into, part in zip(("fx", "fu"), first, system.linearize(xs, us), strict=True):
-                into[...] = same_shape(f"linearize, {name}", part, into.shape)
+                into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
             for into, part in zip(H, hessian_products(system, xs, us, multiplier), strict=True):
                 into[...] = part
     (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
@@ -151,9 +146,9 @@ def hessian_products(
     (N, nu), n = us.shape, system.ndx
     Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
     return (
-        same_shape("hessian_products, Hxx", Hxx, (N, n, n)),
-        same_shape("hessian_products, Hux", Hux, (N, nu, n)),
-        same_shape("hessian_products, Huu", Huu, (N, nu, nu)),
+        as_array("hessian_products, Hxx", Hxx, (N, n, n), finite=False),
+        as_array("hessian_products, Hux", Hux, (N, nu, n), finite=False),
+        as_array("hessian_products, Huu", Huu, (N, nu, nu), finite=False),
     )
 
 
@@ -332,7 +327,7 @@ def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKno
     (N, nu), ndx = us.shape, system.ndx
     shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))
     tensors = (
-        np.ascontiguousarray(same_shape(f"hessians, {name}", tensor, (N, ndx, *shape)), np.float64)
+        as_array(f"hessians, {name}", tensor, (N, ndx, *shape), finite=False)
         for (name, shape), tensor in zip(shapes, system.hessians(xs, us), strict=True)
     )
     return Tensors(*tensors)

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd.caller import warn
+from dynamics.validation import as_whole_number
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
 from trajopt.problem.problem import Problem
 from trajopt.results.results_files import load_solution, write_atomically
 from trajopt.results.solution import Solution
-from trajopt.validation import whole_number
 
 # --------------------------------------------------------------------------------------------
 # Hashes of parameters that are the same in every process and on every day.
@@ -357,13 +357,13 @@ def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
 
 
 def _check_executor(executor: Any, workers: int | None, attempts: int) -> None:
-    whole_number("attempts", attempts, 1)
+    as_whole_number("attempts", attempts, 1)
     if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
         kind = type(executor).__name__
         raise TypeError(f"executor: got {kind}, expected a concurrent.futures.Executor or a dask.distributed.Client")
     if workers is None:
         return
-    whole_number("workers", workers, 1)
+    as_whole_number("workers", workers, 1)
     if executor is not None:
         raise ValueError(f"workers: got {workers} and an executor as well, expected one of them")
 

@@ -12,6 +12,7 @@ from numba import njit
 from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_choice, as_flag, as_names, as_sizes, as_text, as_whole_number
 from trajopt.callable_system.functions import (
     ARITHMETIC,
     CompiledFunction,
@@ -36,7 +37,6 @@ from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.interfaces.terms import state_space
-from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
 
 DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences", "jax", "torch")
 
@@ -79,21 +79,21 @@ def residual(
         raise ValueError(
             f"system: got {type(system).__name__}, whose states live on a manifold, expected plain numbers"
         )
-    nr, vectorized = None if nr is None else whole_number("nr", nr, 1), flag("vectorized", vectorized)
-    one_of("derivatives", derivatives, DERIVATIVES)
+    nr, vectorized = None if nr is None else as_whole_number("nr", nr, 1), as_flag("vectorized", vectorized)
+    as_choice("derivatives", derivatives, DERIVATIVES)
     if not callable(function):
         raise TypeError(f"function: got {type(function).__name__}, expected a function")
     function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
-    request = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
+    request = DerivativeRequest(derivatives, None, None, vectorized, as_sizes("scale", scale, nx + nu))
     X, U = sample_points(x_example, u_example if nu else None, request.scale, nx, nu)
     if nr is None:
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
     request = with_library(request, function if nu else partial(_of_state, function), X, U, nr)
     g = _function(function, nx, nu, nr, request)
     check_values("function", g, X, U)
-    names = () if component_names == () else list_of_names("component_names", component_names, nr)
-    made = FunctionResidual(g, request, (X, U), text("name", name), names)
+    names = () if component_names == () else as_names("component_names", component_names, nr)
+    made = FunctionResidual(g, request, (X, U), as_text("name", name), names)
     made.made_for = state_space(system)
     return made
 

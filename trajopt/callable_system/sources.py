@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
 from dynamics.tape.trace import traceable, traced
+from dynamics.validation import as_array, as_choice
 from trajopt.callable_system.derivatives import (
     ComplexStep,
     DerivativeSource,
@@ -35,7 +36,6 @@ from trajopt.callable_system.functions import (
     returning,
     wants_output,
 )
-from trajopt.validation import float_array, one_of
 
 # --------------------------------------------------------------------------------------------
 # What a user's function must satisfy, tried at sample points when a system is made.
@@ -51,8 +51,8 @@ def sample_points(
     x: ArrayLike | None, u: ArrayLike | None, scale: np.ndarray, nx: int, nu: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The example, zeros by default, and points around it: (SAMPLES, nx), (SAMPLES, nu)."""
-    x = np.zeros(nx) if x is None else float_array("x_example", x, (nx,))
-    u = np.zeros(nu) if u is None else float_array("u_example", u, (nu,))
+    x = np.zeros(nx) if x is None else as_array("x_example", x, (nx,), copy=True)
+    u = np.zeros(nu) if u is None else as_array("u_example", u, (nu,), copy=True)
     offsets = 0.3 * scale * np.random.default_rng(0).standard_normal((SAMPLES, nx + nu))
     offsets[0] = 0.0
     return x + offsets[:, :nx], u + offsets[:, nx:]
@@ -254,7 +254,7 @@ def make_function(
 ) -> Function:
     """The user's function of ny numbers, by default nx, given as the argument `name`, for what it is; errors name what
     does not fit."""
-    one_of("derivatives", request.kind, DERIVATIVES)
+    as_choice("derivatives", request.kind, DERIVATIVES)
     given = (name, function), ("jacobians", request.jacobians), ("hessian_products", request.hessian_products)
     for what, value in given:
         if value is not None and not callable(value):

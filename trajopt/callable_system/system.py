@@ -12,6 +12,17 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from dynamics.simd.caller import warn
+from dynamics.validation import (
+    as_array,
+    as_choice,
+    as_flag,
+    as_floats,
+    as_names,
+    as_positive,
+    as_sizes,
+    as_text,
+    as_whole_number,
+)
 from trajopt.callable_system.functions import (
     ARITHMETIC,
     KEPT,
@@ -45,17 +56,6 @@ from trajopt.callable_system.sources import (
 )
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
 from trajopt.interfaces.terms import VectorSpace
-from trajopt.validation import (
-    flag,
-    float_array,
-    list_of_names,
-    number_array,
-    one_of,
-    positive_sizes,
-    same_shape,
-    text,
-    whole_number,
-)
 
 # --------------------------------------------------------------------------------------------
 # Arguments of systems from functions, checked.
@@ -63,7 +63,7 @@ from trajopt.validation import (
 
 def points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     """One point (size,) or a batch (K, size) of floats."""
-    array = np.asarray(number_array(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
+    array = as_floats(name, value, f"numbers of shape ({size},)")
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({size},) or (K, {size})")
     return array
@@ -76,9 +76,9 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
         raise ValueError("lower, upper: got one of them, expected both or none")
     us = points("us", us, nu)
     N, A = len(us), len(alphas)
-    x0 = same_shape("x0", np.asarray(x0), (A, nx) if np.ndim(x0) == 2 else (nx,))
+    x0 = as_array("x0", x0, (A, nx) if np.ndim(x0) == 2 else (nx,), finite=False)
     arrays = [
-        None if value is None else same_shape(name, np.asarray(value), shape)
+        None if value is None else as_array(name, value, shape, finite=False)
         for name, value, shape in (
             ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)), ("k", k, (N, nu)), ("K", K, (N, nu, nx)),
             ("alphas", alphas, (A,)), ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)),
@@ -89,19 +89,13 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
     return [np.broadcast_to(x0, (A, nx)), *arrays]
 
 
-def time_step(dt: Any) -> float:
-    """A checked dt, s."""
-    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-        raise ValueError(f"dt: got {dt!r}, expected a positive number of seconds")
-    return float(dt)
-
-
 def integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
     """The integrator of xdot, rk4 by default; None for discrete steps."""
     if (step is None) == (xdot is None):
-        raise ValueError("step, xdot: expected one of them, a discrete step or a differential equation")
+        got = "neither" if step is None else "both"
+        raise ValueError(f"step, xdot: got {got}, expected one of them, a discrete step or a differential equation")
     if step is None:
-        return one_of("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
+        return as_choice("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
     if integrator is not None:
         raise ValueError(f"integrator: got {integrator!r} with a discrete step, expected it only with xdot")
     return None
@@ -302,16 +296,16 @@ class CallableSystem(ClosedLoopRollouts):
         state_names: Sequence[str] | None = None,
         control_names: Sequence[str] | None = None,
     ) -> None:
-        self.nx, self.nu = whole_number("nx", nx, 1), whole_number("nu", nu, 1)
+        self.nx, self.nu = as_whole_number("nx", nx, 1), as_whole_number("nu", nu, 1)
         self.ndx = self.nx
-        self.dt = time_step(dt)
+        self.dt = as_positive("dt", dt, "seconds")
         self.integrator = integrator_name(step, xdot, integrator)
-        self.name = None if name is None else text("name", name)
-        flag("vectorized", vectorized)
+        self.name = None if name is None else as_text("name", name)
+        as_flag("vectorized", vectorized)
         self._describe(skeleton, scenery, state_names, control_names)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
-        scale = positive_sizes("scale", scale, self.nx + self.nu)
+        scale = as_sizes("scale", scale, self.nx + self.nu)
         request = DerivativeRequest(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, request.scale, self.nx, self.nu)
         request = with_library(request, function, X, U, self.nx)
@@ -366,7 +360,7 @@ class CallableSystem(ClosedLoopRollouts):
 
     def _refined(self, substeps: int) -> CallableSystem:
         fine = copy.copy(self)
-        fine.dt = self.dt / whole_number("substeps", substeps, 1)
+        fine.dt = self.dt / as_whole_number("substeps", substeps, 1)
         fine.integrator = self.integrator if self.integrator == "implicit_midpoint" else "rk4"
         fine.semi_implicit = False
         fine._integrator, fine._plant = fine._make_integrator(), fine._compiled_plant()
@@ -402,14 +396,14 @@ class CallableSystem(ClosedLoopRollouts):
                 raise TypeError(f"skeleton: got {type(skeleton).__name__}, expected a function of states")
             self.skeleton = skeleton
         if scenery is not None:
-            lines = number_array("scenery", scenery)
-            self.scenery = float_array("scenery", lines, (*lines.shape[:1], 2, 3))
+            lines = as_floats("scenery", scenery)
+            self.scenery = as_array("scenery", lines, (*lines.shape[:1], 2, 3), copy=True)
         names = ()
         if state_names is not None:
-            self.state_names = self.tangent_names = names = list_of_names("state_names", state_names, self.nx)
+            self.state_names = self.tangent_names = names = as_names("state_names", state_names, self.nx)
         self.serves = (VectorSpace(self.nx, names),)
         if control_names is not None:
-            self.control_names = list_of_names("control_names", control_names, self.nu)
+            self.control_names = as_names("control_names", control_names, self.nu)
 
     def _make_integrator(self):
         integrator = make_integrator(self.integrator, self.dt)
@@ -483,7 +477,7 @@ class CallableSystem(ClosedLoopRollouts):
             raise ValueError(f"us: got shape {us.shape}, expected (N, {self.nu})")
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
         zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
-        x0 = same_shape("x0", x0, (self.nx,))
+        x0 = as_array("x0", x0, (self.nx,), finite=False)
         xs = self._compiled_rollout(x0[None], *zeros, np.zeros(1), None, None, None, None, None, None)
         if xs is not None:
             return xs[0][0]
@@ -535,7 +529,7 @@ class CallableSystem(ClosedLoopRollouts):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Hessians of lam_t'f, lam (N, nx): Hxx (N, nx, nx), Hux (N, nu, nx), Huu (N, nu, nu), symmetric."""
         X, U = self._knots(xs, us)
-        lam = same_shape("lam", lam, X.shape)
+        lam = as_array("lam", lam, X.shape, finite=False)
         with np.errstate(all="ignore"):
             self._keep_up(X, U)
             H = self._integrator.hessian_products(self._source, X, U, lam)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import did_you_mean
 from trajopt.capabilities import Pictures, capability
 from trajopt.command_line.new_script import add_new, write_new
-from trajopt.validation import did_you_mean
 
 # --------------------------------------------------------------------------------------------
 # Packages of problems for the command line: `problems`, which comes with this package, and registered ones.

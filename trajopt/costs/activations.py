@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd import LANES, driver, helper, routine
 from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part
+from dynamics.validation import as_array, as_floats, as_number_or_vector
 from trajopt.costs.cost import Quadratic
 from trajopt.matrix_products import add_product, row_product
-from trajopt.validation import float_array, number_array, scalar_or_vector
 
 # --------------------------------------------------------------------------------------------
 # Compiled sums over knots for costs A(r) of a residual r.
@@ -296,7 +296,7 @@ def _check_length(name: str, numbers: np.ndarray, n: int) -> None:
 
 def _positive(name: str, value: Any) -> np.ndarray:
     """Positive finite numbers as a vector; one number as a vector of length one."""
-    numbers = np.atleast_1d(scalar_or_vector(name, value, None))
+    numbers = np.atleast_1d(as_number_or_vector(name, value, None))
     if not (numbers > 0).all():
         raise ValueError(f"{name}: got {float(numbers.min())}, expected positive numbers")
     return numbers
@@ -315,7 +315,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     bounds = []
     for name, value, absent in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
         try:
-            numbers = np.atleast_1d(number_array(name, value))
+            numbers = np.atleast_1d(as_floats(name, value))
         except TypeError:
             numbers = np.empty(0)
         if numbers.ndim != 1 or not numbers.size:
@@ -354,7 +354,7 @@ class WeightedQuadratic:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        Q = float_array("matrix", matrix, None)
+        Q = as_array("matrix", matrix, copy=True)
         if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
             raise ValueError(f"matrix: got shape {Q.shape}, expected a square one")
         rounding = 1e-10 * max(float(np.abs(Q).max(initial=0.0)), np.finfo(float).tiny)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_number_or_vector, as_weights
 from trajopt.interfaces.system import System, state_array
 from trajopt.interfaces.terms import Where
-from trajopt.validation import float_array, scalar_or_vector, weights_array
 
 # Differences of fourth order: multiples of a step, and the weights, over the step, of values there.
 FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
@@ -130,18 +130,18 @@ def scalars_or_rows(name: str, value: Any, length: int | None) -> np.ndarray:
     """A finite array of shape (), (length,) or (K, length), K > 1; any length if it is None."""
     count = dimensions(value)
     if count < 2:
-        return scalar_or_vector(name, value, length)
+        return as_number_or_vector(name, value, length)
     if count > 2 or len(value) == 0:
         raise ValueError(f"{name}: got shape {np.shape(value)}, expected a number, a vector, or a row for each knot")
     K, width = np.shape(value)
-    rows = float_array(name, value, (K, width if length is None else length))
+    rows = as_array(name, value, (K, width if length is None else length), copy=True)
     return rows if K > 1 else rows.ravel()
 
 
 def weight_rows(value: Any, length: int | None) -> np.ndarray:
     """Non-negative finite weights of shape (), (length,) or (K, length)."""
     weights = scalars_or_rows("weights", value, length)
-    weights_array(weights.ravel(), None)
+    as_weights("weights", weights.ravel(), None)
     return weights
 
 
@@ -184,7 +184,7 @@ def check_knots(cost: str, knots: int | None, points: np.ndarray) -> None:
 
 def rows_of_times(name: str, function: OfTime, times: np.ndarray, width: int) -> np.ndarray:
     """Rows (K, width) of a function at times (K,), s.  Raises ValueError, naming argument and time, for others."""
-    rows = [scalar_or_vector(f"{name}, at {t:g} s", function(float(t)), width) for t in times]
+    rows = [as_number_or_vector(f"{name}, at {t:g} s", function(float(t)), width) for t in times]
     return np.stack([np.broadcast_to(row, (width,)) for row in rows])
 
 

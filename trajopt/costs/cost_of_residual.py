@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
+from dynamics.validation import as_array, as_choice, check_rows
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
 from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic, as_rows, check_knots
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.interfaces.terms import Tangents, gradient_by, summed_to
-from trajopt.validation import check_rows, one_of, same_shape
 
 # --------------------------------------------------------------------------------------------
 # A(r) of residuals: an activation and its weights, to second order.
@@ -59,7 +59,7 @@ class Loss:
     def value(self, r: np.ndarray) -> np.ndarray:
         """A (K,) of the residuals r (K, n)."""
         check_rows("residual", r, 0, self.weights.shape[1:])
-        return same_shape("activation.value", self.activation.value(r, self.weights), (len(r),))
+        return as_array("activation.value", self.activation.value(r, self.weights), (len(r),), finite=False)
 
     def by_weights(self, r: np.ndarray, dr: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """d/dw (K, n) of value A + slope A_r'dr at residuals r that change along dr (K, n); value, slope (K,)."""
@@ -81,7 +81,7 @@ class Loss:
     def expand(self, r: np.ndarray) -> Model:
         """A to second order at the residuals r (K, n)."""
         gradient, hessian = self.activation.derivatives(r, self.weights)
-        gradient = same_shape("activation.derivatives, gradient", gradient, r.shape)
+        gradient = as_array("activation.derivatives, gradient", gradient, r.shape, finite=False)
         (K, n), shape = r.shape, np.shape(hessian)
         if shape[1:] not in ((n,), (n, n)) or shape[0] not in (1, K):
             raise ValueError(
@@ -94,7 +94,7 @@ class Loss:
 def is_quadratic(activation: Any) -> bool:
     """True if an argument `activation` is the quadratic one; raises if it is no activation."""
     if isinstance(activation, str):
-        one_of("activation", activation, ("quadratic",))
+        as_choice("activation", activation, ("quadratic",))
         return True
     for method in ("check", "value", "derivatives"):
         if not callable(getattr(activation, method, None)):
@@ -124,7 +124,7 @@ def sums(residual: Any) -> bool:
 
 def evaluated(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
     """r (K, nr), its shape checked."""
-    return same_shape("residual.evaluate", residual.evaluate(xs, us), (len(xs), nr))
+    return as_array("residual.evaluate", residual.evaluate(xs, us), (len(xs), nr), finite=False)
 
 
 def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, Any, Any]:
@@ -133,7 +133,7 @@ def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) ->
     if together is None:
         return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
     r, rx, ru = together(xs, us)
-    return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), nr)), rx, ru
+    return as_array("residual.evaluate_with_jacobians, r", r, (len(xs), nr), finite=False), rx, ru
 
 
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
@@ -148,9 +148,9 @@ def add_products(model: Model, rx: Any, ru: Any, scale: float, target: Quadratic
     """Add scale times J'A_r and J'A_rr J, A to second order being the model."""
     shape = model.gradient.shape
     if rx is not None:
-        rx = same_shape("residual.jacobians, rx", rx, (*shape, target.lx.shape[1]))
+        rx = as_array("residual.jacobians, rx", rx, (*shape, target.lx.shape[1]), finite=False)
     if ru is not None and target.lu is not None:
-        ru = same_shape("residual.jacobians, ru", ru, (*shape, target.lu.shape[1]))
+        ru = as_array("residual.jacobians, ru", ru, (*shape, target.lu.shape[1]), finite=False)
     add_gauss_newton(*model, scale, rx, ru, target)
 
 
@@ -162,7 +162,7 @@ def add_curvature(residual: Any, xs: np.ndarray, us: np.ndarray | None, mu: np.n
     blocks = residual.hessian_products(xs, us, mu)
     for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
         if H is not None and into is not None:
-            np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
+            np.add(into, as_array(f"residual.hessian_products, {name}", H, into.shape, finite=False), out=into)
 
 
 class CostOfResidual(ExpandedCost):

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
+from dynamics.validation import as_array, check_rows
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.interfaces.terms import Tangents, summed_to
-from trajopt.validation import check_rows, same_shape
 
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
@@ -86,13 +86,13 @@ class ManifoldDifference:
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, ndx)."""
         reference = np.broadcast_to(self.reference, xs.shape)
-        return same_shape("difference", self.system.difference(reference, xs), (len(xs), self.nr))
+        return as_array("difference", self.system.difference(reference, xs), (len(xs), self.nr), finite=False)
 
     def evaluate_with_jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, None]:
         """r (K, ndx), rx (K, ndx, ndx), None, in one call of a system that has both."""
         r, J = capability(self.system, StateManifold).difference_with_jacobian(self.reference, xs)
-        r = same_shape("difference", r, (len(xs), self.nr))
-        return r, same_shape("difference_expansion", J, (len(xs), self.nr, self.nr)), None
+        r = as_array("difference", r, (len(xs), self.nr), finite=False)
+        return r, as_array("difference_expansion", J, (len(xs), self.nr, self.nr), finite=False), None
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
         """rx (K, ndx, ndx), None."""
@@ -101,7 +101,7 @@ class ManifoldDifference:
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[np.ndarray, None, None]:
         """The curvature of the difference, (K, ndx, ndx)."""
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
-        return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
+        return as_array("difference_expansion", H, (len(xs), self.nr, self.nr), finite=False), None, None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """See `trajopt.interfaces.terms.AttributeGradient`: along the tangent of the reference (ndx,), or

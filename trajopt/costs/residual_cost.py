@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_whole_number
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost import UNPLACED, OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.interfaces.residual import Residual, at_knots, check_residual, is_function
 from trajopt.interfaces.system import System
 from trajopt.interfaces.terms import At, checked_at, subject_of
-from trajopt.validation import whole_number
 
 
 class ResidualCost(PlacedCost, CostOfResidual):
@@ -73,7 +73,7 @@ class ResidualCost(PlacedCost, CostOfResidual):
     def _take(self, residual: Any, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
         check_residual(residual)
         self.residual = residual
-        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.nr = as_whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.made_for = subject_of(residual)
         self._set(weights, reference)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
@@ -25,7 +26,6 @@ from trajopt.interfaces.system import (
     tangent_names,
 )
 from trajopt.interfaces.terms import Tangents, gradient_by, state_space, subject_of, summed_to
-from trajopt.validation import number_array, scalar_or_vector
 
 
 class StateResidual:
@@ -107,7 +107,8 @@ def chosen_components(components: ArrayLike | None, count: int) -> np.ndarray:
     """The argument `components`, indices of some of so many numbers, None for all; raises TypeError or ValueError."""
     if components is None:
         return np.arange(count)
-    chosen = number_array("components", components, "a list of indices")
+    as_floats("components", components, "a list of indices")
+    chosen = np.asarray(components)
     if chosen.ndim != 1 or not len(chosen):
         raise ValueError(f"components: got shape {chosen.shape}, expected a list of at least one index")
     if chosen.dtype.kind == "f" or (chosen < 0).any() or (chosen >= count).any():
@@ -137,14 +138,14 @@ class ControlResidual:
     def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
         check_system(system, "ndx", "nu")
         self.nr, self._ndx = system.nu, system.ndx
-        self.reference = scalar_or_vector("reference", reference, system.nu)
+        self.reference = as_number_or_vector("reference", reference, system.nu)
         self.made_for = state_space(system)
         self.component_names = control_names(system)
 
     def adjusted(self, reference: ArrayLike) -> ControlResidual:
         """With another reference."""
         new = copy.copy(self)
-        new.reference = scalar_or_vector("reference", reference, self.nr)
+        new.reference = as_number_or_vector("reference", reference, self.nr)
         return new
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:

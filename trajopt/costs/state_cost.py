@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd.squares import ResidualWeights
+from dynamics.validation import as_number_or_vector
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
@@ -16,7 +17,6 @@ from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.interfaces.terms import At, Tangents, checked_at, state_space
-from trajopt.validation import scalar_or_vector
 
 
 class StateCost(PlacedCost, CostOfResidual):
@@ -78,7 +78,7 @@ class StateCost(PlacedCost, CostOfResidual):
     def _states(self, reference: ArrayLike) -> np.ndarray:
         """References (nx,) or (K, nx); a number is that of all components of a plain vector."""
         if self._manifold is None and dimensions(reference) == 0:
-            reference = np.full(self.system.nx, scalar_or_vector("reference", reference, self.system.nx))
+            reference = np.full(self.system.nx, as_number_or_vector("reference", reference, self.system.nx))
         return state_rows(self.system, "reference", reference)
 
     def _refer(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import check_finite
 from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.system import System, as_manifold, check_states, tangent_units
 
@@ -64,8 +65,7 @@ class StateSpace:
 
     def check(self, name: str, x: np.ndarray) -> None:
         """Raise ValueError, naming the argument, for numbers x (nx,) that are no state."""
-        if not np.isfinite(x).all():
-            raise ValueError(f"{name}: got NaN or Inf, expected finite numbers")
+        check_finite(name, x)
 
 
 class GroupStates(StateSpace):

@@ -12,8 +12,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, Knots, Names, StateManifold, capability
-from trajopt.validation import float_array, same_shape
 
 
 class System(Protocol):
@@ -151,7 +151,7 @@ def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
             f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, expected a system with it "
             "for derivatives by the numbers of a state"
         )
-    return same_shape("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx))
+    return as_array("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx), finite=False)
 
 
 def window(system: System, start: int, stop: int) -> System:
@@ -225,7 +225,7 @@ def check_system(system: object, *members: str) -> None:
 
 def state_array(system: System, name: str, value: Any) -> np.ndarray:
     """A state (nx,) that the system accepts as one; ValueError naming the argument otherwise."""
-    x = float_array(name, value, (system.nx,))
+    x = as_array(name, value, (system.nx,), copy=True)
     try:
         check_states(system, x[None])
     except ValueError as error:

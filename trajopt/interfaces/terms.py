@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from dynamics.validation import as_choice
 from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.system import System
-from trajopt.validation import one_of
 
 # --------------------------------------------------------------------------------------------
 # Who owns a cost or a residual: what it was made for, and whether a system serves that.
@@ -167,7 +167,7 @@ def checked_at(at: At | None) -> Where | None:
     if at is None:
         return None
     if isinstance(at, str):
-        return one_of("at", at, WHERE)
+        return as_choice("at", at, WHERE)
     if isinstance(at, slice):
         return _checked_slice(at)
     array = np.atleast_1d(np.asarray(at))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_array, check_finite
 from trajopt.backward.expansions import Expansion, expand, gaps_of
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import as_manifold
@@ -24,7 +25,6 @@ from trajopt.problem.constraints import BOUNDS
 from trajopt.problem.objective import Objective, Term, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import pack, with_multipliers
-from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------
 # Parameters of a problem as one vector: a number, an array, or a mapping or dataclass of these.
@@ -68,7 +68,7 @@ class Parameters(NamedTuple):
                 value = p if name == "" else p[name] if isinstance(p, Mapping) else getattr(p, name)
             except (KeyError, AttributeError):
                 raise ValueError(f"p: got a {type(p).__name__} without {name!r}") from None
-            parts.append(float_array(f"p[{name!r}]" if name else "p", value, shape).ravel())
+            parts.append(as_array(f"p[{name!r}]" if name else "p", value, shape, copy=True).ravel())
         return np.concatenate(parts)
 
     def labels(self) -> tuple[str, ...]:
@@ -109,8 +109,7 @@ def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
         raise TypeError(f"p: got {p!r}, expected a number, an array, or a mapping or dataclass with some")
     arrays = {name: np.asarray(value, float) for name, value in floats.items()}
     for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"p{f'[{name!r}]' if name else ''}: got {array}, expected finite numbers")
+        check_finite(f"p[{name!r}]" if name else "p", array)
     vector = np.concatenate([array.ravel() for array in arrays.values()])
     if not vector.size:
         raise TypeError(f"p: got {p!r}, expected at least one number")

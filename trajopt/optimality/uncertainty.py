@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_array, as_floats
 from trajopt.optimality.kkt_system import KKTSystem
-from trajopt.validation import float_array, number_array
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,8 @@ class Covariance:
 
 def as_covariances(name: str, value: ArrayLike, n: int, knots: int | None) -> np.ndarray:
     """A covariance (n, n), or (knots, n, n), symmetric, without negative eigenvalues; ValueError otherwise."""
-    given = number_array(name, value)
-    wanted = (n, n) if knots is None or given.ndim == 2 else (knots, n, n)
-    W = float_array(name, given, wanted)
+    given = as_floats(name, value)
+    W = as_array(name, given, (n, n) if knots is None or given.ndim == 2 else (knots, n, n), copy=True)
     if np.abs(W - W.swapaxes(-1, -2)).max(initial=0.0) > 1e-9 * np.abs(W).max(initial=0.0):
         raise ValueError(f"{name}: got a matrix that is not symmetric")
     if W.size and np.linalg.eigvalsh(W).min() < -1e-9 * np.abs(W).max():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
+from dynamics.validation import as_positive
 from trajopt.plotting.motion import as_motion
 from trajopt.plotting.scene import Scene, frame_times, scene_of
 from trajopt.plotting.stage import SceneFigure
@@ -115,9 +116,8 @@ def animate(
 
 
 def _check_options(fps: float, speed: float, view: Any, size: Any) -> None:
-    for name, value in (("fps", fps), ("speed", speed)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < np.inf:
-            raise ValueError(f"{name}: got {value!r}, expected a positive number")
+    as_positive("fps", fps)
+    as_positive("speed", speed)
     if view is not None and (np.shape(view) != (2,) or not np.isfinite(view).all()):
         raise ValueError(f"view: got {view!r}, expected (elevation, azimuth) in degrees")
     if np.shape(size) != (2,) or any(n != int(n) or n < SMALLEST_SIZE for n in size):

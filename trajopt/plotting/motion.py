@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import check_finite
 from trajopt.capabilities import Pictures, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.residual import SeenResidual
@@ -103,9 +104,7 @@ class Motion(NamedTuple):
             kind = type(self.system).__name__
             raise TypeError(f"solution: its system is a {kind} without skeleton(xs), expected one with it")
         for name, values in (("xs", self.xs), ("us", self.us)):
-            bad = ~np.isfinite(values).all(axis=1)
-            if bad.any():
-                raise ValueError(f"solution: {name}[{int(bad.argmax())}] is not finite, expected finite numbers")
+            check_finite(f"solution: {name}", values)
         return self.system
 
     def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

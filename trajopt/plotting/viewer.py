@@ -15,10 +15,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dynamics.distribution import how_to_install
+from dynamics.validation import as_whole_number
 from trajopt.plotting.motion import as_motion
 from trajopt.plotting.scene import Camera, Scene, direction, fitted, frame_times, rounded_up, scene_of
 from trajopt.problem.scenery import Cylinder, Sphere
-from trajopt.validation import whole_number
 
 FPS = 30.0
 BODY, HELD, FREE, FORCE, CENTER, OBSTACLE, TARGET = (
@@ -79,7 +79,7 @@ def check_page(port: int, host: str) -> Any:
         viser = import_module("viser")
     except ImportError as error:
         raise ImportError(f"trajopt.view needs viser: {how_to_install('view')}") from error
-    if whole_number("port", port, 0) > LARGEST_PORT:
+    if as_whole_number("port", port, 0) > LARGEST_PORT:
         raise ValueError(f"port: got {port}, expected at most {LARGEST_PORT}")
     _check_host(host)
     return viser

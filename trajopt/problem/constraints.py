@@ -13,13 +13,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_text, as_whole_number, unknown_name
 from trajopt.callable_system.function_residual import residual_of
 from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.residual import Residual, check_residual, component_names, function_name, is_function
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
 from trajopt.interfaces.terms import At, Where, checked_at, knots_at
-from trajopt.validation import did_you_mean, number_array, text, whole_number
 
 BOUNDS = "control bounds"
 """Default name of limits of controls."""
@@ -29,11 +29,9 @@ Limits = ArrayLike | Mapping[str, float]
 
 def limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
-    array = np.array(number_array(name, value), dtype=np.float64, order="C")
+    array = as_array(name, value, allow_infinite=True, copy=True)
     if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
         raise ValueError(f"{name}: got shape {array.shape}, expected a number, ({width},) or (K, {width})")
-    if np.isnan(array).any():
-        raise ValueError(f"{name}: got NaN, expected numbers or infinities")
     return array
 
 
@@ -58,12 +56,10 @@ def component(argument: str, name: str, names: tuple[str, ...]) -> int:
     found = [i for i, known in enumerate(names) if known.partition(" [")[0] == name]
     if len(found) > 1:
         raise ValueError(
-            f"{argument}: got the name {name!r}, expected one of {', '.join(repr(names[i]) for i in found)}"
+            f"{argument}: got {name!r}, expected one of {', '.join(repr(names[i]) for i in found)}"
         )
     if not found:
-        known = f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8) if names else ", of no names"
-        shown = did_you_mean(name, names) or known
-        raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
+        raise unknown_name(argument, name, names)
     return found[0]
 
 
@@ -154,7 +150,7 @@ class ControlBounds:
     def __init__(
         self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None, name: str = BOUNDS
     ) -> None:
-        self.name = text("name", name)
+        self.name = as_text("name", name)
         names = () if system is None else control_names(system)
         self.lower = limit_rows("lower", limits_by_name("lower", lower, names, -np.inf), None)
         self.upper = limit_rows("upper", limits_by_name("upper", upper, names, np.inf), None)
@@ -275,7 +271,7 @@ class ResidualConstraint:
             raise ValueError("at: got None, expected knots, times, a slice, or one of 'path', 'terminal', 'all'")
         self.at: Where = where
         self._ends_before_last = isinstance(where, slice)
-        self.name = text("name", name)
+        self.name = as_text("name", name)
         if is_function(residual):
             self.residual: Any = residual
             self.nr, self.component_names = 0, ()
@@ -288,7 +284,7 @@ class ResidualConstraint:
     def _take(self, residual: Any, lower: ArrayLike, upper: ArrayLike) -> None:
         check_residual(residual)
         self.residual = residual
-        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.nr = as_whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.lower, self.upper = limit_rows("lower", lower, self.nr), limit_rows("upper", upper, self.nr)
         self.name = self.name or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)

@@ -9,13 +9,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_number_or_vector, check_rows
 from trajopt.costs.activations import add_rates, weighted_squares
 from trajopt.costs.cost import ExpandedCost, Into, PlacedCost, as_rows, check_knots, common_knots, weight_rows
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, check_system, control_names, state_array
 from trajopt.interfaces.terms import At, Tangents, checked_at, state_space, summed_to
 from trajopt.problem.extended_system import ExtendedSystem, check_dimensions, joined
-from trajopt.validation import check_rows, scalar_or_vector
 
 # --------------------------------------------------------------------------------------------
 # Systems that remember numbers of the knot before as part of their state, as the controls.
@@ -170,7 +170,7 @@ class ControlRateSystem(RememberingSystem):
 
     def state(self, x: ArrayLike, u_before: ArrayLike = 0.0) -> np.ndarray:
         """z = (x, u_before), x (nx,) of the system inside, u_before a number or (nu,)."""
-        before = np.full(self.nu, 1.0) * scalar_or_vector("u_before", u_before, self.nu)
+        before = np.full(self.nu, 1.0) * as_number_or_vector("u_before", u_before, self.nu)
         return np.concatenate([state_array(self.system, "x", x), before])
 
     def _remembered(self, x, u):

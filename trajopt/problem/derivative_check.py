@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_positive, as_whole_number
 from trajopt.callable_system.derivatives import LEAST_NOISE, NOISE_POINTS, NOISE_STEP, difference_steps, noise_between
 from trajopt.capabilities import Knots, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
 from trajopt.printed import PrintedAsTable, new_table
-from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -180,10 +180,9 @@ def check_derivatives(
     >>> report.ok, [block.name for block in report.blocks][:3]  # print(report) names the worst entries
     (True, ['fx', 'fu', 'Hxx'])
     """
-    for name, value in (("tolerance", tolerance), ("step", step)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: got {value}, expected a positive number")
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    as_positive("tolerance", tolerance)
+    as_positive("step", step)
+    rng = np.random.default_rng(as_whole_number("seed", seed, 0))
     if hasattr(thing, "linearize"):
         system, check = thing, _system_blocks
     elif hasattr(thing, "accumulate_curvature"):

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_floats, as_positive, as_whole_number
 from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.extended_system import ControlMap, ExtendedSystem, Lifted, LiftedCost, Refused
 from trajopt.problem.objective import place_of
-from trajopt.validation import float_array, number_array, whole_number
 
 # --------------------------------------------------------------------------------------------
 # Closed loops of systems with free durations, by those of the systems inside, a phase at once.
@@ -206,7 +206,7 @@ class FreeDurationSystem(ExtendedSystem):
     @Lifted
     def refined(self, inside: Callable[[int], Any], substeps: int) -> FreeDurationSystem:
         """The same phases, so many steps for each knot that takes time, which last s dt/substeps."""
-        steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
+        steps = np.where(self.durations > 0.0, as_whole_number("substeps", substeps, 1), 1)
         phase_knots, first = self._phase_knots, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
         first[self._knots[phase_knots]] = np.cumsum(steps[phase_knots]) - steps[phase_knots]
         fine = np.repeat(self._knots, steps)
@@ -230,9 +230,7 @@ class FreeDurationSystem(ExtendedSystem):
     # -------------------------------------------------------------------------------------------- states and times
     def state(self, x: ArrayLike, duration: float = 1.0) -> np.ndarray:
         """z = (x, s), x (nx,) of the system inside, s how long a knot takes relative to its dt."""
-        s = float(float_array("duration", duration, ()))
-        if s <= 0.0:
-            raise ValueError(f"duration: got {s}, expected a positive number")
+        s = as_positive("duration", duration)
         return np.append(state_array(self.system, "x", x), s)
 
     def durations_along(self, xs: np.ndarray) -> np.ndarray:
@@ -373,15 +371,15 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
             raise ValueError(f"horizon: got {horizon}, expected {own}, which the system has")
         count = own
     elif horizon is not None:
-        count = whole_number("horizon", horizon, 1)
+        count = as_whole_number("horizon", horizon, 1)
     elif phases is not None:
-        count = sum(whole_number("phases", knots, 1) for knots in phases)
+        count = sum(as_whole_number("phases", knots, 1) for knots in phases)
     else:
         raise ValueError("horizon: got None, expected the number of knots, or the knots of phases")
     if phases is not None:
         if not isinstance(phases, Iterable):
             raise TypeError(f"phases: got {type(phases).__name__}, expected how many knots each phase has")
-        ends = np.cumsum([whole_number("phases", knots, 1) for knots in phases])
+        ends = np.cumsum([as_whole_number("phases", knots, 1) for knots in phases])
         if not len(ends) or ends[-1] != count:
             raise ValueError(f"phases: got {list(phases)}, expected numbers of knots whose sum is {count}")
         return np.split(np.arange(count), ends[:-1])
@@ -390,7 +388,7 @@ def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] 
 
 
 def _checked_bounds(bounds: ArrayLike, phases: int) -> np.ndarray:
-    limits = number_array("bounds", bounds)
+    limits = as_floats("bounds", bounds)
     if limits.shape not in ((2,), (phases, 2)):
         raise ValueError(f"bounds: got shape {limits.shape}, expected (2,), or ({phases}, 2), one row for each phase")
     limits = np.broadcast_to(limits, (phases, 2))

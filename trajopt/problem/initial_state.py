@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_floats
 from trajopt.costs.residuals import chosen_components
 from trajopt.interfaces.state_space import SIZES, state_space
 from trajopt.interfaces.system import System, neutral_state, tangent_names
 from trajopt.problem.constraints import component, limit_rows, limits_by_name
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
-from trajopt.validation import number_array
 
 # --------------------------------------------------------------------------------------------
 # Some components of a system's tangent vectors, by name, by number or as a mask; which of them are plain numbers.
@@ -117,7 +117,7 @@ def _of_mapping(value: Mapping[str, Any], system: System) -> FreeInitialState:
         raise ValueError(f"{ARGUMENT}: got an empty mapping, expected {WANTED}")
     lower, upper, names = {}, {}, tangent_names(system)
     for name, limits in value.items():
-        pair = number_array(f"{ARGUMENT}[{name!r}]", (-np.inf, np.inf) if limits is None else limits)
+        pair = as_floats(f"{ARGUMENT}[{name!r}]", (-np.inf, np.inf) if limits is None else limits)
         if pair.shape != (2,):
             raise ValueError(f"{ARGUMENT}[{name!r}]: got shape {pair.shape}, expected (lower, upper)")
         lower[name], upper[name] = pair

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_number_or_vector
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.residuals import AccelerationResidual, velocity_count
 from trajopt.interfaces.system import System, state_array, tangent_names
@@ -20,7 +21,6 @@ from trajopt.problem.constraints import Limits, ResidualConstraint
 from trajopt.problem.control_rate import RememberingSystem
 from trajopt.problem.extended_system import WithControls
 from trajopt.problem.limits import limited_joints
-from trajopt.validation import scalar_or_vector
 
 
 class JerkSystem(RememberingSystem):
@@ -58,7 +58,7 @@ class JerkSystem(RememberingSystem):
         x = state_array(self.system, "x", x)
         if v_before is None:
             v_before = x[-self.memory :]
-        return np.concatenate([x, np.full(self.memory, 1.0) * scalar_or_vector("v_before", v_before, self.memory)])
+        return np.concatenate([x, np.full(self.memory, 1.0) * as_number_or_vector("v_before", v_before, self.memory)])
 
     def _remembered(self, x, u):
         return x[..., -self.memory :]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_flag
 from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import AccelerationResidual
 from trajopt.interfaces.system import System, check_system, control_names
@@ -16,7 +17,6 @@ from trajopt.interfaces.terms import At, state_space
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
 from trajopt.problem.control_rate import ControlRateSystem, check_control_rate_system
 from trajopt.problem.extended_system import innermost, lifted
-from trajopt.validation import flag, float_array
 
 
 class LinearResidual:
@@ -36,7 +36,7 @@ class LinearResidual:
         self, system: System, A: ArrayLike, B: ArrayLike, component_names: tuple[str, ...] = (), name: str = "linear"
     ) -> None:
         check_system(system, "nx", "ndx", "nu")
-        self.A, self.B = float_array("A", A, None), float_array("B", B, None)
+        self.A, self.B = as_array("A", A, copy=True), as_array("B", B, copy=True)
         self.nr, self.name, self.component_names = len(self.B), name, component_names
         if self.B.shape != (self.nr, system.nu) or self.A.shape != (self.nr, min(self.A.shape[-1], system.ndx)):
             expected = f"({self.nr}, n <= {system.ndx}) and ({self.nr}, {system.nu})"
@@ -184,13 +184,13 @@ class TorqueSpeedBounds(ResidualConstraint):
         given = ("stall_torque", stall_torque), ("no_load_speed", no_load_speed)
         stall, no_load = (_positive(which, limits_by_name(which, value, names, np.inf), system.nu)
                           for which, value in given)  # fmt: skip
-        S = _speeds(system)[0] if speeds is None else float_array("speeds", speeds, None)
+        S = _speeds(system)[0] if speeds is None else as_array("speeds", speeds, copy=True)
         if S.ndim != 2 or len(S) != system.nu or not 0 < S.shape[1] <= system.ndx:
             raise ValueError(f"speeds: got shape {S.shape}, expected ({system.nu}, n) with n from 1 to {system.ndx}")
         used = np.flatnonzero(np.isfinite(stall) & np.isfinite(no_load))
         if not len(used):
             raise ValueError("TorqueSpeedBounds: got no motor with finite stall_torque and no_load_speed, expected one")
-        signs = (1.0, -1.0) if flag("braking", braking) else (1.0,)
+        signs = (1.0, -1.0) if as_flag("braking", braking) else (1.0,)
         A = np.vstack([sign * S[used] / no_load[used, None] for sign in signs])
         B = np.tile(np.eye(system.nu)[used] / stall[used, None], (len(signs), 1))
         labels = tuple(f"{names[j]} torque {'+' if sign > 0.0 else '-'} speed" for sign in signs for j in used if names)

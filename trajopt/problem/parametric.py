@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_array, as_text, did_you_mean, unknown_name
 from trajopt.capabilities import capability
 from trajopt.costs.cost import rows_of_times
 from trajopt.costs.residual_cost import ResidualCost
@@ -27,7 +28,6 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint, commo
 from trajopt.problem.extended_system import LiftedCost, LiftedResidual
 from trajopt.problem.periodic import starting_at
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.validation import did_you_mean, number_array, text
 
 # --------------------------------------------------------------------------------------------
 # Targets, references, weights and limits of a problem's terms: where they are, and a problem with others.
@@ -176,11 +176,7 @@ def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
             raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
     if not isinstance(before, np.ndarray):
         return  # its owner checks it
-    array = number_array(what, value)
-    if array.shape != before.shape:
-        raise ValueError(f"{what}: got shape {array.shape}, expected {before.shape}")
-    if attribute not in LIMITS and not np.isfinite(array).all():
-        raise ValueError(f"{what}: got NaN or Inf, expected finite numbers")
+    as_array(what, value, before.shape, finite=attribute not in LIMITS)
 
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
@@ -196,8 +192,8 @@ def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Ke
     if not isinstance(value, Mapping):
         plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
         if plain is None:
-            wanted = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
-            raise ValueError(f"update: got a value for {name!r}, expected {wanted}")
+            expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+            raise ValueError(f"update: got a value for {name!r}, expected {expected}")
         value = {plain: value}
     for attribute in value:
         if attribute not in place.values:
@@ -251,7 +247,7 @@ def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str =
         if having:
             return having
     names = tuple(f"{place.name}.{attribute}" for place in found.values() for attribute in place.values)
-    raise ValueError(f"{argument}: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
+    raise unknown_name(argument, name, names)
 
 
 # ------------------------------------------------------------------------------------------------ the other problem
@@ -393,7 +389,7 @@ class ParametricProblem:
 
     def __init__(self, problem: Problem, *names: str) -> None:
         check_problem(problem)
-        self.problem, self.names = problem, tuple(text("names", name) for name in names)
+        self.problem, self.names = problem, tuple(as_text("names", name) for name in names)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"names: got {self.names}, expected some, each once")
         self._places = places(problem)
@@ -493,7 +489,4 @@ class ParametricProblem:
 
 def _numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
     """The value as floats, which may be infinite, as limits are."""
-    array = np.array(number_array(name, value), dtype=np.float64)
-    if shape is not None and array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
-    return array
+    return as_array(name, value, shape, finite=False, copy=True)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_number_or_vector
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
 from trajopt.interfaces.terms import state_space
@@ -21,7 +22,6 @@ from trajopt.problem.augmented_system import AugmentedSystem
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
 from trajopt.problem.extended_system import LiftedResidual
 from trajopt.problem.initial_state import moving_components, named_components
-from trajopt.validation import float_array, scalar_or_vector
 
 
 class PeriodicResidual:
@@ -239,7 +239,7 @@ def depends_on_x0(problem: Any) -> bool:
 
 
 def _matrix(given: ArrayLike, n: int) -> np.ndarray:
-    M = float_array("map", given, None)
+    M = as_array("map", given, copy=True)
     if M.shape not in ((n,), (n, n)):
         raise ValueError(f"map: got shape {M.shape}, expected ({n}, {n}), or ({n},) of its diagonal")
     return np.diag(M) if M.ndim == 1 else M
@@ -248,12 +248,12 @@ def _matrix(given: ArrayLike, n: int) -> np.ndarray:
 def _shift(given: Any, chosen: np.ndarray, system: System) -> np.ndarray:
     """Increase of each of the chosen components."""
     if isinstance(given, Mapping):
-        whole = float_array("shift", limits_by_name("shift", given, tangent_names(system), 0.0), (system.ndx,))
+        whole = as_array("shift", limits_by_name("shift", given, tangent_names(system), 0.0), (system.ndx,), copy=True)
         outside = np.setdiff1d(np.flatnonzero(whole), chosen)
         if len(outside):
             raise ValueError(f"shift: got {tangent_names(system)[outside[0]]!r}, which is none of the components")
         return whole[chosen]
-    array = scalar_or_vector("shift", given, None)
+    array = as_number_or_vector("shift", given, None)
     if array.shape not in ((), (len(chosen),), (system.ndx,)):
         raise ValueError(f"shift: got {len(array)} numbers, expected one, {len(chosen)} or {system.ndx}")
     return array[chosen] if array.shape == (system.ndx,) else np.full(len(chosen), 1.0) * array

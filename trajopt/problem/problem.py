@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_choice, as_positive, as_text, as_whole_number
 from trajopt.capabilities import Expansions, Knots, Start, StateManifold, capability
 from trajopt.costs import Cost
 from trajopt.interfaces.residual import at_times
@@ -35,7 +36,6 @@ from trajopt.problem.initial_state import components_of, free_initial_state
 from trajopt.problem.objective import Objective, Term, runs
 from trajopt.problem.periodic import starting_at
 from trajopt.problem.scenery import check_scenery
-from trajopt.validation import float_array, one_of, text, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -354,8 +354,8 @@ class Problem(PrintedAsTable):
                 value.flags.writeable = False  # a copy: a problem never changes
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
-        text("name", self.name)
-        put("horizon", whole_number("horizon", self.horizon, 1))
+        as_text("name", self.name)
+        put("horizon", as_whole_number("horizon", self.horizon, 1))
         _check_horizon(self.system, self.horizon)
         put("x0", state_array(self.system, "x0", self.x0))
         capability(self.system, Start).check_start(self.x0)
@@ -385,11 +385,11 @@ class Problem(PrintedAsTable):
     def controls(self, name: str, us: ArrayLike | None) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
-        return np.zeros(shape) if us is None else float_array(name, us, shape)
+        return np.zeros(shape) if us is None else as_array(name, us, shape, copy=True)
 
     def states(self, name: str, xs: ArrayLike) -> np.ndarray:
         """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
-        xs = float_array(name, xs, (self.horizon + 1, self.system.nx))
+        xs = as_array(name, xs, (self.horizon + 1, self.system.nx), copy=True)
         try:
             check_states(self.system, xs)
         except ValueError:
@@ -399,7 +399,7 @@ class Problem(PrintedAsTable):
         return xs
 
     def _quasi_static(self) -> np.ndarray:
-        one_of("us_init", self.us_init, ("quasi_static",))
+        as_choice("us_init", self.us_init, ("quasi_static",))
         quasi_static = capability(self.system, Start).quasi_static
         if quasi_static is None:
             raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
@@ -431,8 +431,7 @@ def check_problem(problem: object) -> None:
 
 def _check_system(system):
     check_system(system, *_SYSTEM_MEMBERS)
-    if not (np.isfinite(system.dt) and system.dt > 0):
-        raise ValueError(f"system.dt: got {system.dt}, expected a positive time step")
+    as_positive("system.dt", system.dt, "seconds")
     if as_manifold(system) is not None and capability(system, StateManifold).difference_expansion is None:
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
 

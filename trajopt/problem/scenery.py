@@ -19,8 +19,7 @@ from dynamics.geometry import shapes
 from dynamics.geometry.geometry import Geometry, shape_in_place
 from dynamics.geometry.triangles import axes_along
 from dynamics.geometry.world_shape import WorldShape, world_shape
-from dynamics.validation import as_placement
-from trajopt.validation import float_array
+from dynamics.validation import as_array, as_not_negative, as_placement, as_positive
 
 MEMBERS = ("target", "lines", "surface")
 
@@ -71,7 +70,7 @@ class Sphere(_Solid):
     target: bool = False
 
     def __post_init__(self):
-        _put(self, center=float_array("center", self.center, (3,)), radius=_positive("radius", self.radius))
+        _put(self, center=as_array("center", self.center, (3,), copy=True), radius=as_positive("radius", self.radius))
 
     @property
     def _placed(self) -> WorldShape:
@@ -89,12 +88,12 @@ class Cylinder(_Solid):
     target: bool = False
 
     def __post_init__(self):
-        axis = float_array("axis", self.axis, (3,))
+        axis = as_array("axis", self.axis, (3,), copy=True)
         if not axis.any():
             raise ValueError("axis: got zeros, expected a direction")
-        if not 0.0 <= self.height < np.inf:
-            raise ValueError(f"height: got {self.height!r}, expected a number >= 0")
-        _put(self, center=float_array("center", self.center, (3,)), radius=_positive("radius", self.radius), axis=axis)
+        as_not_negative("height", self.height)
+        center = as_array("center", self.center, (3,), copy=True)
+        _put(self, center=center, radius=as_positive("radius", self.radius), axis=axis)
 
     @property
     def _placed(self) -> WorldShape:
@@ -110,7 +109,7 @@ class Lines:
     target: bool = False
 
     def __post_init__(self):
-        _put(self, segments=float_array("segments", self.segments, (*np.shape(self.segments)[:1], 2, 3)))
+        _put(self, segments=as_array("segments", self.segments, (*np.shape(self.segments)[:1], 2, 3), copy=True))
 
     def lines(self) -> np.ndarray:
         """The segments."""
@@ -130,8 +129,9 @@ class Target:
     target = True
 
     def __post_init__(self):
-        R = np.eye(3) if self.R is None else float_array("R", self.R, (3, 3))
-        _put(self, position=float_array("position", self.position, (3,)), size=_positive("size", self.size), R=R)
+        R = np.eye(3) if self.R is None else as_array("R", self.R, (3, 3), copy=True)
+        position = as_array("position", self.position, (3,), copy=True)
+        _put(self, position=position, size=as_positive("size", self.size), R=R)
 
     def lines(self) -> np.ndarray:
         """Line segments (3, 2, 3) of the cross."""
@@ -157,8 +157,8 @@ def _checked_shape(label: str, item: Any) -> Shape:
             raise ValueError(f"{label}: got {item.name!r} on the body {item.link!r}, expected a shape of the world")
         return _in_place(item.shape, item.R, item.p)
     if not isinstance(item, tuple):
-        wanted = "a shape, as trajopt.Sphere, or (shape, position) with one of dynamics"
-        raise TypeError(f"{label}: got {type(item).__name__}, expected {wanted}")
+        expected = "a shape, as trajopt.Sphere, or (shape, position) with one of dynamics"
+        raise TypeError(f"{label}: got {type(item).__name__}, expected {expected}")
     shape, place = shape_in_place(label, item)
     return _in_place(shape, *as_placement(f"{label}: placement", place))
 
@@ -172,9 +172,3 @@ def _in_place(shape: shapes.Shape, R: np.ndarray, p: np.ndarray) -> WorldShape:
 def _put(shape: Any, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(shape, name, value)  # the class is frozen; its fields are normalised once
-
-
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < np.inf:
-        raise ValueError(f"{name}: got {value!r}, expected a positive number")
-    return float(value)

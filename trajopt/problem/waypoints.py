@@ -8,13 +8,13 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_flag, as_number, as_text, as_weights
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import StateResidual
 from trajopt.costs.state_cost import StateCost
 from trajopt.interfaces.residual import Residual, check_residual
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.validation import flag, float_array, text, weights_array
 
 Waypoint = (
     tuple[float | str, Residual]
@@ -87,8 +87,8 @@ def waypoints(
     >>> trajopt.DDP().solve(problem).xs[[50, 100], 0].round(2)
     array([-0.3,  0.3])
     """
-    flag("hard", hard)
-    text("name", name)
+    as_flag("hard", hard)
+    as_text("name", name)
     if isinstance(points, str) or not isinstance(points, Iterable):
         raise TypeError(f"points: got {type(points).__name__}, expected a list of (time, state or residual)")
     return [_term(f"points[{i}]", point, system, weights, hard, name) for i, point in enumerate(points)]
@@ -100,7 +100,7 @@ def _term(label: str, point: Any, system: System | None, weights: Any, hard: boo
     time, where, *own = point
     at, called = "terminal", f"{name} at the end"
     if not (isinstance(time, str) and time == "terminal"):
-        at = float(float_array(f"{label}, time", time, ()))
+        at = as_number(f"{label}, time", time)
         called = f"{name} at {at:g} s"
     weights = own[0] if own else weights
     if weights is None and not hard:
@@ -119,7 +119,7 @@ def _term(label: str, point: Any, system: System | None, weights: Any, hard: boo
 
 def _constraint(residual: Any, weights: Any, at: float | str, name: str) -> ResidualConstraint:
     """The constraint r = 0 in the entries whose weights are not zero."""
-    held = np.full(residual.nr, True if weights is None else weights_array(weights, residual.nr) > 0.0)
+    held = np.full(residual.nr, True if weights is None else as_weights("weights", weights, residual.nr) > 0.0)
     if not held.any():
         raise ValueError(f"weights: got {weights!r} for {name}, expected one that is not zero")
     free = np.where(held, 0.0, np.inf)

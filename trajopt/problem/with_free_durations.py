@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_not_negative
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
@@ -15,7 +16,6 @@ from trajopt.problem.extended_system import LiftedCost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.periodic import Periodic
 from trajopt.problem.problem import Problem, WithResiduals, check_problem
-from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------
 # The cost of time.
@@ -33,9 +33,7 @@ class TimeCost(LiftedCost):
     def __init__(self, system: FreeDurationSystem, weight: float = 1.0) -> None:
         if not isinstance(system, FreeDurationSystem):
             raise TypeError(f"system: got {type(system).__name__}, expected a trajopt.FreeDurationSystem")
-        self.weight = float(float_array("weight", weight, ()))
-        if self.weight < 0.0:
-            raise ValueError(f"weight: got {self.weight}, expected a number that is not negative")
+        self.weight = as_not_negative("weight", weight)
         super().__init__(system, _Constant(self.weight), True)
         self.name = "time"
 
@@ -97,9 +95,7 @@ def with_free_durations(
     moved, xs = WithResiduals(lambda residual: at_knots(residual, before)), problem.xs_init
     if xs is not None:
         xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
-    weight = float(float_array("time_weight", time_weight, ()))
-    if weight < 0.0:
-        raise ValueError(f"time_weight: got {weight}, expected a number that is not negative")
+    weight = as_not_negative("time_weight", time_weight)
     costs, time = _running(problem, system, rows, where, moved), TimeCost(system, weight)
     if _listed(problem):
         costs = [[*at, time] if h > 0.0 else at for at, h in zip(costs, system.durations, strict=True)]

@@ -26,13 +26,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_whole_number
 from trajopt.capabilities import Contacts, Expansions, Joints, Steps, capability
 from trajopt.interfaces.system import System, tangent_names, tangent_units
 from trajopt.results.advice import called
 from trajopt.results.dense_output import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.results.policy import planned_problem
 from trajopt.results.records import SolutionData
-from trajopt.validation import whole_number
 
 NOTABLE, AWAY = 0.1, 100.0
 """A plan's error is reported above NOTABLE times its own motion; a plan runs away whose error exceeds AWAY times its
@@ -148,7 +148,7 @@ def discretization_error(solution: SolutionData, substeps: int | None = None) ->
     xs, us, K = solution.xs, solution.us, solution.K
     continuous = capability(system, Steps).resimulated if substeps is None else None
     default = SUBSTEPS if continuous is None else SEVERAL
-    k = default if substeps is None else whole_number("substeps", substeps, SUBSTEPS)
+    k = default if substeps is None else as_whole_number("substeps", substeps, SUBSTEPS)
     fine, rows = finer(system, k), fine_rows(system, len(us), k)
     factor = _extrapolation(system, fine, k)
     after = system.integrate(xs[1:], solution.gaps[1:])

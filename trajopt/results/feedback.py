@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd import routine
+from dynamics.validation import as_array, as_whole_number
 from trajopt.backward.expansions import expand, finite
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, state_array
@@ -34,7 +35,6 @@ from trajopt.problem.problem import Problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.sensitivity import change_of_multipliers
 from trajopt.results.solution import Solution
-from trajopt.validation import float_array, whole_number
 
 EXACT, GAUSS_NEWTON, NONE = "exact", "gauss_newton", "none"
 """Hessians of a plan's derivatives: with all second derivatives, Gauss-Newton, or none, without derivatives."""
@@ -152,8 +152,8 @@ class Feedback:
         moved, new = self._moved_state(x), self._numbers(p)
         u = np.empty(len(self._table))
         if not _respond(self._table, self._reference, moved, new, u):
-            float_array("x", x, None)
-            float_array("p", new, None)
+            as_array("x", x)
+            as_array("p", new)
         return u
 
     def plan(self, x: ArrayLike, p: Any = None, steps: int = 0) -> WarmStart:
@@ -163,8 +163,8 @@ class Feedback:
         Raises TypeError or ValueError naming x, p or steps.
         """
         s, system = self.solution, self.solution.problem.system
-        whole_number("steps", steps, 0)
-        moved, new = float_array("x", self._moved_state(x), None), float_array("p", self._numbers(p), None)
+        as_whole_number("steps", steps, 0)
+        moved, new = as_array("x", self._moved_state(x), copy=True), as_array("p", self._numbers(p), copy=True)
         d, of = np.concatenate([moved, new]) - self._reference, self.derivatives
         us, limits = s.us + of.us @ d, s.problem.control_limits
         us = us if limits is None else np.clip(us, *(a + b @ d for a, b in zip(limits, of.limits, strict=True)))
@@ -197,7 +197,7 @@ def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The value as an array of this shape, without a copy if it is one; entries may not be finite."""
     if type(value) is np.ndarray and value.dtype == FLOAT64 and value.shape == shape and value.flags.c_contiguous:
         return value
-    return float_array(name, value, shape)
+    return as_array(name, value, shape, copy=True)
 
 
 # ------------------------------------------------------------------------------------------------ preparation

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import as_number_or_vector
 from trajopt.capabilities import Contacts, Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.records import AnySolution, SolutionData
-from trajopt.validation import scalar_or_vector
 
 AUTO = "auto"
 MARGIN = 1.2
@@ -133,7 +133,7 @@ def _feedback(known: Joints, solution: SolutionData, stiffness: Any, damping: An
 
 def _numbers(name: str, value: Any, joints: int) -> np.ndarray:
     """Numbers (J,), one for each joint; ValueError if one is negative."""
-    numbers = np.full(joints, 1.0) * scalar_or_vector(name, value, joints)
+    numbers = np.full(joints, 1.0) * as_number_or_vector(name, value, joints)
     if (numbers < 0.0).any():
         raise ValueError(f"{name}: got {float(numbers.min())}, expected no negative number")
     return numbers

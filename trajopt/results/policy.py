@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_array, as_choice, as_flag, as_number
 from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.capabilities import Joints, Start, capability
@@ -30,7 +31,6 @@ from trajopt.results.joint_feedback import with_joint_feedback
 from trajopt.results.records import AnySolution, ConstraintReport, SolutionData
 from trajopt.results.results_files import archive_of, checked_file, write_atomically
 from trajopt.results.stationary import after_the_start
-from trajopt.validation import flag, float_array, one_of
 
 # --------------------------------------------------------------------------------------------
 # Gains of a plan that ends by standing still for ever.
@@ -333,7 +333,7 @@ class Policy:
             raise TypeError(f"x: got None, expected a state of shape ({self.space.nx},) to feed back")
         if self.system is not None:
             return state_array(self.system, "x", x)
-        x = float_array("x", x, (self.space.nx,))
+        x = as_array("x", x, (self.space.nx,), copy=True)
         self.space.check("x", x)
         return x
 
@@ -400,19 +400,19 @@ class Policy:
             "times": (N + 1,), "xs": (N + 1, nx), "us": (N, nu), "K": (N, nu, ndx), "table": (N, m + 1, ndx),
             "slopes": (N if len(arrays["slopes"]) else 0, 2, nu), "early": (),
         }  # fmt: skip
-        values = {key: float_array(key, arrays[key], shape) for key, shape in shapes.items()}
+        values = {key: as_array(key, arrays[key], shape, copy=True) for key, shape in shapes.items()}
         if N < 1 or m < 1 or (np.diff(values["times"]) < 0.0).any() or not values["times"][-1] > 0.0:
-            raise ValueError("times: expected one more than controls, growing")
+            raise ValueError("times: got some that do not grow, expected one more than controls, growing")
         limits = None
         if "lower" in arrays or "upper" in arrays:
             sides = [np.array(arrays[side], dtype=np.float64) for side in ("lower", "upper")]
             if any(side.shape != (N, nu) or np.isnan(side).any() for side in sides):
-                raise ValueError(f"lower, upper: expected numbers of shape {(N, nu)}")
+                raise ValueError(f"lower, upper: got other shapes or NaN, expected numbers of shape {(N, nu)}")
             limits = sides[0], sides[1]
         hold = None
         if any(f"hold_{name}" in arrays for name in Hold._fields):
             parts = zip(Hold._fields, ((nx,), (nu,), (nu, ndx)), strict=True)
-            hold = Hold(*(float_array(f"hold_{name}", arrays[f"hold_{name}"], shape) for name, shape in parts))
+            hold = Hold(*(as_array(f"hold_{name}", arrays[f"hold_{name}"], shape, copy=True) for name, shape in parts))
         times, xs, us, K, table, slopes, early = values.values()
         motion = DenseOutput(space, times, xs, us, slopes, float(early), table)
         return cls(motion, K, limits, bool(arrays["feedback"]), hold)
@@ -427,7 +427,7 @@ def _seconds(t: Any) -> float:
     """A time as a finite number; TypeError or ValueError otherwise."""
     if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
         raise TypeError(f"t: got {t!r}, expected one number, the seconds from the start")
-    return float(float_array("t", t, ()))
+    return as_number("t", t)
 
 
 def planned_problem(solution: SolutionData) -> Problem:
@@ -448,8 +448,8 @@ def policy_of(
     hold: bool = False,
 ) -> Policy:
     """The policy of a solution; see `Solution.policy`."""
-    problem, feedback, hold = planned_problem(solution), flag("feedback", feedback), flag("hold", hold)
-    motion = dense_output(problem.system, solution.xs, solution.us, one_of("control", control, CONTROLS))
+    problem, feedback, hold = planned_problem(solution), as_flag("feedback", feedback), as_flag("hold", hold)
+    motion = dense_output(problem.system, solution.xs, solution.us, as_choice("control", control, CONTROLS))
     limits = problem.control_limits
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()

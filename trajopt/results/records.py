@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_choice
 from trajopt.interfaces.system import knot_times
 from trajopt.problem.problem import Problem
 
@@ -270,8 +271,7 @@ class SolutionData:
 
     def history(self, name: str) -> np.ndarray:
         """One column of the log as an array, e.g. ``history("gradient_norm")``."""
-        if name not in IterationRecord._fields:
-            raise ValueError(f"name: got {name!r}, expected one of {', '.join(IterationRecord._fields)}")
+        as_choice("name", name, IterationRecord._fields)
         return np.array([getattr(record, name) for record in self.log])
 
 

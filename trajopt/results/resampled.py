@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_flag, as_positive
 from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
 from trajopt.results.policy import deployed, planned_problem
 from trajopt.results.records import SolutionData
-from trajopt.validation import flag, positive_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def resample(
     them.  Derivatives of positions by Euler's rules differ from the planned velocities between knots, by up to 3/4 of
     dt times the acceleration, as in the plan.
     """
-    system, dt, hold = planned_problem(solution).system, positive_number("dt", dt), flag("hold", hold)
+    system, dt, hold = planned_problem(solution).system, as_positive("dt", dt), as_flag("hold", hold)
     motion = dense_output(system, solution.xs, solution.us)
     times = _times(motion.times[-1], dt)
     xs, knots = motion.states(times)

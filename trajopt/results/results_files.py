@@ -32,10 +32,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
+from dynamics.validation import as_choice
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import AnySolution, ConstraintReport, IterationRecord, SolutionData, Status
-from trajopt.validation import one_of
 
 FORMAT, VERSION = "trajopt.Solution", 1
 
@@ -271,7 +271,7 @@ def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
     return values | {
         "log": _records(name, columns),
         "constraints": tuple(ConstraintReport(**report) for report in reports),
-        "status": Status(one_of(f"{name}: status", values["status"], map(str, Status))),
+        "status": Status(as_choice(f"{name}: status", values["status"], map(str, Status))),
     }
 
 

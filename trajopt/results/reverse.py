@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_number
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
@@ -31,7 +32,6 @@ from trajopt.problem.parametric import (
     read_dynamics,
 )
 from trajopt.problem.problem import Problem
-from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------
 # Derivatives of a problem's terms with respect to their attributes: targets, references, weights, limits.
@@ -193,16 +193,16 @@ def covector_step(
     """Covectors (N+1, ndx), (N, nu) as a right-hand side, and its solution x^, u^, l^, n^; l^_0 is d phi / d x0."""
     rhs, (N, n, m, _) = system.zeros(1), system.sizes
     if xs_bar is not None:
-        rhs.gx[..., 0] = float_array("xs_bar", xs_bar, (N + 1, n))
+        rhs.gx[..., 0] = as_array("xs_bar", xs_bar, (N + 1, n))
     if us_bar is not None:
-        rhs.gu[..., 0] = float_array("us_bar", us_bar, (N, m))
+        rhs.gu[..., 0] = as_array("us_bar", us_bar, (N, m))
     return rhs, system.solve(rhs)
 
 
 def parameter_vjp(system: KKTSystem, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
     """d phi / d pi in the form in which the system has its parameters; ValueError or TypeError as
     `check_parameters`."""
-    cost_bar = float(float_array("cost_bar", cost_bar, ()))
+    cost_bar = as_number("cost_bar", cost_bar)
     found = None if xs_bar is None and us_bar is None else covector_step(system, xs_bar, us_bar)[1]
     return parameter_vjp_along(system.point, found, cost_bar)
 
@@ -267,7 +267,7 @@ def problem_vjp(
 
     wrt: names, as `trajopt.ParametricProblem` takes them, and "inertial"; None: all.
     """
-    point, cost_bar = system.point, float(float_array("cost_bar", cost_bar, ()))
+    point, cost_bar = system.point, as_number("cost_bar", cost_bar)
     problem, back, found = point.problem, None, {}
     of_limits = cost_bar * np.where(system.free, 0.0, point.gradient)
     if xs_bar is not None or us_bar is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_array, as_flag, as_number
 from trajopt.capabilities import capability
 from trajopt.costs.cost import dimensions
 from trajopt.interfaces.system import along_tangents
@@ -40,7 +41,6 @@ from trajopt.results.stationary import (
     stationary_point,
     warm_start_outside,
 )
-from trajopt.validation import flag, float_array
 
 # --------------------------------------------------------------------------------------------
 # Changes of parameters up to which, to first order, the same limits are active: a ratio test.
@@ -252,7 +252,7 @@ class Sensitivity:
 
     def _direction(self, dp: Any) -> np.ndarray:
         flat = dp if isinstance(dp, np.ndarray) and dp.ndim == 1 else self.parameters.flat(dp)
-        return float_array("dp", flat, (len(self.parameters.vector),))
+        return as_array("dp", flat, (len(self.parameters.vector),), copy=True)
 
     # -------------------------------------------------------------------------------------------- reverse
     def vjp(
@@ -277,16 +277,16 @@ class Sensitivity:
         by = transcribed_by(problem)
         if by is not None:
             problem, (xs, us) = by.given, by.outside(xs, us)
-        if flag("ambient", ambient) and xs_bar is not None:
-            xs_bar = along_tangents(problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
+        if as_flag("ambient", ambient) and xs_bar is not None:
+            xs_bar = along_tangents(problem.system, xs, as_array("xs_bar", xs_bar, xs.shape))
         if by is not None:
             shape = len(xs), problem.system.ndx
-            xs_bar = None if xs_bar is None else float_array("xs_bar", xs_bar, shape)
-            us_bar = None if us_bar is None else float_array("us_bar", us_bar, us.shape)
+            xs_bar = None if xs_bar is None else as_array("xs_bar", xs_bar, shape, copy=True)
+            us_bar = None if us_bar is None else as_array("us_bar", us_bar, us.shape, copy=True)
             xs_bar, us_bar = by.covectors_inside(xs_bar, us_bar)
         if self._declared is not None:
             return self.parameters.like(self._by_values(xs_bar, us_bar, cost_bar))
-        total, cost_bar = np.zeros(len(self.parameters.vector)), float(float_array("cost_bar", cost_bar, ()))
+        total, cost_bar = np.zeros(len(self.parameters.vector)), as_number("cost_bar", cost_bar)
         if xs_bar is not None or us_bar is not None:
             rhs, back = covector_step(self.system, xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
@@ -414,7 +414,7 @@ def sensitivity_at(
     given = default_steps(parameters) if steps is None else steps
     if dimensions(given) == 0:
         given = np.full(parameters.vector.shape, given)
-    steps = float_array("steps", given, parameters.vector.shape)
+    steps = as_array("steps", given, parameters.vector.shape, copy=True)
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, expected positive numbers")
     return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_positive
 from trajopt.costs.cost import FOURTH_ORDER, ONE_SIDED
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.constraints import ResidualConstraint
@@ -92,8 +93,7 @@ def check_sensitivity(
     TypeError, ValueError : as `sensitivity`, or for a tolerance that is not positive.  Wrong derivatives raise nothing:
         look at `DerivativeReport.ok`.
     """
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise ValueError(f"tolerance: got {tolerance}, expected a positive number")
+    as_positive("tolerance", tolerance)
     if not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {type(solver).__name__}, expected one with a method solve, as trajopt.DDP()")
     sensitivity(make_problem, p, solution, wrt=wrt, steps=steps)  # raises for invalid arguments

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
+from dynamics.validation import as_array, as_choice, as_positive
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.control_rate import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
-from trajopt.validation import float_array, one_of, positive_number, same_shape
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -119,8 +119,8 @@ class Simulation:
             when = self.times[np.flatnonzero(~np.isfinite(self.xs).all(axis=1))[:1]]
             at = f", not from {when[0]:.3g} s on" if len(when) else ""
             raise ValueError(f"contacts: got a motion that is not finite to its end{at}; expected one that is")
-        mu = np.nan if friction is None else positive_number("friction", friction)
-        axis = float_array("normal", normal, (3,))
+        mu = np.nan if friction is None else as_positive("friction", friction)
+        axis = as_array("normal", normal, (3,), copy=True)
         if not axis.any():
             raise ValueError("normal: got zeros, expected a vector of any length but zero")
         axis = axis / np.linalg.norm(axis)
@@ -214,11 +214,11 @@ def simulate(
         if callable(policy):
             name = "joint_damping" if joint_stiffness is None else "joint_stiffness"
             raise ValueError(f"{name}: got one beside a policy of its own, expected None, or solution.policy with it")
-        feedback = one_of("policy", policy, MODES) == MODES[0]
+        feedback = as_choice("policy", policy, MODES) == MODES[0]
         solution, policy = deployed(solution, feedback, joint_stiffness, joint_damping)[0], MODES[0]
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
-    dt = positive_number("dt", dt)
-    period = None if period is None else positive_number("period", period)
+    dt = as_positive("dt", dt)
+    period = None if period is None else as_positive("period", period)
     durations = knot_durations(own, N, xs)
     asked = durations.max() if period is None else period
     if asked > 2.0 * PERIOD and any(isinstance(each, str) for each in (joint_stiffness, joint_damping)):
@@ -348,13 +348,13 @@ def _at_knots(solution: Solution, policy: Any) -> Controller:
     """The control of a knot as a function of the state."""
     xs, us, K, system, times = solution.xs, solution.us, solution.K, solution.problem.system, solution.times
     takes_time = np.diff(times) > 0.0
-    feedback = not callable(policy) and one_of("policy", policy, MODES) == MODES[0]
+    feedback = not callable(policy) and as_choice("policy", policy, MODES) == MODES[0]
 
     def control(t: int, x: np.ndarray) -> np.ndarray:
         if not callable(policy):
             u = us[t] + K[t] @ system.difference(xs[t], x) if feedback else us[t]
         elif takes_time[t]:
-            u = same_shape("policy", policy(float(times[t]), x), (system.nu,))
+            u = as_array("policy", policy(float(times[t]), x), (system.nu,), finite=False)
         else:  # knots of no time have the planned control: they share their time with the next knot
             u = us[t]
         return _clipped(solution, t, u)
@@ -369,7 +369,7 @@ def _at_rate(
     since before a knot of no time, whose control is the planned one."""
     us, system, law = solution.us, solution.problem.system, policy
     if not callable(policy):
-        law = policy_of(solution, one_of("policy", policy, MODES) == MODES[0])
+        law = policy_of(solution, as_choice("policy", policy, MODES) == MODES[0])
     still = rows[:-1][np.diff(solution.times) == 0.0]
     moments = np.floor(times[:-1] / period + 1e-6).astype(int)
     for row in still:
@@ -385,7 +385,7 @@ def _at_rate(
         if stops[i]:
             return _clipped(solution, t, us[t])
         if asks[i]:
-            held[:] = [same_shape("policy", law(float(times[breaks[i]]), x), (system.nu,))]
+            held[:] = [as_array("policy", law(float(times[breaks[i]]), x), (system.nu,), finite=False)]
         return _clipped(solution, t, held[0])
 
     return breaks, control

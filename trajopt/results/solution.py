@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.validation import as_array, as_flag, as_positive, as_whole_number, unknown_name
 from trajopt.capabilities import Joints, Names, capability
 from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
 from trajopt.optimality.certificate import Certificate, certificate
@@ -34,7 +35,6 @@ from trajopt.results.results_files import load_solution, save_solution, write_at
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.stationary import factored, solution_inside, stationary_point
-from trajopt.validation import did_you_mean, flag, float_array, positive_number, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -156,8 +156,7 @@ def _chosen(every: dict[str, tuple[int, int]], joints: Sequence[str] | None) -> 
         raise ValueError(f"joints: got {list(joints)}, expected at least one, each once")
     for name in joints:
         if name not in every:
-            wanted = f"expected some of {', '.join(map(repr, every))}, which have one degree of freedom"
-            raise ValueError(f"joints: got {name!r}, {wanted}{did_you_mean(name, every)}")
+            raise unknown_name("joints", name, every)
     return list(joints)
 
 
@@ -264,7 +263,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         the plan where the system is unstable.  For a solution without its problem, or with states that are not finite,
         xs is None.
         """
-        whole_number("steps", steps, 0)
+        as_whole_number("steps", steps, 0)
         xs, N, constraints = None, len(self.us), []
         if self.problem is not None and np.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
@@ -472,8 +471,9 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         >>> bool(abs(found["x0"] - solution.Vx[0]).max() < 1e-4)
         True
         """
-        if flag("ambient", ambient) and xs_bar is not None:
-            xs_bar = along_tangents(self._own_problem().system, self.xs, float_array("xs_bar", xs_bar, self.xs.shape))
+        if as_flag("ambient", ambient) and xs_bar is not None:
+            xs_bar = as_array("xs_bar", xs_bar, self.xs.shape)
+            xs_bar = along_tangents(self._own_problem().system, self.xs, xs_bar)
         point, by = self._point(), transcription_of(self._own_problem())
         found = problem_vjp(factored(point), *self._covectors(xs_bar, us_bar), cost_bar, names_of("wrt", wrt))
         found = found if by is None else by.gradients_outside(found)
@@ -512,7 +512,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
         TypeError if it is no number.
         """
-        temperature = positive_number("temperature", temperature)
+        temperature = as_positive("temperature", temperature)
         if transcription_of(self._own_problem()) is not None:
             raise ValueError("solution: got one of a free initial state or parameters, expected given ones")
         return laplace_of(factored(self._point()), temperature)
@@ -530,7 +530,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         given = (xs_bar, (len(self.xs), self.problem.system.ndx)), (us_bar, self.us.shape)
         names = "xs_bar", "us_bar"
         checked = (
-            None if bar is None else float_array(name, bar, shape)
+            None if bar is None else as_array(name, bar, shape, copy=True)
             for name, (bar, shape) in zip(names, given, strict=True)
         )
         return by.covectors_inside(*checked)

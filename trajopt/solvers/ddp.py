@@ -7,15 +7,15 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_choice, as_not_negative
 from trajopt.problem.problem import Problem
 from trajopt.results.records import IterationRecord, Progress, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.loop import Callback
-from trajopt.solvers.options import LoopOptions, non_negative, solver_options
+from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import TranscribedProblem, check_callback, solve
-from trajopt.validation import one_of
 
 # --------------------------------------------------------------------------------------------
 # A solve printed as lines of text, one for each iteration.
@@ -229,9 +229,9 @@ class DDP(ShootingSolver):
 
     def __post_init__(self):
         ShootingSolver.__post_init__(self)
-        one_of("hessian", self.hessian, HESSIANS)
-        one_of("cost_hessian", self.cost_hessian, COST_HESSIANS)
-        non_negative("switch_threshold", self.switch_threshold)
+        as_choice("hessian", self.hessian, HESSIANS)
+        as_choice("cost_hessian", self.cost_hessian, COST_HESSIANS)
+        as_not_negative("switch_threshold", self.switch_threshold)
 
     def _curvature(self) -> tuple[Curvature, float | None]:
         return Curvature(self.hessian, self.cost_hessian, self.escape), self.switch_threshold

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics.simd import helper, routine
+from dynamics.validation import as_array, check_shape
 from trajopt.backward.backward_pass import SweepResult, sweep, sweep_with_curvature
 from trajopt.backward.box_qp import Box, box_around
 from trajopt.backward.expansions import (
@@ -38,7 +39,6 @@ from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, Weights, with_multipliers, with_terms
-from trajopt.validation import check_shape, same_shape
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -324,7 +324,8 @@ ALPHAS = 0.5 ** np.arange(8)
 def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
     """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
     with np.errstate(all="ignore"):
-        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
+        xs = problem.system.rollout(problem.x0, us)
+        return as_array("rollout", xs, (len(us) + 1, problem.system.nx), finite=False)
 
 
 def closed_loop(
@@ -505,7 +506,7 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
     states xs, exact up to the square of the step."""
     found = problem.system.difference(model.iterate.xs, xs)
-    dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
+    dx, gaps = as_array("difference", found, (len(xs), problem.system.ndx), finite=False), model.iterate.gaps
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 

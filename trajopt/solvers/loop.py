@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
@@ -85,7 +86,6 @@ from trajopt.solvers.state import (
     expected_decrease,
     ranked,
 )
-from trajopt.validation import same_shape
 
 # --------------------------------------------------------------------------------------------
 # An iteration under constraints: minimum of the quadratic model, update of the penalty, update of the multipliers.
@@ -322,7 +322,7 @@ def arrived(
 def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
     """The direction, expressed about the iterate that a step along it led to."""
     system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
-    dx = same_shape("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx))
+    dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
     dx = dx if iterate.gaps is None else dx - iterate.gaps
     k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
     moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)

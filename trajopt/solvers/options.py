@@ -3,9 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import TypeVar, dataclass_transform
 
-import numpy as np
-
-from trajopt.validation import did_you_mean, flag, one_of, whole_number
+from dynamics.validation import as_choice, as_flag, as_not_negative, as_whole_number, did_you_mean
 
 T = TypeVar("T")
 
@@ -22,9 +20,8 @@ def solver_options(cls: type[T]) -> type[T]:
             raise TypeError(f"{cls.__name__}: options are given by name, e.g. {cls.__name__}({names[0]}=...)")
         for name in options:
             if name not in names:
-                raise TypeError(
-                    f"{cls.__name__}: no option {name!r}, expected one of {', '.join(names)}{did_you_mean(name, names)}"
-                )
+                expected = f"one of {', '.join(names)}{did_you_mean(name, names)}"
+                raise TypeError(f"{cls.__name__}: got the option {name!r}, expected {expected}")
         plain_init(self, **options)
 
     checked_init.__wrapped__ = plain_init  # so that help() and signature() show the options
@@ -92,20 +89,12 @@ class LoopOptions:
     verbose: bool = False
 
     def __post_init__(self):
-        whole_number("max_iterations", self.max_iterations, 0)
+        as_whole_number("max_iterations", self.max_iterations, 0)
         for name in (
             "tolerance", "absolute_tolerance", "initial_regularization", "max_regularization", "feasibility_tolerance",
             "complementarity_tolerance", "soft_penalty",
         ):  # fmt: skip
-            non_negative(name, getattr(self, name))
-        flag("verbose", self.verbose)
-        one_of("regularization", self.regularization, REGULARIZATIONS)
-        one_of("control_limits", self.control_limits, CONTROL_LIMITS)
-
-
-def non_negative(name: str, value: float) -> None:
-    """Raise ValueError unless value is a finite number >= 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name}: got {value!r}, expected a number >= 0")
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name}: got {value}, expected a finite number >= 0")
+            as_not_negative(name, getattr(self, name))
+        as_flag("verbose", self.verbose)
+        as_choice("regularization", self.regularization, REGULARIZATIONS)
+        as_choice("control_limits", self.control_limits, CONTROL_LIMITS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_array, as_flag
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.first_order import parameters_of
 from trajopt.problem.parametric import Key, ParameterTerm, places, with_values, with_x0
@@ -23,7 +24,6 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.solve import TranscribedProblem, transcribe
-from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -161,7 +161,8 @@ class PreparedSolver:
                 "prepare_step: got a problem with a free initial state, parameters or a Periodic, expected one that a "
                 "measured state is all that is unknown of"
             )
-        parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
+        parameters, exact = None, as_flag("exact", exact)
+        x0 = state_array(self.problem.system, "x_predicted", x_predicted)
         if p is not None:
             parameters = parameters_of(self._numbers(p))
             by_name, everywhere = self._moves(parameters.at(parameters.vector))
@@ -184,7 +185,7 @@ class PreparedSolver:
     def _numbers(self, p: Any) -> Any:
         """p with its numbers as floats where all of it has to be numbers."""
         if isinstance(self.parameters, str):
-            return float_array("p", p, None)
+            return as_array("p", p, copy=True)
         if self.parameters is not None:
             return p
         expected = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
@@ -193,7 +194,7 @@ class PreparedSolver:
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
                 raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {expected}")
-        return {name: float_array(f"p[{name!r}]", value, None) for name, value in p.items()}
+        return {name: as_array(f"p[{name!r}]", value, copy=True) for name, value in p.items()}
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.validation import as_positive
 from trajopt.backward.backward_pass import SweepResult, empty_gains
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly, finite, largest_gradient
 from trajopt.capabilities import Expansions, capability
@@ -52,7 +53,6 @@ from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.state import Directions, State, ranked
-from trajopt.validation import positive_number
 
 # --------------------------------------------------------------------------------------------
 # Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
@@ -370,7 +370,7 @@ def solve(
 ) -> Solution:
     """Improve the controls until there is a status; threshold None is iLQR, the other arguments are those of
     `trajopt.DDP.solve`; transcribed: the result of `transcribe`, if it is known."""
-    clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
+    clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
     check_callback(callback)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.validation import as_array
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
@@ -30,7 +31,6 @@ from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import measures, penalty_scale, total_violation
 from trajopt.solvers.formulation import Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.options import LoopOptions
-from trajopt.validation import float_array
 
 FAR = 2.0
 """Ratio of costs, or of violations, above which a rollout is worse than another start."""
@@ -78,15 +78,15 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
     Raises ValueError naming what does not fit the problem's system.
     """
     N, system = problem.horizon, problem.system
-    us = float_array("warm_start: us", warm.us, None)
+    us = as_array("warm_start: us", warm.us, copy=True)
     if us.ndim != 2 or not len(us) or us.shape[1] != system.nu:
         raise ValueError(f"warm_start: us: got shape {us.shape}, expected (N, {system.nu})")
     length = len(us)
     xs, costate = (
-        None if rows is None else float_array(f"warm_start: {name}", rows, (length + 1, width))
+        None if rows is None else as_array(f"warm_start: {name}", rows, (length + 1, width), copy=True)
         for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
     )
-    K = warm.K if warm.K is None else float_array("warm_start: K", warm.K, (length, system.nu, system.ndx))
+    K = warm.K if warm.K is None else as_array("warm_start: K", warm.K, (length, system.nu, system.ndx), copy=True)
     known = {constraint.name for constraint in problem.constraints}
     left = tuple(f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known)
     if length == N:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.derivatives.hessian import InverseDynamicsHessian
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.rods.algorithms.backward_pass import (
     BlockRows,
     backward_pass,
@@ -42,24 +44,7 @@ from dynamics.rods.model.arrays import (
 )
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import LANES, by_reference, driver, gather, launch, scatter, shared_kernel, split
-from dynamics.validation import as_batch, as_floats, as_kind, check_choice
-
-
-class InverseDynamicsDerivatives(NamedTuple):
-    """First derivatives of the generalised forces, and the mass matrix; each (n, n) or (K, n, n)."""
-
-    dtau_dq: np.ndarray
-    dtau_dv: np.ndarray
-    M: np.ndarray
-
-
-class InverseDynamicsHessian(NamedTuple):
-    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Rows of Hqv and Hqa belong to q; Hva = Haa = 0."""
-
-    Hqq: np.ndarray
-    Hqv: np.ndarray
-    Hvv: np.ndarray
-    Hqa: np.ndarray
+from dynamics.validation import as_batch, as_choice, as_floats, as_kind
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -221,7 +206,7 @@ def inverse_dynamics_derivatives(
 def inverse_dynamics_hessian(
     model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
 ) -> InverseDynamicsHessian:
-    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
+    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  Rows of Hqv, Hqa belong to q; Hva = Haa = 0. No tensor is formed."""
     single, states, given = state_batches(model, wrenches, q=q, v=v, a=a, w=w)
     return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))
 
@@ -289,7 +274,7 @@ def momentum(model: RodModel, q: ArrayLike, v: ArrayLike, about: str = "center_o
     ------
     ValueError : a wrong shape, a number that is not finite, another point; a model without mass has no center of mass.
     """
-    check_choice("about", about, ("center_of_mass", "world"))
+    as_choice("about", about, ("center_of_mass", "world"))
     single, _, momenta = _momenta(model, q=q, v=v)
     angular, linear = momenta[:, 3:6].copy(), momenta[:, 6:9].copy()
     if about == "center_of_mass":

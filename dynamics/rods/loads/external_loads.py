@@ -24,7 +24,7 @@ from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.program import Program, assemble
 from dynamics.tape.symbol import Symbol, indices_of, symbols
 from dynamics.tape.trace import traceable, traced
-from dynamics.validation import as_array, as_flag
+from dynamics.validation import as_array, as_flag, as_not_negative, as_number, as_positive
 
 # --------------------------------------------------------------------------------------------
 # Loads given by a function: it is traced, and its wrench differentiated for `segment_loads`.
@@ -131,15 +131,13 @@ class Fluid:
     buoyancy: bool = True
 
     def __post_init__(self):
-        if float(as_array("density", self.density, ())) <= 0.0:
-            raise ValueError(f"density: got {self.density}, expected a positive number")
+        as_positive("density", self.density)
         if (as_array("drag", self.drag, (3,)) < 0.0).any():
             raise ValueError(f"drag: got {self.drag}, expected numbers >= 0")
-        as_array("lift", self.lift, ())
+        as_number("lift", self.lift)
         if (as_array("added_mass", self.added_mass, (2,)) < 0.0).any():
             raise ValueError(f"added_mass: got {self.added_mass}, expected numbers >= 0")
-        if float(as_array("smoothing", self.smoothing, ())) < 0.0:
-            raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
+        as_not_negative("smoothing", self.smoothing)
         as_flag("buoyancy", self.buoyancy)
 
     def node_loads(

@@ -452,7 +452,7 @@ def named_lines(
             raise ValueError(f"{argument}[{k}]: the name {name!r} is taken")
         for rod in line.rods:
             if rod not in model.rods:
-                raise unknown_name(f"rod of {kind.__name__.lower()} {name!r}:", rod, model.rods)
+                raise unknown_name(f"rod of {kind.__name__.lower()} {name!r}", rod, model.rods)
         named.append(replace(line, name=name))
     return tuple(named)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import zeta
 
-from dynamics.validation import as_array, as_positive
+from dynamics.validation import as_array, as_not_negative, as_number, as_positive
 
 MatrixFunction = Callable[[float], ArrayLike]
 SizeFunction = Callable[[np.ndarray], ArrayLike]
@@ -168,13 +168,10 @@ class Elastic:
 
     def __post_init__(self):
         for name in ("young", "density", "shear_correction"):
-            value = float(as_array(name, getattr(self, name), ()))
-            if value <= 0.0:
-                raise ValueError(f"{name}: got {value}, expected a positive number")
-        if not -1.0 < float(as_array("poisson", self.poisson, ())) <= 0.5:
+            as_positive(name, getattr(self, name))
+        if not -1.0 < as_number("poisson", self.poisson) <= 0.5:
             raise ValueError(f"poisson: got {self.poisson}, expected a number above -1 and at most 0.5")
-        if float(as_array("viscosity", self.viscosity, ())) < 0.0:
-            raise ValueError(f"viscosity: got {self.viscosity}, expected at least 0")
+        as_not_negative("viscosity", self.viscosity)
 
     @property
     def shear(self) -> float:

@@ -446,9 +446,7 @@ class RodModelBuilder(ContactBuilder):
         joints = _as_joints(label, joint)
         self._check_new(name, parent, label)
         at = self._place_on(parent, at, label, 0.0)
-        mass = float(as_array(label + "mass", mass, ()))
-        if mass < 0.0:
-            raise ValueError(f"{label}mass: got {mass}, expected a number >= 0")
+        mass = as_not_negative(label + "mass", mass)
         symmetric = as_inertia(label + "inertia", inertia)
         defect = inertia_defect(mass, symmetric)
         if defect:
@@ -500,14 +498,12 @@ class RodModelBuilder(ContactBuilder):
             "section": (section, Section, "Circular or Rectangular"), "basis": (basis, StrainBasis, None),
             "material": (material, Material, "Elastic or Anisotropic"),
         }  # fmt: skip
-        for what, (value, kind, wanted) in kinds.items():
-            as_kind(label + what, value, kind, wanted)
+        for what, (value, kind, expected) in kinds.items():
+            as_kind(label + what, value, kind, expected)
         joints = () if joint is None else _as_joints(label, joint)
         self._check_new(name, parent, label)
         at = self._place_on(parent, at, label, 0.0)
-        length = float(as_array(label + "length", length, ()))
-        if length <= 0.0:
-            raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
+        length = as_positive(label + "length", length, "metres")
         check_points(label, points, basis)
         check_slenderness(label, length, section)
         placement_ = as_placement(label + "placement", placement)

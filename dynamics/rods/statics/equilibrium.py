@@ -18,7 +18,7 @@ from dynamics.rods.robot.pictures import contact_shapes, plot_poses
 from dynamics.rods.robot.reactions import PrescribedMotion, by_variable, constrained_changes, prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot, picklable
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START, STALLED, Newton, NewtonResult
-from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
+from dynamics.validation import as_array, as_choice, as_kind, as_positive, as_whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -455,7 +455,7 @@ def static_equilibrium(
     >>> rest.converged, rods.link_placement(robot.model, "arm", rest.q)[1][[0, 2]].round(2)  # x and z of its tip
     (True, array([ 0.28, -0.09]))
     """
-    check_choice("method", method, ("auto", *METHODS))
+    as_choice("method", method, ("auto", *METHODS))
     tolerance = as_positive("tolerance", tolerance)
     max_iterations = as_whole_number("max_iterations", max_iterations, 1)
     path, q0 = load_path(robot, u, wrenches, q0, prescribed)

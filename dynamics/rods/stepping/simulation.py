@@ -36,7 +36,7 @@ from dynamics.rods.stepping.plant import (
 from dynamics.rods.stepping.soft_steps import GAMMA
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
-from dynamics.validation import as_array, as_flag, as_kind, as_positive
+from dynamics.validation import as_array, as_choice, as_flag, as_kind, as_positive
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -409,8 +409,7 @@ def simulate(
     jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
     duration, dt = as_positive("duration", duration), None if dt is None else as_positive("dt", dt)
     rtol, atol = as_positive("rtol", rtol), as_positive("atol", atol)
-    if not isinstance(method, str) or method not in {**STIFF, **FIXED}:
-        raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
+    as_choice("method", method, (*STIFF, *FIXED))
     if method in BY_STAGES and dt is None:
         raise ValueError(f"dt: got None, expected the step of {method} in seconds")
     longest = np.inf if max_step is None else as_positive("max_step", max_step)

@@ -42,7 +42,7 @@ from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel,
 from dynamics.simd.lane_algebra import add_product, scale_into
 
 
-class Curvature(NamedTuple):
+class SoftCurvature(NamedTuple):
     """Places for Z (nz N) and S (N N)."""
 
     Z: np.ndarray
@@ -157,7 +157,7 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
 #     da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,  H = d(z~)' H1 d(z~) + Hessian of y0'a0,  y0 = dv lam_v + dq lam_q + G'y1
 
 
-class Expansion(NamedTuple):
+class SoftExpansion(NamedTuple):
     """Scratch of its derivatives."""
 
     end: np.ndarray  # (2 n), of the step
@@ -166,14 +166,14 @@ class Expansion(NamedTuple):
     az: np.ndarray  # (N nz), of the first unknowns
     bz: np.ndarray  # (N nz), of the second
     G: np.ndarray  # (n n)
-    curvature: Curvature
+    curvature: SoftCurvature
     H0: np.ndarray  # (nz nz), of the first acceleration
-    chained: Curvature
+    chained: SoftCurvature
 
 
 @helper
 def slice_expansion(m, e, w):
-    """An `Expansion`, and the rest of w."""
+    """A `SoftExpansion`, and the rest of w."""
     n, N = m.counts[0], unknown_count(m, e)
     nz = 2 * n + e.counts[0]
     end, w = split(w, 2 * n)
@@ -187,7 +187,7 @@ def slice_expansion(m, e, w):
     H0, w = split(w, nz * nz)
     Z0, w = split(w, nz * n)
     S0, w = split(w, n * n)
-    return Expansion(end, y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
+    return SoftExpansion(end, y, y0, az, bz, G, SoftCurvature(Z, S), H0, SoftCurvature(Z0, S0)), w
 
 
 def expansion_size(model: RodModel, nu: int) -> int:

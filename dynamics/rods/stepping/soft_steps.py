@@ -128,7 +128,7 @@ KEPT, LINEAR, EXACT = 0, 1, 2
 """Factors of a step of Newton's method: those that are there, of M + cq K + cv D, or of J."""
 
 
-class Stage(NamedTuple):
+class ImplicitStage(NamedTuple):
     """Scratch of an evaluation of the residual and of the equations with its Jacobian."""
 
     state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
@@ -151,7 +151,7 @@ def unknown_count(m, e):
 
 @helper
 def slice_stage(m, e, w):
-    """A `Stage`, the last member of which is all that is left of w."""
+    """An `ImplicitStage`, the last member of which is all that is left of w."""
     n, nu, wrenches = m.counts[0], e.counts[0], e.counts[1]
     N = unknown_count(m, e)
     state, w = split(w, 4 * n + nu + wrenches)
@@ -163,7 +163,7 @@ def slice_stage(m, e, w):
     step, w = split(w, N)
     scale, w = split(w, N)
     state[:] = 0.0
-    return Stage(state, r, J, A, b, c, accepted, step, scale, w)
+    return ImplicitStage(state, r, J, A, b, c, accepted, step, scale, w)
 
 
 def stage_size(model: RodModel, e: RobotArrays) -> int:
@@ -374,7 +374,7 @@ class Motion(NamedTuple):
 
     base: np.ndarray  # q, v of a stage (2 n)
     first: np.ndarray  # (N), the unknowns of the first of two stages
-    stage: Stage
+    stage: ImplicitStage
 
 
 @helper

@@ -49,16 +49,7 @@ from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, che
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
 from dynamics.systems.rollouts import close_gap, feedback, place_lanes
-from dynamics.validation import (
-    as_array,
-    as_batch,
-    as_floats,
-    as_kind,
-    as_positive,
-    as_whole_number,
-    check_choice,
-    check_time_step,
-)
+from dynamics.validation import as_array, as_batch, as_choice, as_floats, as_kind, as_positive, as_whole_number
 
 # --------------------------------------------------------------------------------------------
 # Differences of states of soft robots with joints that may change their chart, and what these changes do to steps.
@@ -312,7 +303,7 @@ class ResimulatedSystem:
         before.  ValueError for other shapes."""
         (xs, single), (us, _) = as_batch("x", x, self.nx), as_batch("u", u, self.nu)
         if len(xs) != len(us):
-            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
+            raise ValueError(f"x: got {len(xs)} points, expected {len(us)} as of u")
         ends = np.array([self._flow(*point) for point in zip(xs, us, strict=True)]).reshape(xs.shape)
         return ends[0] if single else ends
 
@@ -392,10 +383,10 @@ class SoftRobotSystem(DiscreteSystem):
 
     def __init__(self, robot: SoftRobot, dt: float, integrator: str | None = None) -> None:
         as_kind("robot", robot, SoftRobot)
-        check_time_step(dt)
+        as_positive("dt", dt, "seconds")
         if integrator is None:
             integrator = "sdirk2" if robot.model.constraint_count else "extrapolated_euler"
-        check_choice("integrator", integrator, INTEGRATORS)
+        as_choice("integrator", integrator, INTEGRATORS)
         if robot.model.constraint_count and integrator != "sdirk2":
             names = ", ".join(robot.model.closure_names)
             raise ValueError(f"integrator: got {integrator!r} for closed chains ({names}), expected 'sdirk2'")
@@ -491,7 +482,7 @@ class SoftRobotSystem(DiscreteSystem):
         xs, ys = as_floats(first, x), as_floats(second, y)
         for name, array in ((first, xs), (second, ys)):
             if array.ndim not in (1, 2) or array.shape[-1] != self.nx:
-                raise ValueError(f"{name} has shape {array.shape}; expected ({self.nx},) or (K, {self.nx})")
+                raise ValueError(f"{name}: got shape {array.shape}, expected ({self.nx},) or (K, {self.nx})")
         return xs, ys
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
