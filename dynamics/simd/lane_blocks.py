@@ -149,6 +149,23 @@ def _leading_names(expressions: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(x[0] for x in found if x))
 
 
+def _sizes(declared: Any) -> list[Size | int]:
+    """Sizes of a field: of its lanes, or of the blocks that it may be."""
+    if isinstance(declared, Part):
+        return [size_of(block, **declared.given) for block in declared.cases.values() if block is not None]
+    return [declared.size] if isinstance(declared, Lanes) else []
+
+
+def size_of(block: type, **given: str) -> Size:
+    """Size of a block without parts by type, for lanes that a kernel slices by itself; with expressions for arguments
+    that have other names where these lanes are declared."""
+    total: Any = None
+    for x in lanes_of(block).values():
+        for size in _sizes(x):
+            total = size if total is None else total + size
+    return total.given(**given)
+
+
 def free_names(sizes: Iterable[Size | int]) -> list[str]:
     """Names of the arguments that the symbols in the sizes depend on."""
     return _leading_names(origin for size in sizes for origin in getattr(size, "origins", {}).values())
