@@ -15,7 +15,7 @@ from rich.table import Table
 
 from dynamics.simd.compilation import routine
 from experiments.harness import Experiment, Run, in_turns, quick, table
-from trajopt.backward.sweep import sweep
+from trajopt.backward.backward_pass import sweep
 
 SIZES = [(4, 1), (12, 6), (18, 9), (36, 12), (36, 18)]
 STEP = 0.01

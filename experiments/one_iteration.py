@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import trajopt
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.iterate import EXACT, Stopwatch
+from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
 from trajopt.solvers.line_search import Step, own_merit, search
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of, takes_accelerations

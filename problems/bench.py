@@ -39,8 +39,7 @@ from dynamics.simd import (
     span,
 )
 from dynamics.systems.discrete_system import ClosedLoops
-from dynamics.systems.rollouts import drive_closed_loops, feedback_step, start_lanes
-from dynamics.systems.workspace import slice_dynamics
+from dynamics.systems.rollouts import drive_closed_loops, feedback_step, rollout_size, slice_rollout, start_lanes
 from problems import arm, serial_chain
 
 KNOTS = 64
@@ -169,17 +168,22 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 def _scalar_closed_loop(first, last, work, block, p, loops, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
-    d, w = slice_dynamics(m, p.contacts, work)
-    start_lanes(m, p.manifold, loops, loops.alphas[0], w, span(X[0]))
+    w, _ = slice_rollout(m, X.shape[1] - m.dof_body.size, U.shape[1], p, work)
+    start_lanes(m, p.manifold, loops, loops.alphas[0], w.law, span(X[0]))
     for t in range(U.shape[0]):
-        feedback_step(m, p, loops, t, 0, d, w, span(X[t]), span(U[t]), span(X[t + 1]), X, U)
+        feedback_step(m, p, loops, t, 0, w, span(X[t]), span(U[t]), span(X[t + 1]), X, U)
+
+
+def _rollout_size(system: dynamics.RigidBodySystem) -> int:
+    """Scratch size per lane of a closed loop."""
+    return rollout_size(system.full.arrays, nq=system.full.nq, nu=system.nu, p=system.plant[1])
 
 
 def scalar_rollout(
     system: dynamics.RigidBodySystem, x0: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray
 ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
-    work = np.empty(system.rollout_numbers())
+    work = np.empty(_rollout_size(system))
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
     loops = ClosedLoops(x0, xs, us, k, K, np.ones(1), None, None)
 
@@ -196,7 +200,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes = aligned_zeros(chunks, LANES)
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
-    work = scratch(system.rollout_numbers())[0]
+    work = scratch(_rollout_size(system))[0]
     loops = ClosedLoops(x0, xs, us, k, K, lanes, None, None)
     return lambda: drive_closed_loops(0, chunks, work, *system.plant, loops, 0, len(us), X, U)
 
@@ -204,11 +208,10 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
 def iteration(repeats: int) -> list[dict]:
     """Parts of one iteration on the arm by Euler's method, after five iterations from its start."""
     import trajopt
+    from trajopt.backward.backward_pass import sweep
     from trajopt.backward.expansions import total_cost
-    from trajopt.backward.sweep import sweep
     from trajopt.interfaces.system import semi_implicit_form
-    from trajopt.solvers.forward import Curvature
-    from trajopt.solvers.iterate import EXACT, Stopwatch
+    from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
     from trajopt.solvers.line_search import own_merit, search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import formulation_of

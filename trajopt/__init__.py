@@ -27,15 +27,13 @@ if TYPE_CHECKING:
         StateCost,
         WeightedQuadratic,
     )
-    from trajopt.costs.accelerations import AccelerationResidual
-    from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
-    from trajopt.families.continuation import continuation
-    from trajopt.families.record import Continuation, SingularPoint
+    from trajopt.costs.residuals import AccelerationResidual, ControlResidual, SquaredNorm, StateResidual
+    from trajopt.families import Continuation, SingularPoint, continuation
     from trajopt.interfaces.residual import Residual
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.optimality.certificate import Certificate
+    from trajopt.optimality.first_order import WeakLimit
     from trajopt.optimality.uncertainty import Covariance, Laplace
-    from trajopt.optimality.weak_limits import WeakLimit
     from trajopt.plotting.animation import MovingPicture, animate
     from trajopt.plotting.continuation import plot_continuation
     from trajopt.plotting.convergence import plot_convergence
@@ -64,8 +62,7 @@ if TYPE_CHECKING:
     from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
-    from trajopt.solvers.ddp import DDP
-    from trajopt.solvers.ilqr import ILQR
+    from trajopt.solvers.ddp import DDP, ILQR
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.prepared import PreparedSolver
 
@@ -78,15 +75,13 @@ _HOME = {
         "Activation", "ControlCost", "Cost", "LinearCost", "LogBarrier", "PseudoHuber", "QuadraticBarrier",
         "ResidualCost", "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
     ),
-    "costs.accelerations": ("AccelerationResidual",),
-    "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
-    "families.continuation": ("continuation",),
-    "families.record": ("Continuation", "SingularPoint"),
+    "costs.residuals": ("AccelerationResidual", "ControlResidual", "SquaredNorm", "StateResidual"),
+    "families": ("Continuation", "SingularPoint", "continuation"),
     "interfaces.residual": ("Residual",),
     "interfaces.system": ("ManifoldSystem", "System"),
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
-    "optimality.weak_limits": ("WeakLimit",),
+    "optimality.first_order": ("WeakLimit",),
     "plotting": (
         "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_trajectory", "view",
     ),
@@ -113,8 +108,7 @@ _HOME = {
     "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("ContactReport", "Simulation", "simulate"),
     "results.solution": ("Solution",),
-    "solvers.ddp": ("DDP",),
-    "solvers.ilqr": ("ILQR",),
+    "solvers.ddp": ("DDP", "ILQR"),
     "solvers.options": ("LoopOptions",),
     "solvers.prepared": ("PreparedSolver",),
 }  # fmt: skip

@@ -85,7 +85,7 @@ class StateManifold:
 
     @property
     def serves(self) -> tuple[Any, ...]:
-        """Subjects that terms may be made for (see `trajopt.interfaces.owners`), compared by ==: first the space of the
+        """Subjects that terms may be made for (see `trajopt.interfaces.terms`), compared by ==: first the space of the
         states, last all that a term can know of the system at all of its knots.  Empty where the system names none."""
         return ()
 
@@ -242,7 +242,7 @@ class Joints:
 
     @property
     def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of J driven degrees of freedom, whose own motion can be fed back (`trajopt.results.joint_feedback`): the
+        """J driven degrees of freedom whose own motion can be fed back (`trajopt.results.joint_feedback`): the
         components of a tangent (J,) that are their positions, those (J,) that are their velocities, and efforts
         (J, nu), what each control exerts on each of them, N m or N."""
         none = np.zeros(0, dtype=np.intp)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.callable_system.jax_functions import load_jax
+from trajopt.callable_system.array_libraries import load_jax
 from trajopt.layers import Covectors, LayerHost, check_widths, warm_start_of
 from trajopt.problem.problem import Problem
 from trajopt.results.records import ConstraintReport, WarmStart

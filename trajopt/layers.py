@@ -31,7 +31,7 @@ import numpy as np
 from dynamics.simd import set_num_threads
 from dynamics.simd.caller import warn
 from trajopt.batch.many import solve_many
-from trajopt.batch.work import start_worker
+from trajopt.batch.workers import start_worker
 from trajopt.interfaces.system import numbers_along
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.problem import Problem

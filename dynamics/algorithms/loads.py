@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
 from dynamics.model.knot_driver import Gathered
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import gather, helper, kernel, splat, split
-from dynamics.simd.compilation import INLINED
+from dynamics.simd import gather, helper, kernel, splat
+from dynamics.simd.by_type import by_type
+from dynamics.simd.lane_blocks import lanes, slicing, view
+from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
 from dynamics.validation import as_array
 
@@ -34,33 +34,50 @@ class Loads(NamedTuple):
 
     Kernels take None where there are no loads, and then compile no code for them."""
 
-    follower: np.ndarray  # (., 6 nb) wrench on every body, in its axes, about its origin
-    dead: np.ndarray  # (., 6 L) wrenches in world axes, about a point of a body
-    body: np.ndarray  # (L,) the bodies of the dead loads
-    point: np.ndarray  # (L, 3) their points, in the body frame
+    follower: np.ndarray = lanes(Size("follower", "loads.follower.shape[1]"))
+    """(., 6 nb) wrench on every body, in its axes, about its origin."""
+    dead: np.ndarray = lanes(Size("dead", "loads.dead.shape[1]"))
+    """(., 6 L) wrenches in world axes, about a point of a body."""
+    body: np.ndarray = view("loads.body")
+    """(L,) the bodies of the dead loads."""
+    point: np.ndarray = view("loads.point")
+    """(L, 3) their points, in the body frame."""
 
 
-def gather_loads(loads: Loads | None, first: int, ws: np.ndarray) -> tuple[Loads | None, np.ndarray]:
-    """The loads of LANES knots in a slice of the workspace, or None, and the rest of the workspace."""
-    return (None, ws) if loads is None else _gather(loads, first, ws)
-
-
-@overload(gather_loads, jit_options=INLINED)
-def _overload_gather_loads(loads, first, ws):
-    if isinstance(loads, types.NoneType):  # a test inside the function would leave the result optional
-        return lambda loads, first, ws: (None, ws)
-    return lambda loads, first, ws: _gather(loads, first, ws)
+_slice, _size = slicing(Loads)
 
 
 @helper
-def _gather(loads, first, ws):
-    follower, w = split(ws, loads.follower.shape[1])
-    dead, w = split(w, loads.dead.shape[1])
+def _gather_none(loads, first, ws):
+    return None, ws
+
+
+@helper
+def _gather_some(loads, first, ws):
+    found, rest = _slice(loads, ws)
     if loads.follower.shape[0] > 0:
-        gather(loads.follower, first, follower)
+        gather(loads.follower, first, found.follower)
     if loads.dead.shape[0] > 0:
-        gather(loads.dead, first, dead)
-    return Loads(follower, dead, loads.body, loads.point), w
+        gather(loads.dead, first, found.dead)
+    return found, rest
+
+
+_gather = by_type("loads", {None: _gather_none, Loads: _gather_some})
+
+
+@helper
+def gather_loads(loads, first, ws):
+    """The loads of LANES knots in a slice of the workspace, or None, and the rest of the workspace."""
+    return _gather(loads, first, ws)
+
+
+def loads_size(loads: Loads | None) -> int:
+    """Workspace size per lane of `gather_loads`."""
+    return 0 if loads is None else _size(loads)
+
+
+LOADS = Gathered(gather_loads, loads_size)
+"""Argument of drivers that gathers loads into lanes."""
 
 
 @helper
@@ -86,15 +103,6 @@ def add_loads(m, loads, sign, body):
     for l in range(loads.dead.shape[0] // 6):
         b, p, f, n = dead_load(loads, l, body)
         store6(body, b + FORCE, add_scaled6(load6(body, b + FORCE), s, join(add_cross(n, p, f), f)))
-
-
-def loads_size(loads: Loads | None) -> int:
-    """Workspace size per lane of `gather_loads`."""
-    return 0 if loads is None else loads.follower.shape[1] + loads.dead.shape[1]
-
-
-LOADS = Gathered(gather_loads, loads_size)
-"""Argument of drivers that gathers loads into lanes."""
 
 
 # ------------------------------------------------------------------------------------------------ from public arguments

@@ -131,6 +131,11 @@ class LoopArrays(NamedTuple):
     coupled_offset: np.ndarray  # (E,) of the row, on its first entry, else zero
 
 
+def free_or_held(free: Any, held: Any) -> dict[type | None, Any]:
+    """Cases of the argument `contacts` for `dynamics.simd.by_type`: None for a robot that touches nothing."""
+    return {None: free, ContactArrays: held, LoopArrays: held}
+
+
 def with_loops(
     plain: ContactArrays,
     rows: np.ndarray,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.branch_factor import invert_factored, sweep_down
 from dynamics.algorithms.inverse_mass import PANEL
 from dynamics.algorithms.loads import Loads
@@ -30,16 +30,21 @@ from dynamics.contacts.contact_motion import (
     on_body,
 )
 from dynamics.contacts.contact_set import Contacts, endpoints, on_full_model
-from dynamics.contacts.dynamics import ROWS, contact_dynamics_kernel, invert_kkt, slice_workspace, workspace_size
+from dynamics.contacts.dynamics import ROWS, ContactWorkspace, contact_dynamics_kernel, invert_kkt
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.joint_forces import add_friction_derivative, add_spring_responses
-from dynamics.model.kernel_model import kernel_model
-from dynamics.model.knot_driver import nv
+from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.model.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
-from dynamics.simd.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
-from dynamics.simd.lane_blocks import lanes, slicing
-from dynamics.simd.references import by_reference
+from dynamics.simd import align_stack, kernel, load, shared_kernel
+from dynamics.simd.lane_algebra import (
+    four_columns,
+    load_columns,
+    no_columns,
+    scale_into,
+    store_columns,
+    subtract_scaled,
+)
+from dynamics.simd.lane_blocks import lanes
 from dynamics.spatial.spatial import load3, store3
 
 
@@ -72,9 +77,6 @@ class ContactFirstOrder(NamedTuple):
     Z: np.ndarray = lanes(WIDTH * WIDTH)
     Gq: np.ndarray = lanes(WIDTH * nv)  # dz/dq in the end
     Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
-
-
-slice_first_order, first_order_size = slicing(ContactFirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -174,21 +176,23 @@ def to_given_axes(m, contacts, w, d):
     force_components(contacts, w.points, w.f)
 
 
-@driver
-def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
-    m = kernel_model(block)
-    contacts = by_reference(contacts)
-    n, blocks = m.dof_body.size, contacts.blocks
-    width = n + 3 * blocks
-    w, rest = slice_workspace(m, contacts, work)
-    d, rest = slice_first_order(m, contacts, rest)
-    for c in range(first, last):
-        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_first_order(m, contacts, q_, v_, tau_, w, d, True)
-        to_given_axes(m, contacts, w, d)
-        scatter(d.Gq, c * LANES, zq)
-        scatter(d.Gv, c * LANES, zv)
-        scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)
+@kernel
+def _differentiate(m, contacts, q, v, tau, w, d, ztau):
+    """dz/dq, dz/dv and dz/dtau in the axes of the contacts, for one knot per lane."""
+    n = m.dof_body.size
+    width = n + 3 * contacts.blocks
+    contact_first_order(m, contacts, q, v, tau, w, d, True)
+    to_given_axes(m, contacts, w, d)
+    for i in range(width):
+        scale_into(n, ztau[i * n :], 1.0, d.Z[i * width :])
+
+
+_drive = knot_driver(
+    _differentiate,
+    inputs="q v tau",
+    scratch={"w": ContactWorkspace, "d": ContactFirstOrder},
+    outputs={"zq": "d.Gq", "zv": "d.Gv", "ztau": WIDTH * nv},
+)
 
 
 def contact_dynamics_derivatives(
@@ -220,10 +224,8 @@ def contact_dynamics_derivatives(
     q, v, tau, full = enter.full_q(q), enter.full_v(v), enter.full_torques(tau), model.full
     K, n = len(q), full.nv
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
-    sizes = full.arrays, contacts.arrays
-    scratch_size = workspace_size(*sizes) + first_order_size(*sizes) + full.nq + 2 * n
-    flat = [x.reshape(K, (n + contacts.rows) * n) for x in z[:2]]
-    launch(_drive, K, scratch_size, full.block, contacts.damped(damping), q, v, tau, *flat, z[2])
+    zq, zv, ztau = (x.reshape(K, -1) for x in z)
+    _drive(full, contacts.damped(damping), q, v, tau, ztau, zq, zv)
     z = [enter.leave(axis, x) for axis, x in zip("ppk", z, strict=True)]
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     accelerations = (enter.leave("k-", x[:, :n]) for x in z)

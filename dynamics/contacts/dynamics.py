@@ -36,7 +36,7 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, select_less, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes
 from dynamics.spatial.spatial import add_scaled3, load3, scale3, store3
 
 # --------------------------------------------------------------------------------------------
@@ -314,9 +314,6 @@ class ContactWorkspace(NamedTuple):
     report: np.ndarray = lanes(2)  # smallest pivot, rows left out
     a: np.ndarray = lanes(nv)
     f: np.ndarray = lanes(ROWS)
-
-
-slice_workspace, workspace_size = slicing(ContactWorkspace)
 
 
 @shared_kernel

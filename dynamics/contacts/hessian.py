@@ -38,7 +38,7 @@ from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_algebra import four_columns, load_columns, store_columns, subtract_scaled
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes
 from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
 # --------------------------------------------------------------------------------------------
@@ -85,9 +85,6 @@ class ContactSecondOrder(NamedTuple):
     Hqa: np.ndarray = lanes(nv * nv)
     Hqtau: np.ndarray = lanes(nv * nv)
     Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
-
-
-slice_second_order, second_order_size = slicing(ContactSecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts

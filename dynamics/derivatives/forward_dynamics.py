@@ -28,7 +28,7 @@ from dynamics.model.joint_forces import add_friction_curvature, add_friction_der
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
@@ -73,14 +73,15 @@ class FirstOrder(NamedTuple):
 
     torque: np.ndarray = lanes(nv)
     M: np.ndarray = lanes(nv * nv)
-    aq: np.ndarray = lanes(nv * nv)
-    av: np.ndarray = lanes(nv * nv)
+    Gq: np.ndarray = lanes(nv * nv)  # da/dq in the end
+    Gv: np.ndarray = lanes(nv * nv)  # da/dv in the end
     Minv: np.ndarray = lanes(nv * nv)
 
 
 class SecondOrder(NamedTuple):
     """Lanes of the Hessian."""
 
+    y: np.ndarray = lanes(nv)  # multiplier
     w: np.ndarray = lanes(nv)
     virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
     zeta: np.ndarray = lanes(nv * 6)
@@ -92,56 +93,53 @@ class SecondOrder(NamedTuple):
 
 @shared_kernel
 def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
-    """Compute w.a = FD(q, v, tau), d.aq, d.av, d.Minv = da/dtau, one knot per lane, by a route of `inverse_mass`."""
+    """Compute w.a = FD(q, v, tau), d.Gq, d.Gv, d.Minv = da/dtau, one knot per lane, by a route of `inverse_mass`."""
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
-    d.aq[:], d.av[:] = 0.0, 0.0
-    inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
-    add_friction_derivative(m, v, d.av)
-    minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
-    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.aq, d.av)
+    d.Gq[:], d.Gv[:] = 0.0, 0.0
+    inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq, d.Gv, d.M)
+    add_friction_derivative(m, v, d.Gv)
+    minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.Gq, d.Gv, d.Minv)
+    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.Gq, d.Gv)
 
 
 @kernel
-def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
-    """Compute the first order and the Hessian h.Hqq, h.Hqv, h.Hvv of y'a(q, v, tau), for one knot per lane.
+def forward_dynamics_hessian_at_solution(m, q, v, loads, w, d, h):
+    """Compute the first order and the Hessian h.Hqq, h.Hqv, h.Hvv of h.y'a(q, v, tau), for one knot per lane.
 
-    w as `forward_dynamics_kernel` left it, with w.a.  h.Hqa becomes that of h.w'ID, h.w = M^-1 y, and d.M scratch."""
-    solve_articulated(m, h.w, y, None, w.dof, w.elim, w.art)
-    d.aq[:], d.av[:] = 0.0, 0.0
+    w as `forward_dynamics_kernel` left it, with w.a.  h.Hqa becomes that of h.w'ID, h.w = M^-1 h.y, and d.M scratch."""
+    solve_articulated(m, h.w, h.y, None, w.dof, w.elim, w.art)
+    d.Gq[:], d.Gv[:] = 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
-    e = ExpansionLanes(h.virtual, h.zeta, d.torque, d.aq, d.av, d.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
+    e = ExpansionLanes(h.virtual, h.zeta, d.torque, d.Gq, d.Gv, d.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
     inverse_dynamics_hessian_kernel(m, q, v, w.a, h.w, loads, w.body, w.dof, e)
-    add_friction_derivative(m, v, d.av)
+    add_friction_derivative(m, v, d.Gv)
     add_friction_curvature(m, v, h.w, h.Hvv)
-    minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
-    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.aq, d.av)
-    implicit_hessian(None, m.dof_body.size, h.Hqa, d.aq, d.av, h, d.M)
+    minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.Gq, d.Gv, d.Minv)
+    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.Gq, d.Gv)
+    implicit_hessian(None, m.dof_body.size, h.Hqa, d.Gq, d.Gv, h, d.M)
 
 
 @kernel
-def _hessian_kernel(m, q, v, tau, y, loads, w, d, h, Hqtau):
-    """Compute the Hessian of y'a(q, v, tau) in h, and Hqtau (nv nv)."""
+def _hessian_kernel(m, q, v, tau, loads, w, d, h, Hqtau):
+    """Compute the Hessian of h.y'a(q, v, tau) in h, and Hqtau (nv nv)."""
     n = m.dof_body.size
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
-    forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h)
+    forward_dynamics_hessian_at_solution(m, q, v, loads, w, d, h)
     Hqtau[:] = 0.0
     subtract_product(None, n, n, h.Hqa, d.Minv, n, Hqtau)
 
 
-slice_workspace, workspace_size = slicing(Workspace)
-slice_first_order, first_order_size = slicing(FirstOrder)
-slice_second_order, second_order_size = slicing(SecondOrder)
 _SCRATCH = {"w": Workspace, "d": FirstOrder}
 drive_first_order = knot_driver(
     forward_dynamics_first_order,
     inputs="q v tau",
     gathered={"loads": LOADS},
     scratch=_SCRATCH,
-    outputs={"aq": "d.aq", "av": "d.av", "Minv": "d.Minv"},
+    outputs={"aq": "d.Gq", "av": "d.Gv", "Minv": "d.Minv"},
 )
 _drive_hessian = knot_driver(
     _hessian_kernel,
-    inputs="q v tau y",
+    inputs="q v tau y=h.y",
     gathered={"loads": LOADS},
     scratch=_SCRATCH | {"h": SecondOrder},
     outputs={"Hqtau": nv * nv, "Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv"},
@@ -213,7 +211,7 @@ def forward_dynamics_hessian(
     K, n = v.shape
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    _drive_hessian(model, q, v, tau, w, loads, H[3], *H[:3])
+    _drive_hessian(model, q, v, tau, loads, H[3], w, *H[:3])
     return ForwardDynamicsHessian(*square_matrices(single, H))
 
 

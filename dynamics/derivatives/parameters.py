@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybrid_dynamics_kernel, solve_articulated
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.forward_dynamics import as_choice, completed, given_entries, hybrid_dynamics
 from dynamics.algorithms.frames import frame_pose
 from dynamics.algorithms.kinematics import (
@@ -26,29 +27,14 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.algorithms.loads import Wrenches, add_loads, dead_load, gather_loads, loads_size
+from dynamics.algorithms.loads import LOADS, Loads, Wrenches, add_loads, dead_load, loads_batch
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.derivatives.inertial_parameters import INERTIAL
-from dynamics.derivatives.parameter_directions import TWIST, direction_batch, direction_size, gather_direction
-from dynamics.model.kernel_model import kernel_model
-from dynamics.model.knot_driver import nb, nv
+from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
+from dynamics.model.knot_driver import Gathered, knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    driver,
-    gather,
-    gather_state,
-    helper,
-    kernel,
-    load,
-    scatter,
-    shared_kernel,
-    splat,
-    split,
-    store,
-)
+from dynamics.simd import align_stack, gather, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
     add6,
     add_cross,
@@ -68,6 +54,7 @@ from dynamics.spatial.spatial import (
     store6,
     world_inertia,
 )
+from dynamics.validation import as_array
 
 # --------------------------------------------------------------------------------------------
 # Derivatives of inverse and hybrid dynamics along a direction in which every input may change.
@@ -88,6 +75,44 @@ from dynamics.spatial.spatial import (
 # Forward and hybrid dynamics need no recursion of their own (tables 6 and 7 there).  With r = dID at the known part of
 # da, M x = dtau - r where torques are given, and dtau = r + M x where accelerations are: one solve with the factor of
 # the articulated-body algorithm.
+
+TWIST = 6
+_dofs = Size("dofs", "direction.q.shape[1]")
+
+
+class ParameterDirection(NamedTuple):
+    """Rates of change of the inputs, per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
+
+    `inertial` and `placement` are empty where they do not change, and then cost nothing."""
+
+    q: np.ndarray = lanes(_dofs)  # along the tangent
+    v: np.ndarray = lanes(_dofs)
+    a: np.ndarray = lanes(_dofs)
+    inertial: np.ndarray = lanes(Size("inertial", "direction.inertial.shape[1]"))
+    """(., 10 nb) in the axes of the frames that the joints move."""
+    placement: np.ndarray = lanes(Size("placement", "direction.placement.shape[1]"))
+    """(., 6 nb) in the axes of the same frames at zero motion."""
+
+
+_slice_direction, _size_of_direction = slicing(ParameterDirection)
+
+
+@helper
+def gather_direction(direction, first, ws):
+    """The direction of LANES knots in a slice of the workspace, and the rest of the workspace."""
+    found, rest = _slice_direction(direction, ws)
+    gather(direction.q, first, found.q)
+    gather(direction.v, first, found.v)
+    gather(direction.a, first, found.a)
+    gather(direction.inertial, first, found.inertial)
+    gather(direction.placement, first, found.placement)
+    return found, rest
+
+
+def direction_size(direction: ParameterDirection) -> int:
+    """Workspace size per lane of `gather_direction`."""
+    return _size_of_direction(direction)
+
 
 # per body: delta, nu, alpha, phi, and the angular part of xi
 DELTA, NU, ALPHA, PHI, TURN = 0, 6, 12, 18, 24
@@ -234,9 +259,6 @@ class HybridLanes(NamedTuple):
     x: np.ndarray = lanes(nv)
 
 
-slice_hybrid, hybrid_size = slicing(HybridLanes)
-
-
 @shared_kernel
 def change_of_hybrid_dynamics(m, q, v, a, prescribed, loads, dloads, direction, dtau, body, dof, change, w):
     """Compute direction.a and dtau (nv) where not given, for one knot per lane; these must be zero before.
@@ -270,33 +292,114 @@ def change_of_hybrid_dynamics(m, q, v, a, prescribed, loads, dloads, direction, 
 # torques, the inertial parameters of the bodies, the placements of the joints and the external wrenches, all at once.
 
 
-@driver
-def _drive(first, last, work, block, q, v, a, tau, prescribed, loads, dloads, direction, dtau):
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = split(work, nb * BODY)
-        dof, w = split(w, n * DOF)
-        change, w = split(w, nb * CHANGE)
-        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        dtau_, w = split(w, n)
-        direction_, w = gather_direction(direction, c * LANES, w)
-        loads_, w = gather_loads(loads, c * LANES, w)
-        dloads_, w = gather_loads(dloads, c * LANES, w)
-        if prescribed is None:
-            forward_pass(m, q_, v_, a_, body, dof, FORCES)
-            if loads is not None:
-                add_loads(m, loads_, -1.0, body)
-            change_of_inverse_dynamics(m, v_, loads_, dloads_, direction_, body, dof, change, dtau_)
-        else:
-            h, w = slice_hybrid(m, w)
-            gather(tau, c * LANES, h.tau)
-            gather(dtau, c * LANES, dtau_)
-            change_of_hybrid_dynamics(
-                m, q_, v_, a_, prescribed, loads_, dloads_, direction_, dtau_, body, dof, change, h
-            )
-            scatter(direction_.a, c * LANES, direction.a)
-        scatter(dtau_, c * LANES, dtau)
+@kernel
+def _change_at_accelerations(m, q, v, a, loads, dloads, direction, body, dof, change, dtau):
+    forward_pass(m, q, v, a, body, dof, FORCES)
+    if loads is not None:
+        add_loads(m, loads, -1.0, body)
+    change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change, dtau)
+
+
+_GATHERED = {"loads": LOADS, "dloads": LOADS, "direction": Gathered(gather_direction, direction_size)}
+_SCRATCH = {"body": nb * BODY, "dof": nv * DOF, "change": nb * CHANGE}
+_drive_inverse = knot_driver(
+    _change_at_accelerations, inputs="q v a", gathered=_GATHERED, scratch=_SCRATCH, outputs={"dtau": nv}
+)
+_drive_hybrid = knot_driver(
+    change_of_hybrid_dynamics,
+    inputs="q v a dtau tau=w.tau",
+    gathered=_GATHERED,
+    scratch=_SCRATCH | {"w": HybridLanes},
+    outputs={"dtau": nv, "da": "direction_.a"},
+)
+
+
+# ------------------------------------------------------------------------------------------------ from public arguments
+class _Batch(NamedTuple):
+    """K points with one direction at each."""
+
+    single: bool  # all arguments were single points
+    q: np.ndarray  # (K, nq)
+    v: np.ndarray  # (K, nv)
+    a: np.ndarray  # (K, nv)
+    tau: np.ndarray  # (K, nv)
+    direction: ParameterDirection
+    dtau: np.ndarray  # (K, nv)
+    loads: Loads | None
+    dloads: Loads | None  # None exactly where `loads` is
+
+
+def _direction_batch(
+    model: RigidBodyModel,
+    q: ArrayLike,
+    vectors: dict,
+    inertial: ArrayLike | None,
+    placement: ArrayLike | None,
+    external_wrenches: Wrenches | None,
+    wrenches: Wrenches | None,
+    wrench_reference: str,
+) -> _Batch:
+    """The public arguments of `parameter_derivatives` as equally long batches; single points are repeated.
+
+    vectors : v, a, tau, dq, dv, da, dtau by name, each (nv,) or (K, nv), or None for zeros.
+    Raises ValueError naming the argument and its shape, or the numbers of points that differ.
+    """
+    given = {name: np.zeros(model.nv) if x is None else x for name, x in vectors.items()}
+    single, arrays = points(model, q, **given)
+    inertial, one = _per_body(model, "inertial", inertial, INERTIAL, parameter_rotation)
+    placement, other = _per_body(model, "placement", placement, TWIST, _twist_rotation)
+    loaded, last = _wrench_points(wrenches)
+    lengths = {"q": len(arrays[0]), "inertial": len(inertial), "placement": len(placement), "wrenches": loaded}
+    K = _common_length(lengths)
+    arrays = [np.repeat(x, K, axis=0) if len(x) == 1 != K else x for x in (*arrays, inertial, placement)]
+    q, v, a, tau, dq, dv, da, dtau, inertial, placement = arrays
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    dloads = loads_batch(model, wrenches, wrench_reference, K, "wrenches")
+    if loads is None and dloads is not None:
+        loads = loads_batch(model, {}, wrench_reference, K)
+    if dloads is None and loads is not None:
+        dloads = loads_batch(model, {}, wrench_reference, K)
+    direction = ParameterDirection(dq, dv, da, inertial, placement)
+    return _Batch(single and one and other and last, q, v, a, tau, direction, dtau, loads, dloads)
+
+
+def _per_body(model, name, value, size, rotation) -> tuple[np.ndarray, bool]:
+    """One array (nb, size) or a batch of them as (K, nb size), or (1, 0) for None; and True if it was one array.
+
+    rotation : matrix (size, size) of the rotation from a body's axes to those that kernels use."""
+    if value is None:
+        return np.empty((1, 0)), True
+    nb, array = model.nb, as_array(name, value)
+    if array.ndim not in (2, 3) or array.shape[-2:] != (nb, size):
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({nb}, {size}) or (K, {nb}, {size})")
+    copy = array.copy()
+    for i, R in turned_bodies(model):
+        copy[..., i, :] = copy[..., i, :] @ rotation(R).T
+    return copy.reshape(-1, nb * size), array.ndim == 2
+
+
+def _twist_rotation(R):
+    return np.kron(np.eye(2), R)
+
+
+def _wrench_points(wrenches) -> tuple[int, bool]:
+    """Number of points for which wrenches are given, and True for a single one; their shapes are checked later."""
+    if wrenches is None:
+        return 1, True
+    if isinstance(wrenches, Mapping):
+        arrays, ndim = [as_array(f"wrenches[{name!r}]", value) for name, value in wrenches.items()], 2
+    else:
+        arrays, ndim = [as_array("wrenches", wrenches)], 3
+    lengths = [len(x) for x in arrays if x.ndim == ndim]
+    return max(lengths, default=1), not lengths
+
+
+def _common_length(lengths: dict[str, int]) -> int:
+    several = {n for n in lengths.values() if n != 1}
+    if len(several) > 1:
+        sizes = ", ".join(f"{name}: {n}" for name, n in lengths.items())
+        raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
+    return next(iter(several), 1)
 
 
 class ParameterDerivatives(NamedTuple):
@@ -372,13 +475,12 @@ def parameter_derivatives(
         changes = {"inertial": inertial, "placement": placement, "wrenches": wrenches}
         return _by_inverse_dynamics(model, q, v, cast(ArrayLike, a), chosen, directions, constant | changes)
     vectors = {"v": v, "a": a, "tau": tau, "dq": dq, "dv": dv, "da": da, "dtau": dtau}
-    batch = direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
-    workspace_size = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_size(model.arrays)
-    workspace_size += direction_size(batch.direction) + loads_size(batch.loads) + loads_size(batch.dloads)
-    launch(
-        _drive, len(batch.q), workspace_size, model.block, batch.q, batch.v, batch.a, batch.tau,
-        None if chosen is None else chosen.astype(np.int64), batch.loads, batch.dloads, batch.direction, batch.dtau,
-    )  # fmt: skip
+    batch = _direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
+    given, moved = (batch.q, batch.v, batch.a), (batch.loads, batch.dloads, batch.direction, batch.dtau)
+    if chosen is None:
+        _drive_inverse(model, *given, *moved)
+    else:
+        _drive_hybrid(model, *given, chosen.astype(np.int64), *moved, batch.tau, batch.direction.a)
     return ParameterDerivatives(*unbatch(batch.single, batch.direction.a.copy(), batch.dtau))  # da may be the caller's
 
 

@@ -10,15 +10,10 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_motion import force_components
 from dynamics.contacts.contact_set import ContactArrays, ContactSet, LoopArrays
-from dynamics.contacts.derivatives import (
-    contact_first_order_at_solution,
-    first_order_size,
-    slice_first_order,
-    to_given_axes,
-)
-from dynamics.contacts.dynamics import ROWS, contact_dynamics_kernel, slice_workspace, workspace_size
+from dynamics.contacts.derivatives import ContactFirstOrder, contact_first_order_at_solution, to_given_axes
+from dynamics.contacts.dynamics import ROWS, ContactWorkspace, contact_dynamics_kernel
 from dynamics.contacts.frame_contact import FrameContact
-from dynamics.contacts.hessian import contact_hessian_at_solution, second_order_size, slice_second_order
+from dynamics.contacts.hessian import ContactSecondOrder, contact_hessian_at_solution
 from dynamics.contacts.impulses import (
     contact_impulse_first_order,
     contact_impulse_hessian_kernel,
@@ -28,7 +23,6 @@ from dynamics.derivatives.implicit_function import store_control_blocks, store_s
 from dynamics.model.actuation import joint_torques, times_actuation
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
-from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
@@ -50,7 +44,7 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.lane_algebra import add_product, add_scaled, add_transpose, scale_into
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes, part, slicing
 from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
@@ -192,16 +186,19 @@ TOGETHER = 4
 """A bit on top of JACOBIAN and HESSIAN: both go to the same arrays."""
 
 
-_nx, _nu = Size("nx", "nx"), Size("nu", "nu")
-_parts, _nr = Size("parts", "parts"), Size("nr", "nr")
-_F = Size("F", "F")
+_nx, _nu = Size("nx", "nx"), Size("nu", "B.shape[1]")
+_parts, _nr = Size("parts", "forces.blocks.shape[1]"), Size("nr", "forces.b.size")
+_F = 3 * Size("read", "forces.blocks.size")
 PRODUCT_ROWS = _F.at_least(_nr)
 _nz = 2 * nv
 
 
 class ForceLanes(NamedTuple):
-    """Lanes on top of those of contact dynamics: F components of forces and moments, nr numbers."""
+    """Lanes for F components of forces and moments, and nr numbers r."""
 
+    w: ContactWorkspace = part(ContactWorkspace)
+    d: ContactFirstOrder = part(ContactFirstOrder)
+    h: ContactSecondOrder = part(ContactSecondOrder)
     x: np.ndarray = lanes(_nx)
     u: np.ndarray = lanes(_nu)
     tau: np.ndarray = lanes(nv)
@@ -227,15 +224,7 @@ class ForceLanes(NamedTuple):
     Hqu: np.ndarray = lanes(nv * _nu)
 
 
-_slice_force_lanes, _force_lane_size = slicing(ForceLanes)
-
-
-def force_size(model: RigidBodyModel, contacts: ContactSet, nu: int, blocks: np.ndarray, nr: int) -> int:
-    """Workspace size per lane of the drivers, for the blocks of a `ForceMap` and nr numbers."""
-    sizes = model.arrays, contacts.arrays
-    shared = workspace_size(*sizes) + first_order_size(*sizes) + second_order_size(*sizes)
-    F, parts = 3 * blocks.size, blocks.shape[1]
-    return shared + _force_lane_size(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, F, parts)
+_slice_forces, force_size = slicing(ForceLanes)
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
@@ -426,13 +415,9 @@ def drive_forces(
     n, nu = B.shape
     nz, nr = 2 * n, forces.b.size
     parts = forces.blocks.shape[1]
-    F = 3 * forces.blocks.size
     lx, lu, lxx, lux, luu = target
-    w, rest = slice_workspace(m, contacts, work)
-    d, rest = slice_first_order(m, contacts, rest)
-    h, rest = slice_second_order(m, contacts, rest)
-    k, _ = _slice_force_lanes(m, xs.shape[1], nu, contacts, nr, F, parts, rest)
-    row = k.row[: weights.shape[1]]
+    k, _ = _slice_forces(m, xs.shape[1], B, contacts, forces, work)
+    w, d, h, row = k.w, k.d, k.h, k.row[: weights.shape[1]]
     for c in range(first, last):
         t = start + c * LANES
         count = min(LANES, stop - t)
@@ -588,7 +573,8 @@ class ContactResidual(RobotResidual):
             B, skip, nu = np.empty((len(B), 0)), -1, None
         held = system.contacts.contacts
         nr = forces.b.size
-        scratch_size = self.kernels.scratch_size(system.full, system.contacts, B.shape[1], forces.blocks, nr)
+        arguments = {"nx": system.full.nq + system.full.nv, "B": B, "contacts": contacts, "forces": forces}
+        scratch_size = self.kernels.scratch_size(system.full.arrays, **arguments)
         self._set(nr=nr, nu=nu, frames=tuple(held[c].frame for c in contact), curved_in_controls=nu is not None)
         self._set(_block=system.plant_model.block, _B=B, _skip=skip, _restitution=restitution)
         self._set(_forces=forces, _contacts=contacts, _scratch_size=scratch_size)

@@ -19,16 +19,15 @@ from dynamics.algorithms.frames import (
     path_velocity,
 )
 from dynamics.algorithms.kinematics import COLUMN, DOF, place_bodies
-from dynamics.contacts.contact_set import ContactArrays, LoopArrays
+from dynamics.contacts.contact_set import free_or_held
 from dynamics.derivatives.implicit_function import subtract_product
 from dynamics.model.attachments import LinearActuator, Thruster
 from dynamics.model.knot_driver import nv
 from dynamics.model.model import RigidBodyModel
-from dynamics.model.model_arrays import ModelArrays
 from dynamics.residuals.frame_velocity import UPPER, store_psi, upper_vectors, velocity_curvature, velocity_first_order
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
 from dynamics.simd.by_type import by_type
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, cross, dot3, dot6, load3, load6, rotate, scale3
 from dynamics.spatial.tangent import load_column3, load_column6
@@ -134,28 +133,6 @@ class Forces(NamedTuple):
     X: np.ndarray = lanes(nv * nv)
     Y: np.ndarray = lanes(nv * nv)
     mu: np.ndarray = lanes(nv)
-
-
-slice_some, some_size = slicing(Forces)
-
-
-@helper
-def _no_forces(m, actuators, w):
-    return None, w
-
-
-@helper
-def _slice(m, actuators, w):
-    return slice_some(m, actuators, w)
-
-
-slice_forces = by_type("actuators", {None: _no_forces, FrameActuators: _slice})
-"""A `Forces` block and the rest of w: (m, actuators, w)."""
-
-
-def force_size(arrays: ModelArrays, actuators: FrameActuators | None) -> int:
-    """Scratch size per lane of `slice_forces`."""
-    return 0 if actuators is None else some_size(arrays, actuators)
 
 
 # ------------------------------------------------------------------------------------------------ forces
@@ -338,7 +315,7 @@ def _of_held(contacts, n, e):
     return e.first.Z, n + 3 * contacts.blocks
 
 
-_response = by_type("contacts", {None: _of_free, ContactArrays: _of_held, LoopArrays: _of_held})
+_response = by_type("contacts", free_or_held(_of_free, _of_held))
 """da/dtau as rows of a matrix, and the distance of the rows."""
 
 
@@ -355,7 +332,7 @@ def _mixed_held(contacts, n, e, s, X):
         store(X, i, load(s.second.Hqtau, i))
 
 
-_mixed = by_type("contacts", {None: _mixed_free, ContactArrays: _mixed_held, LoopArrays: _mixed_held})
+_mixed = by_type("contacts", free_or_held(_mixed_free, _mixed_held))
 """Store H_qtau (nv nv) in X."""
 
 

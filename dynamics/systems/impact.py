@@ -7,16 +7,17 @@ lam_v'v+, whose block qq is symmetrised for exponential coordinates.  Controls h
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, on_full_model
-from dynamics.contacts.derivatives import first_order_size, slice_first_order
-from dynamics.contacts.dynamics import slice_workspace, workspace_size
-from dynamics.contacts.hessian import second_order_size, slice_second_order
+from dynamics.contacts.derivatives import ContactFirstOrder
+from dynamics.contacts.dynamics import ContactWorkspace
+from dynamics.contacts.hessian import ContactSecondOrder
 from dynamics.contacts.impulses import (
     as_restitution,
     contact_impulse,
@@ -27,6 +28,7 @@ from dynamics.contacts.impulses import (
 from dynamics.derivatives.implicit_function import store_state_blocks
 from dynamics.model.actuation import actuation_map
 from dynamics.model.kernel_model import kernel_model
+from dynamics.model.knot_driver import nv
 from dynamics.model.mimic import EXPANSION
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
@@ -42,15 +44,16 @@ from dynamics.simd import (
     scatter_blocks,
     span,
     splat,
-    split,
     store,
 )
 from dynamics.simd.lane_algebra import add_transpose, scale_into
+from dynamics.simd.lane_blocks import lanes, part, slicing
 from dynamics.simd.references import by_reference
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.inertial_gradient import of_impacts
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
+from dynamics.systems.steps import nq
 
 
 @kernel
@@ -65,35 +68,65 @@ def impact_step(m, contacts, restitution, x, w, x_next):
     scale_into(n, x_next[nq:], 1.0, w.a)
 
 
+class ImpactLanes(NamedTuple):
+    """Scratch of `drive_impacts`."""
+
+    w: ContactWorkspace = part(ContactWorkspace)
+    x: np.ndarray = lanes(nq + nv)
+    x_next: np.ndarray = lanes(nq + nv)
+
+
+class ImpactLoopLanes(NamedTuple):
+    """Scratch of `drive_impact_loops`."""
+
+    w: ContactWorkspace = part(ContactWorkspace)
+    law: np.ndarray = lanes(nq + 3 * nv)  # of `feedback`, or `close_gap`
+
+
+class ImpactExpansionLanes(NamedTuple):
+    """Scratch of the expansions."""
+
+    w: ContactWorkspace = part(ContactWorkspace)
+    d: ContactFirstOrder = part(ContactFirstOrder)
+    x: np.ndarray = lanes(nq + nv)
+    jump: np.ndarray = lanes(nv)  # v+ - v, and v+ + restitution v
+    mean: np.ndarray = lanes(nv)
+    F: np.ndarray = lanes(4 * nv * nv)  # or the Hessian
+    lam: np.ndarray = lanes(2 * nv)
+    h: ContactSecondOrder = part(ContactSecondOrder)
+
+
+_slice_impacts, impacts_size = slicing(ImpactLanes)
+_slice_loops, impact_loops_size = slicing(ImpactLoopLanes)
+_slice_expansion, impact_expansion_size = slicing(ImpactExpansionLanes)
+
+
 @driver
 def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     """x_next[t] = f(x[t]), knots in lanes."""
     m = kernel_model(block)
     contacts = by_reference(contacts)
-    nx = x.shape[1]
-    w, rest = slice_workspace(m, contacts, work)
-    x_, rest = split(rest, nx)
-    y_, rest = split(rest, nx)
+    w, _ = _slice_impacts(m, x.shape[1] - m.dof_body.size, contacts, work)
     for c in range(first, last):
-        gather(x, c * LANES, x_)
-        impact_step(m, contacts, restitution, x_, w, y_)
-        scatter(y_, c * LANES, x_next)
+        gather(x, c * LANES, w.x)
+        impact_step(m, contacts, restitution, w.x, w.w, w.x_next)
+        scatter(w.x_next, c * LANES, x_next)
 
 
 @driver
 def drive_impact_loops(first, last, work, block, contacts, restitution, manifold, loops, start, stop, X, U):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
     m, contacts, loops = kernel_model(block), by_reference(contacts), by_reference(loops)
-    w, rest = slice_workspace(m, contacts, work)
+    w, _ = _slice_loops(m, X.shape[2] - m.dof_body.size, contacts, work)
     for c in range(first, last):
         alpha = load(loops.alphas, c)
         if start == 0:
-            start_lanes(m, manifold, loops, alpha, rest, span(X[c, 0]))
+            start_lanes(m, manifold, loops, alpha, w.law, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(m, manifold, loops, t, c, rest, x, u, X, U)
-            impact_step(m, contacts, restitution, x, w, x_next)
-            close_gap(m, manifold, loops.gaps, t + 1, alpha, x_next, rest)
+            feedback(m, manifold, loops, t, c, w.law, x, u, X, U)
+            impact_step(m, contacts, restitution, x, w.w, x_next)
+            close_gap(m, manifold, loops.gaps, t + 1, alpha, x_next, w.law)
 
 
 @driver
@@ -101,17 +134,13 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
     """fx[t] at x[t], knots in lanes."""
     m = kernel_model(block)
     contacts = by_reference(contacts)
-    n, nx = m.dof_body.size, x.shape[1]
-    nq = nx - n
-    w, rest = slice_workspace(m, contacts, work)
-    d, rest = slice_first_order(m, contacts, rest)
-    x_, rest = split(rest, nx)
-    jump, rest = split(rest, n)
-    mean, rest = split(rest, n)
-    F, rest = split(rest, 4 * n * n)
+    n = m.dof_body.size
+    nq = x.shape[1] - n
+    w, _ = _slice_expansion(m, nq, contacts, work)
+    F, d = w.F, w.d
     for c in range(first, last):
-        gather(x[: fx.shape[0]], c * LANES, x_)
-        contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, w, d, jump, mean)
+        gather(x[: fx.shape[0]], c * LANES, w.x)
+        contact_impulse_first_order(m, contacts, w.x[:nq], w.x[nq:], restitution, w.w, d, w.jump, w.mean)
         F[:] = 0.0
         for i in range(n):
             store(F, i * 2 * n + i, splat(F, 1.0))
@@ -125,38 +154,19 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
     """Hxx[t]: Hessian of lam[t]'f at x[t], knots in lanes."""
     m = kernel_model(block)
     contacts = by_reference(contacts)
-    n, nx = m.dof_body.size, x.shape[1]
-    nq = nx - n
-    w, rest = slice_workspace(m, contacts, work)
-    d, rest = slice_first_order(m, contacts, rest)
-    h, rest = slice_second_order(m, contacts, rest)
-    x_, rest = split(rest, nx)
-    jump, rest = split(rest, n)
-    mean, rest = split(rest, n)
-    lam_, rest = split(rest, 2 * n)
-    H, rest = split(rest, 4 * n * n)
+    n = m.dof_body.size
+    nq = x.shape[1] - n
+    w, _ = _slice_expansion(m, nq, contacts, work)
+    h = w.h
     for c in range(first, last):
-        gather(x[: Hxx.shape[0]], c * LANES, x_)
-        gather(lam, c * LANES, lam_)
+        gather(x[: Hxx.shape[0]], c * LANES, w.x)
+        gather(lam, c * LANES, w.lam)
         h.y[:] = 0.0
-        scale_into(n, h.y, 1.0, lam_[n:])
-        contact_impulse_hessian_kernel(m, contacts, x_[:nq], x_[nq:], restitution, w, d, h, jump, mean)
+        scale_into(n, h.y, 1.0, w.lam[n:])
+        contact_impulse_hessian_kernel(m, contacts, w.x[:nq], w.x[nq:], restitution, w.w, w.d, h, w.jump, w.mean)
         add_transpose(n, 0.5, h.Hqq)
-        store_state_blocks(None, n, 2 * n, h, H)
-        scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
-
-
-def impact_size(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch size per lane of `drive_impacts` and `drive_impact_loops`."""
-    states = 2 * model.nq + 2 * model.nv  # two of them, or feedback: nq + 3 nv
-    return workspace_size(model.arrays, contacts.arrays) + states
-
-
-def impact_expansion_size(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch size per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
-    n = model.nv
-    blocks = workspace_size(model.arrays, contacts.arrays) + first_order_size(model.arrays, contacts.arrays)
-    return blocks + second_order_size(model.arrays, contacts.arrays) + model.nq + 5 * n + 4 * n * n
+        store_state_blocks(None, n, 2 * n, h, w.F)
+        scatter_blocks(w.F, c * LANES, 2 * n, 2 * n, 0, Hxx)
 
 
 # --------------------------------------------------------------------------------------------
@@ -206,7 +216,6 @@ class Impact(RobotSystem):
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
         self.plant_model, self.contact_arrays = self.contacts.impulsive(*damping)
         self._struck = self.plant_model.block, self.contact_arrays, self.restitution
-        self._expansion_size = impact_expansion_size(self.full, self.contacts)
         self.contact_damping = self.contact_arrays.damping
         struck = self.contacts.frames, self.contact_arrays, self.plant_model, self.restitution
         self._serves += (Subject(model, self.actuation.B, *struck),)
@@ -227,23 +236,22 @@ class Impact(RobotSystem):
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""
-        states, enter = self.joint_map.full_states(out), self.joint_map.full_x
-        launch(drive_impacts, len(xs), impact_size(self.full, self.contacts), *self._struck, enter(xs), states)
+        states = self.joint_map.full_states(out)
+        self._launch(drive_impacts, impacts_size, len(xs), self.joint_map.full_x(xs), states)
         self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         loops, states = self.joint_map.full_loops(loops, start, X)
-        scratch_size, manifold = impact_size(self.full, self.contacts), None if self.euclidean else True
-        arguments = *self._struck, manifold, loops, start, stop, states, U
-        launch(drive_impact_loops, loops.alphas.size, scratch_size, *arguments)
+        given = None if self.euclidean else True, loops, start, stop, states, U
+        self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given)
         self.joint_map.keep_rollout(states, start, stop, X)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """Write the results of `linearize`; fu = 0."""
         fu[...] = 0.0
-        full, enter = self.joint_map.receivers(EXPANSION, (fx,)), self.joint_map.full_x
-        launch(drive_impact_linearization, len(us), self._expansion_size, *self._struck, enter(xs), *full)
+        full, x = self.joint_map.receivers(EXPANSION, (fx,)), self.joint_map.full_x(xs)
+        self._launch(drive_impact_linearization, impact_expansion_size, len(us), x, *full)
         self.joint_map.deliver(EXPANSION, full, (fx,))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -252,8 +260,13 @@ class Impact(RobotSystem):
         Hux[...], Huu[...] = 0.0, 0.0
         full = self.joint_map.receivers(EXPANSION[2:], (Hxx,))
         points = self.joint_map.full_x(xs), self.joint_map.full_multipliers(lam)
-        launch(drive_impact_curvature, len(us), self._expansion_size, *self._struck, *points, *full)
+        self._launch(drive_impact_curvature, impact_expansion_size, len(us), *points, *full)
         self.joint_map.deliver(EXPANSION[2:], full, (Hxx,))
+
+    def _launch(self, drive: Callable[..., Any], workspace_size: Callable[..., int], knots: int, *rest: Any) -> None:
+        """Run a driver over the knots."""
+        size = workspace_size(self.full.arrays, contacts=self.contact_arrays, nq=self.full.nq)
+        launch(drive, knots, size, *self._struck, *rest)
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Result of `parameter_gradient`."""

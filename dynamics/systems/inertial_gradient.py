@@ -27,9 +27,8 @@ from dynamics.derivatives.regressor import regressor_product
 from dynamics.simd import launch
 from dynamics.systems.expansion import drive_linearization, linearization_size
 from dynamics.systems.frame_forces import force_map
-from dynamics.systems.rollouts import drive_steps
-from dynamics.systems.steps import FixedDuration, Plant, method_of, step_size
-from dynamics.systems.workspace import dynamics_size
+from dynamics.systems.rollouts import drive_steps, rollout_size
+from dynamics.systems.steps import FixedDuration, Plant, method_of
 
 UNIT_STEP = {"method": method_of("explicit_euler", True, True), "duration": FixedDuration(1.0)}
 """The fields of a plant that takes explicit Euler steps of one second."""
@@ -96,15 +95,15 @@ def _linearized(system: Any, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tu
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n = us.shape, system.full.nv
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
-    size = linearization_size(system.full, system.contacts, nu, plant)
+    size = linearization_size(system.full.arrays, nq=system.full.nq, nu=nu, p=plant)
     launch(drive_linearization, N, size, system.plant[0], plant, xs, us, fx, fu)
     return fx, fu
 
 
 def _unit_steps(system: Any, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """States (N, nx) after explicit Euler steps of one second."""
-    full, plant, moved = system.full, _driven(system, **UNIT_STEP), np.empty_like(xs)
-    size = dynamics_size(full, system.contacts) + step_size(full, plant) + 2 * full.nq + 3 * full.nv
+    plant, moved = _driven(system, **UNIT_STEP), np.empty_like(xs)
+    size = rollout_size(system.full.arrays, nq=system.full.nq, nu=tau.shape[1], p=plant)
     launch(drive_steps, len(xs), size, system.plant[0], plant, xs, tau, moved)
     return moved
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,9 +34,8 @@ from dynamics.systems.inertial_gradient import of_steps
 from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
-from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of, step_size
-from dynamics.systems.workspace import dynamics_size
+from dynamics.systems.rollouts import drive_closed_loops, drive_steps, rollout_size
+from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of
 from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
 
 
@@ -164,8 +164,15 @@ class RigidBodySystem(RobotSystem):
 
     def _take(self, plant: Plant) -> None:
         """Become the system of this plant."""
-        self.plant = self.plant_model.block, plant
-        self._rollout_size = self.rollout_size()
+        self.plant, self._sizes = (self.plant_model.block, plant), {}
+
+    def _launch(self, drive: Callable[..., Any], workspace_size: Callable[..., int], knots: int, *rest: Any) -> None:
+        """Run a driver over the knots, with scratch that is counted at its first use."""
+        size = self._sizes.get(drive.__name__)
+        if size is None:
+            size = workspace_size(self.full.arrays, nq=self.full.nq, nu=self.nu, p=self.plant[1])
+            self._sizes[drive.__name__] = size
+        launch(drive, knots, size, *self.plant, *rest)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -246,20 +253,14 @@ class RigidBodySystem(RobotSystem):
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
         states = self.joint_map.full_states(out)
-        launch(drive_steps, len(xs), self._rollout_size, *self.plant, self.joint_map.full_x(xs), us, states)
+        self._launch(drive_steps, rollout_size, len(xs), self.joint_map.full_x(xs), us, states)
         self.joint_map.keep_states(states, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         loops, states = self.joint_map.full_loops(loops, start, X)
-        given = *self.plant, loops, start, stop, states, U
-        launch(drive_closed_loops, loops.alphas.size, self._rollout_size, *given)
+        self._launch(drive_closed_loops, rollout_size, loops.alphas.size, loops, start, stop, states, U)
         self.joint_map.keep_rollout(states, start, stop, X)
-
-    def rollout_size(self) -> int:
-        """Workspace size per lane of steps and rollouts."""
-        scratch = dynamics_size(self.full, self.contacts)
-        return scratch + step_size(self.full, self.plant[1]) + 2 * (self.full.nq + self.full.nv) + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
@@ -315,8 +316,7 @@ class RigidBodySystem(RobotSystem):
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
         full, points = self.joint_map.receivers(EXPANSION, (fx, fu)), (self.joint_map.full_x(xs), us)
-        workspace_size = linearization_size(self.full, self.contacts, self.nu, self.plant[1])
-        launch(drive_linearization, len(us), workspace_size, *self.plant, *points, *full)
+        self._launch(drive_linearization, linearization_size, len(us), *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -328,9 +328,8 @@ class RigidBodySystem(RobotSystem):
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         full = self.joint_map.receivers(EXPANSION, (fx, fu, *H))
-        workspace_size = expansion_size(self.full, self.contacts, self.nu, self.plant[1])
         points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
-        launch(drive_expansion, len(us), workspace_size, *self.plant, *points, Expansion(*full))
+        self._launch(drive_expansion, expansion_size, len(us), *points, Expansion(*full))
         self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

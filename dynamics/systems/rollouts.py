@@ -1,6 +1,11 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from dynamics.model.kernel_model import kernel_model
+from dynamics.model.knot_driver import nv
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -18,10 +23,25 @@ from dynamics.simd import (
     store,
 )  # fmt: skip
 from dynamics.simd.lane_algebra import combine
+from dynamics.simd.lane_blocks import lanes, part, slicing
 from dynamics.simd.references import by_reference
 from dynamics.spatial.tangent import difference_configuration
-from dynamics.systems.steps import move, step_kernel
-from dynamics.systems.workspace import slice_dynamics
+from dynamics.systems.controlled_acceleration import Dynamics, nu
+from dynamics.systems.steps import StepWork, move, nq, step_kernel
+
+
+class RolloutLanes(NamedTuple):
+    """Scratch of steps and of closed loops."""
+
+    d: Dynamics = part(Dynamics, contacts="p.contacts")
+    step: StepWork = part(StepWork)
+    law: np.ndarray = lanes(nq + 3 * nv)  # of `feedback`, or `close_gap`
+    x: np.ndarray = lanes(nq + nv)
+    u: np.ndarray = lanes(nu)
+    x_next: np.ndarray = lanes(nq + nv)
+
+
+slice_rollout, rollout_size = slicing(RolloutLanes)
 
 
 @driver
@@ -29,17 +49,13 @@ def drive_steps(first, last, work, block, p, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
     p = by_reference(p)
-    n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
-    nq = nx - n
+    nq = x.shape[1] - m.dof_body.size
+    w, _ = slice_rollout(m, nq, u.shape[1], p, work)
     for c in range(first, last):
-        d, w = slice_dynamics(m, p.contacts, work)
-        x_, w = split(w, nx)
-        y_, w = split(w, nx)
-        u_, w = split(w, nu)
-        gather(x, c * LANES, x_)
-        gather(u, c * LANES, u_)
-        step_kernel(m, p, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
-        scatter(y_, c * LANES, x_next)
+        gather(x, c * LANES, w.x)
+        gather(u, c * LANES, w.u)
+        step_kernel(m, p, w.x[:nq], w.x[nq:], w.u, w.d, w.step, w.x_next[:nq], w.x_next[nq:])
+        scatter(w.x_next, c * LANES, x_next)
 
 
 @helper
@@ -142,12 +158,11 @@ def feedback(m, manifold, loops, t, c, work, x, u, X, U):
 
 
 @kernel
-def feedback_step(m, p, loops, t, c, d, work, x, u, x_next, X, U):
-    """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `slice_dynamics`; work: that of
-    `feedback`, and `step_size`."""
+def feedback_step(m, p, loops, t, c, w, x, u, x_next, X, U):
+    """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot; w: `RolloutLanes`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, p.manifold, loops, t, c, work, x, u, X, U)
-    step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
+    feedback(m, p.manifold, loops, t, c, w.law, x, u, X, U)
+    step_kernel(m, p, x[:nq], x[nq:], u, w.d, w.step, x_next[:nq], x_next[nq:])
 
 
 @driver
@@ -160,12 +175,12 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
     loops: `ClosedLoops`, of whose gaps each state keeps the part 1 - alpha.
     X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
+    w, _ = slice_rollout(m, X.shape[2] - m.dof_body.size, U.shape[2], p, work)
     for c in range(first, last):
-        d, w = slice_dynamics(m, p.contacts, work)
         alpha = load(loops.alphas, c)
         if start == 0:
-            start_lanes(m, p.manifold, loops, alpha, w, span(X[c, 0]))
+            start_lanes(m, p.manifold, loops, alpha, w.law, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback_step(m, p, loops, t, c, d, w, x, u, x_next, X, U)
-            close_gap(m, p.manifold, loops.gaps, t + 1, alpha, x_next, w)
+            feedback_step(m, p, loops, t, c, w, x, u, x_next, X, U)
+            close_gap(m, p.manifold, loops.gaps, t + 1, alpha, x_next, w.law)

@@ -28,19 +28,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.contact_set import ContactArrays, LoopArrays
-from dynamics.contacts.dynamics import contact_dynamics_kernel
-from dynamics.model.actuation import joint_torques
 from dynamics.model.knot_driver import nv
-from dynamics.model.model import RigidBodyModel
 from dynamics.simd import helper, kernel, load, shared_kernel
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import add_scaled, combine, scale_into
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes
 from dynamics.simd.sizes import Size
 from dynamics.spatial.tangent import add_bracket_rows, integrate_configuration
-from dynamics.systems.frame_forces import FrameActuators, add_frame_forces
+from dynamics.systems.controlled_acceleration import acceleration
+from dynamics.systems.frame_forces import FrameActuators
 
 
 # ------------------------------------------------------------------------------------------------ methods
@@ -140,31 +137,6 @@ free_durations = by_type("duration", {FixedDuration: _none, None: _one})
 """The number of durations behind the controls, 0 or 1."""
 
 
-# ------------------------------------------------------------------------------------------------ accelerations
-@helper
-def _solve_free(m, contacts, q, v, d, a):
-    w = d.space
-    forward_dynamics_kernel(m, q, v, d.tau, w.zeros, None, w.body, w.dof, w.art, w.elim, a)
-
-
-@helper
-def _solve_held(m, contacts, q, v, d, a):
-    d.space.Y[:] = 0.0
-    contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
-    scale_into(m.dof_body.size, a, 1.0, d.a)
-
-
-_solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, LoopArrays: _solve_held})
-
-
-@shared_kernel
-def acceleration(m, p, q, v, u, d, a):
-    """a(q, v, u) with scratch d (`slice_dynamics`), whose d.a it may be."""
-    joint_torques(m, p.B, p.skip, q, v, u, d.tau)
-    add_frame_forces(m, p.actuators, q, u, d)
-    _solve(m, p.contacts, q, v, d, a)
-
-
 # ------------------------------------------------------------------------------------------------ steps
 @kernel
 def increment(m, manifold, table, i, h, v, acc, O):
@@ -201,26 +173,28 @@ def move(m, manifold, q, dq, q_out):
         integrate_configuration(m, q, dq, q_out)
 
 
+nq = Size("nq", "nq")
+"""Number of coordinates."""
+stages = Size("stages", "p.method.rows.shape[0] - 1")
+"""Number of stages of the method of the `Plant` p."""
+
+
 class StepWork(NamedTuple):
-    """Scratch of one step."""
+    """Scratch of one step besides a `Dynamics`."""
 
     O: np.ndarray = lanes(nv)
     v: np.ndarray = lanes(nv)
-    q: np.ndarray = lanes(Size("nq", "nq"))
-    acc: np.ndarray = lanes(Size("stages", "stages") * nv)
-
-
-slice_step_work, _step_work_size = slicing(StepWork)
+    q: np.ndarray = lanes(nq)
+    acc: np.ndarray = lanes(stages * nv)
 
 
 @shared_kernel
-def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
+def step_kernel(m, p, q, v, u, d, w, q_next, v_next):
     """(q+, v+) from (q, v, u) of the `Plant` p.
 
-    d: `slice_dynamics`; work: `step_size`; q_next, v_next apart from q, v."""
+    d: a `Dynamics`; w: a `StepWork`; q_next, v_next apart from q, v."""
     n, h, table = m.dof_body.size, duration_of(p.duration, p.B.shape[1], u), p.method
-    nq, stages = q.shape[0], table.rows.shape[0] - 1
-    w, _ = slice_step_work(m, nq, stages, work)
+    stages = table.rows.shape[0] - 1
     acceleration(m, p, q, v, u, d, w.acc[:n])
     for i in range(1, stages):
         increment(m, p.manifold, table, i, h, v, w.acc, w.O)
@@ -230,8 +204,3 @@ def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
     increment(m, p.manifold, table, stages, h, v, w.acc, w.O)
     move(m, p.manifold, q, w.O, q_next)
     velocity(n, table, stages, h, v, w.acc, v_next)
-
-
-def step_size(model: RigidBodyModel, plant: Plant) -> int:
-    """Size of `work` in `step_kernel`."""
-    return _step_work_size(model.arrays, model.nq, len(plant.method.rows) - 1)

@@ -1,11 +1,27 @@
 """Closed-loop rollouts by the program of a step, with the step lengths of a line search in the lanes."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynamics.simd import LANES, driver, flat, helper, launch, load, select_less, splat, split, store
+from dynamics.simd import LANES, driver, flat, helper, launch, load, select_less, splat, store
+from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 from dynamics.tape.interpreter import blemish, place_constants
 from dynamics.tape.operations import execute
 from dynamics.tape.program import Program
+
+
+class LoopLanes(NamedTuple):
+    """Scratch of `run`."""
+
+    ws: np.ndarray = lanes(Size("registers", "registers"))
+    dx: np.ndarray = lanes(Size("n", "x0.shape[1]"))
+    lengths: np.ndarray = lanes(2)  # alpha and shift
+    off: np.ndarray = lanes(Size("remembered", "before.shape[2]"))  # the deviation at the knot before
+
+
+_slice_loop, _loop_size = slicing(LoopLanes)
 
 
 @helper
@@ -46,10 +62,7 @@ def run(
     """Store X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift, pull
     and before have no rows if there are none."""
     n, m, x = x0.shape[1], us.shape[1], constants.shape[0]
-    ws, rest = split(work, registers)
-    dx, rest = split(rest, n)
-    lengths, rest = split(rest, 2)
-    off, rest = split(rest, before.shape[2])
+    (ws, dx, lengths, off), _ = _slice_loop(registers, x0, before, work)
     last_of_state = before.shape[2] - m
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, 1)
@@ -95,6 +108,6 @@ def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.nda
     X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
     if A:
         code, constants, outputs, registers = program
-        size, effort = registers + n + 2 + before.shape[2], N * (len(code) // 2 + 1)
+        size, effort = _loop_size(registers, loop[0], before), N * (len(code) // 2 + 1)
         launch(run, A, size, code, constants, outputs, registers, *loop, X, U, effort=effort)
     return X, U

@@ -1,8 +1,12 @@
 """Evaluation of programs at many points: one driver for all programs, a point per lane, several vectors at a time."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynamics.simd import LANES, driver, flat, gather, helper, launch, load, scatter, splat, split, store
+from dynamics.simd import LANES, driver, flat, gather, helper, launch, load, scatter, splat, store
+from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 from dynamics.tape.operations import execute
 from dynamics.tape.program import Program
 
@@ -10,6 +14,16 @@ BANKS = 4
 """Most vectors that an instruction is applied to before the next one is decoded."""
 NEAR = 2048
 """Most vectors in the registers of all banks, which fit in the second-level cache."""
+
+
+class Banks(NamedTuple):
+    """Scratch of `run`."""
+
+    ws: np.ndarray = lanes(Size("banks", "banks") * Size("registers", "registers"))
+    block: np.ndarray = lanes(Size("results", "outputs.shape[0]"))
+
+
+_slice_banks, _banks_size = slicing(Banks)
 
 
 @helper
@@ -33,8 +47,7 @@ def blemish(ws, start, stop):
 def run(first, last, work, code, constants, outputs, registers, banks, X, U, L, Y):
     """Y[t] = outputs of the program for arguments [X[t]; U[t]; L[t]]; NaN where an argument is not finite."""
     n, m, l = X.shape[1], U.shape[1], L.shape[1]
-    ws, rest = split(work, banks * registers)
-    block, rest = split(rest, outputs.shape[0])
+    (ws, block), _ = _slice_banks(banks, registers, outputs, work)
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, banks)
     chunk = first
@@ -62,7 +75,7 @@ def evaluate(program: Program, X: np.ndarray, U: np.ndarray, L: np.ndarray) -> n
     if Y.size:
         chunks = -(-len(X) // LANES)
         banks = max(1, min(BANKS, chunks, NEAR // registers))
-        workspace_size = banks * registers + len(outputs)
+        workspace_size = _banks_size(banks, registers, outputs)
         effort, arguments = len(code) // 2 + 1, (code, constants, outputs, registers, banks, X, U, L, Y)
         launch(run, len(X), workspace_size, *arguments, effort=effort)
     return Y

@@ -23,12 +23,9 @@ from experiments.constraints.catalogue import statement
 from experiments.constraints.residuals import problem_of
 from trajopt.backward.expansions import Expansion
 from trajopt.results.records import HELD
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.iterate import EXACT, Formulation, LocalModel, Stopwatch
-from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.penalty_update import first_multipliers
-from trajopt.solvers.solve import formulation_of
-from trajopt.solvers.transcribed import transcribe
+from trajopt.solvers.augmented_lagrangian import Multipliers, first_multipliers
+from trajopt.solvers.formulation import EXACT, Curvature, Formulation, LocalModel, Stopwatch
+from trajopt.solvers.solve import formulation_of, transcribe
 
 PROBLEMS = ("double_integrator", "arm_tip", "cart_pole")
 PENALTIES = (1e2, 1e4, 1e6, 1e8, 1e10)

@@ -17,7 +17,7 @@ Writes DIR/accuracy.json and DIR/accuracy.png.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,39 +37,33 @@ LARGEST_TENSOR = 24  # joints; (N N N) arrays of more are not needed to see the 
 NEGLIGIBLE = 1e-12  # an entry over the largest below which it has no digits to lose
 KNOTS = 64
 DIFFERENCES = "central differences"
-TITLES = {
-    "inverse": "First derivatives of inverse dynamics",
-    "forward": "First derivatives of forward dynamics",
-    "second": "Second derivatives of inverse dynamics",
-}
-
-
-# ------------------------------------------------------------------------------------------------ methods
 Method = Callable[..., Sequence[np.ndarray]]
 
-REFERENCES: dict[str, Method] = {
-    "inverse": complex_step.inverse_dynamics_complex_step,
-    "forward": complex_step.forward_dynamics_complex_step,
-    "second": complex_step.second_derivatives_complex_step,
-}
-METHODS: dict[str, dict[str, Method]] = {
-    "inverse": {
+
+class Quantity(NamedTuple):
+    """Derivatives, their reference and the methods that are compared with it: functions (model, q, v, u) of batches, u
+    being a, or tau for forward dynamics."""
+
+    title: str
+    reference: Method
+    methods: dict[str, Method]
+
+
+QUANTITIES = {
+    "inverse": Quantity("First derivatives of inverse dynamics", complex_step.inverse_dynamics_complex_step, {
         "IDSVA": lambda *x: INVERSE["IDSVA"](*x)[:2],
         "RNEACR": INVERSE["RNEACR"],
         DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
-    },
-    "forward": {
-        **BY_ROUTE,
-        "FDCR": FORWARD["FDCR"],
-        "ABACR": FORWARD["ABACR"],
+    }),
+    "forward": Quantity("First derivatives of forward dynamics", complex_step.forward_dynamics_complex_step, {
+        **BY_ROUTE, **{name: FORWARD[name] for name in ("FDCR", "ABACR")},
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
-    },
-    "second": {
+    }),
+    "second": Quantity("Second derivatives of inverse dynamics", complex_step.second_derivatives_complex_step, {
         "IDSVA SO, packed": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x, packed=True).dense(),
         DIFFERENCES: finite_differences.inverse_dynamics_second_derivatives,
-    },
-}
-"""Quantity -> name -> function(model, q, v, u) of batches; u is a, or tau for forward dynamics."""
+    }),
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ errors
@@ -95,11 +89,10 @@ def measure(N: int, branching: int, K: int, seed: int) -> dict:
         "N": N, "branching": branching, "knots": K,
         "condition": float(np.linalg.cond(dynamics.mass_matrix(model, x[0])).max()),
     }  # fmt: skip
-    for quantity, methods in METHODS.items():
-        if quantity == "second" and N > LARGEST_TENSOR:
-            continue
-        expected = REFERENCES[quantity](model, *x)
-        row[quantity] = {name: errors(method(model, *x), expected) for name, method in methods.items()}
+    for name, (_, reference, methods) in QUANTITIES.items():
+        if name != "second" or N <= LARGEST_TENSOR:
+            expected = reference(model, *x)
+            row[name] = {by: errors(method(model, *x), expected) for by, method in methods.items()}
     return row
 
 
@@ -111,7 +104,7 @@ def rms(quantity: str, name: str) -> Callable[[dict], float | None]:
 
 def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Both errors and their growth, a table per quantity."""
-    for quantity, title in TITLES.items():
+    for quantity, (title, _, _) in QUANTITIES.items():
         for error, meaning in (("rms", "rms relative error, median"), ("largest", "largest error over largest entry")):
             shown = [
                 {
@@ -132,7 +125,7 @@ def draw(results: dict[str, Any]) -> Figure:
         shown = {
             f"{name}, {TREES[b]}": series(results["rows"], TREES[b], rms(quantity, name))
             for b in branchings
-            for name in METHODS[quantity]
+            for name in QUANTITIES[quantity].methods
         }
 
         def draw_panel(axes: Axes) -> None:
@@ -155,8 +148,7 @@ def study(run: Run) -> dict[str, Any]:
     sizes, K = ((2, 4), 8) if run.options.quick else (SIZES, KNOTS)
     rows = [measure(N, b, K, run.options.seed) for N, b in tracked(run, sizes, (1, 2))]
     growth = {
-        quantity: exponents(rows, {name: rms(quantity, name) for name in methods})
-        for quantity, methods in METHODS.items()
+        name: exponents(rows, {by: rms(name, by) for by in quantity.methods}) for name, quantity in QUANTITIES.items()
     }
     return {"rows": rows, "exponents": growth}
 

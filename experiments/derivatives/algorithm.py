@@ -15,13 +15,7 @@ from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.model.knot_driver import KnotDriver
-from experiments.derivatives import (
-    aba_chain_rule,
-    forward_chain_rule,
-    idsva_body_frame,
-    rnea_chain_rule,
-    rnea_chain_rule_ground,
-)
+from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule, rnea_chain_rule_ground
 from experiments.derivatives.body_frame import Paths, paths
 
 
@@ -93,7 +87,7 @@ INVERSE = {
 }
 FORWARD = {
     "FDSVA": Algorithm(fdsva.drive_first_order, _FD, (AUTOMATIC, None), public=fdsva.forward_dynamics_derivatives),
-    "FDCR": Algorithm(forward_chain_rule.drive, _FD, _CHAIN, one_axis=True),
+    "FDCR": Algorithm(rnea_chain_rule.drive_forward, _FD, _CHAIN, one_axis=True),
     "ABACR": Algorithm(aba_chain_rule.drive, _FD, _CHAIN, one_axis=True),
 }
 ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}

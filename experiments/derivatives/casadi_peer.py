@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.model.joints import PRISMATIC, REVOLUTE
-from experiments.derivatives.chains import body_depths
+from experiments.derivatives.chains import depths
 
 try:
     import casadi  # pyright: ignore[reportMissingImports]
@@ -386,7 +386,7 @@ def second_order_candidates(
 ) -> list[Candidate]:
     """All ways to the second derivatives that are feasible for this tree."""
     found: list[Candidate] = []
-    length = INSTRUCTIONS_PER_TRIPLE * int((body_depths(model) ** 2).sum())  # expanded, within a factor of two
+    length = INSTRUCTIONS_PER_TRIPLE * int((depths(model) ** 2).sum())  # expanded, within a factor of two
     for by in FIRST_ORDER if length <= expandable else ():
         function = second_order(model, by)
         instructions = function.n_instructions()

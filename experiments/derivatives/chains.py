@@ -20,13 +20,13 @@ def parents(links: int, branching: int = 1) -> list[int]:
     return [(i - 2 + branching) // branching - 1 for i in range(1, links + 1)]
 
 
-def body_depths(model: dynamics.RigidBodyModel) -> np.ndarray:
-    """Number of bodies on the path from each body to the root, itself included (nb,)."""
-    depths = np.ones(model.nb, dtype=int)
-    for body, parent in enumerate(model.arrays.parent):
+def depths(model: dynamics.RigidBodyModel) -> np.ndarray:
+    """Number of degrees of freedom on the path from each to the root, itself included (nv,)."""
+    found = np.ones(model.nv, dtype=int)
+    for k, parent in enumerate(model.arrays.dof_parent):
         if parent >= 0:
-            depths[body] = depths[parent] + 1
-    return depths
+            found[k] = found[parent] + 1
+    return found
 
 
 def _rod(length: float, mass: float) -> dict:

@@ -21,7 +21,6 @@ from experiments.derivatives.algorithm import INVERSE
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
 frames = trees.ratio("IDSVA, body frame", "IDSVA")
 
 
@@ -46,7 +45,7 @@ def gain(row: dict) -> float:
 def study(run: Run) -> dict[str, Any]:
     """All trees."""
     quick, seed = run.options.quick, run.options.seed
-    sizes, seconds = ((2, 4), 0.02) if quick else (SIZES, 1.5)
+    sizes, seconds = ((2, 4), 0.02) if quick else (trees.SIZES, 1.5)
     found = trees.tracked(run, sizes)
     rows = [trees.contest(INVERSE, N, b, knots(N, b, quick), seconds, seed) for N, b in found]
     return {"rows": rows, "exponents": trees.exponents(rows, trees.times(INVERSE))}

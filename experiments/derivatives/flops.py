@@ -7,6 +7,7 @@ this file in a process of its own and hands it the model's arrays.
 
 import json
 import math
+import operator
 import os
 import pickle
 import subprocess
@@ -30,6 +31,14 @@ def operations(*models) -> list[dict[str, int]]:
     return json.loads(result.stdout)
 
 
+def _counting(operation):
+    def method(self, y):
+        Counted.total += 1
+        return Counted(operation(self.x, value(y)))
+
+    return method
+
+
 class Counted:
     """A number that counts what is done with it."""
 
@@ -40,32 +49,13 @@ class Counted:
     def __init__(self, x):
         self.x = float(x)
 
-    def _with(self, y, operation):
-        Counted.total += 1
-        return Counted(operation(self.x, value(y)))
-
-    def __add__(self, y):
-        return self._with(y, lambda a, b: a + b)
-
-    def __sub__(self, y):
-        return self._with(y, lambda a, b: a - b)
-
-    def __mul__(self, y):
-        return self._with(y, lambda a, b: a * b)
-
-    def __truediv__(self, y):
-        return self._with(y, lambda a, b: a / b)
-
-    def __rsub__(self, y):
-        return self._with(y, lambda a, b: b - a)
-
-    def __rtruediv__(self, y):
-        return self._with(y, lambda a, b: b / a)
-
     def __neg__(self):
         return Counted(-self.x)
 
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _counting(operator.add)
+    __mul__ = __rmul__ = _counting(operator.mul)
+    __sub__, __truediv__ = _counting(operator.sub), _counting(operator.truediv)
+    __rsub__, __rtruediv__ = _counting(lambda a, b: b - a), _counting(lambda a, b: b / a)
 
 
 def value(y) -> float:

@@ -27,7 +27,7 @@ from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.inverse_mass import minus_inverse_products, product_route
+from dynamics.algorithms.inverse_mass import FOUR6, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.model.kernel_model import kernel_model
@@ -35,12 +35,11 @@ from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.simd import LANES, aligned_empty, driver, kernel, launch, load, split, store
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.algorithm import FORWARD, INVERSE, ROUTES
-from experiments.derivatives.chains import chain, humanoid, quadruped
+from experiments.derivatives.chains import chain, depths, humanoid, quadruped
 from experiments.derivatives.trees import ratio
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
 
 
@@ -101,8 +100,11 @@ def _drive_products(first, last, work, block, route, products, inputs):
 
 
 def products_size(model) -> int:
-    """Workspace size per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
-    return 4 * model.nv**2 + model.nb * ARTICULATED
+    """Workspace size per lane of `_drive_products`: L, A, B, M^-1, and four columns for each degree of freedom or, by
+    AZA, four forces for each body up to the last one where branches meet."""
+    end, n = model.arrays.subtree_end, model.nv
+    meeting = [model.arrays.dof_body[k] + 1 for k in range(n - 1) if k + 1 < end[k] != end[k + 1]]
+    return 4 * n**2 + max(4 * n, FOUR6 * max(meeting, default=0))
 
 
 def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
@@ -137,8 +139,8 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     chosen = list(ROUTES)[product_route(model.arrays)]
     best = min(us, key=lambda name: us[name])
     return {
-        "tree": tree, "N": model.nv, "mean_depth": mean_depth(model), "knots": K, "us": us, "us_copying": copying,
-        "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
+        "tree": tree, "N": model.nv, "mean_depth": float(np.mean(depths(model))), "knots": K, "us": us,
+        "us_copying": copying, "automatic": chosen, "best": best, "regret": us[chosen] / us[best],
     }  # fmt: skip
 
 
@@ -157,12 +159,6 @@ def composition(N: int, branching: int, K: int, seconds: float, seed: int) -> di
     us["products"] -= us.pop("copy")
     parts = us["FD"] + us["IDSVA"] + us["products"]
     return trees.sizes_of(model, branching, K) | {"route": route, "us": us, "sum": parts / us["FDSVA"]}
-
-
-def mean_depth(model) -> float:
-    """Mean number of degrees of freedom on the path from the root to each, itself included."""
-    m = model.arrays
-    return float(np.mean(m.subtree_end - np.arange(model.nv)))
 
 
 def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:
@@ -253,7 +249,7 @@ def draw(results: dict[str, Any]) -> Figure:
 def study(run: Run) -> dict[str, Any]:
     """Derivatives of all trees, then the products alone."""
     quick, seed = run.options.quick, run.options.seed
-    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (SIZES, PRODUCT_SIZES, 1.0)
+    sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (trees.SIZES, PRODUCT_SIZES, 1.0)
     rows = [
         trees.contest(FORWARD, N, b, knots(N, quick), seconds, seed, {"Pinocchio": pinocchio})
         for N, b in trees.tracked(run, sizes)

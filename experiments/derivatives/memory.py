@@ -39,21 +39,17 @@ LIMITS = {HESSIAN: 30.0, PACKED: 200.0}
 """MB that the cases may need."""
 
 
-def _packed(model, q, v, a, w):
-    return dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-
-
 def _contracted(model, q, v, a, w):
-    tensors = _packed(model, q, v, a, w)
+    tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
     return tensors, tensors.contract(w)
 
 
-CASES: dict[str, Callable[..., object]] = {
-    "first order": lambda model, q, v, a, w: dynamics.inverse_dynamics_derivatives(model, q, v, a),
+CASES: dict[str, Callable[..., object]] = {  # of the model, q, v, a, w
+    "first order": lambda *x: dynamics.inverse_dynamics_derivatives(*x[:4]),
     HESSIAN: inverse_dynamics_expansion,
-    PACKED: _packed,
+    PACKED: lambda *x: dynamics.inverse_dynamics_second_derivatives(*x[:4], packed=True),
     "packed tensors, contracted": _contracted,
-    "dense tensors": lambda model, q, v, a, w: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
+    "dense tensors": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x[:4]),
 }
 
 

@@ -1,17 +1,27 @@
-"""RNEACR: derivatives of inverse dynamics by the chain rule through recursive Newton-Euler in body coordinates.
+"""RNEACR and FDCR: derivatives of inverse dynamics by the chain rule through the recursive Newton-Euler algorithm,
+of forward dynamics by the chain rule through these.
 
 The competitor of IDSVA in the papers, with the same lanes and the same use of the tree, so that what is left of the
-difference is the algorithm's.  One sweep outwards and one inwards, all directions p = q_j and qd_j at once.  In
-the frame of body i, X the transform from its parent,
+difference is the algorithm's.  One sweep outwards and one inwards, all directions p = q_j and qd_j at once, in body
+coordinates.  In the frame of body i, X the transform from its parent,
 
     dV_i = X dV_p + [p = q_j, j = i] (X V_p) x S + [p = qd_j, j = i] S
     dA_i = X dA_p + [p = q_j, j = i] (X A_p) x S + dV_i x S qd_i + [p = qd_j, j = i] V_i x S
     dF_i = I dA_i + d(V_i x* I V_i) + sum over children k of X_k' (dF_k + [p = q_j, j = k] S_k x* F_k)
     dtau_i = S . dF_i
 
+and with dtau/dq, dtau/dv at (q, v, a), a = FD(q, v, tau), by products with M^-1, which are the library's,
+
+    da/dq = -M^-1 dtau/dq,    da/dv = -M^-1 dtau/dv,    da/dtau = M^-1                       [Singh 2022, eq. 5]
+
 V and A vary only for joints at or above the body; F for those below it too.  [Kim 2012, table 5; Singh 2022, table II]
 """
 
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
+from dynamics.algorithms.branch_factor import factorize, invert_factored
+from dynamics.algorithms.inverse_mass import products_direct
+from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.simd import align_stack, kernel, load, split, store
 from dynamics.spatial.spatial import add6, load6, scale3, store6
@@ -147,4 +157,33 @@ def rnea_chain_rule(m, q, v, a, t, scratch, dq, dv):
 
 drive = knot_driver(
     rnea_chain_rule, "q v a", scratch={"scratch": SIZE}, outputs={"dq": nv * nv, "dv": nv * nv}, zeroed="dq dv"
+)
+
+
+# ------------------------------------------------------------------------------------------------ forward dynamics
+FORWARD_SIZE = nv * (BODY + DOF + ARTICULATED + ELIMINATION)
+
+
+@kernel
+def forward_chain_rule(m, q, v, tau, t, zeros, a, L, scratch, aq, av, Minv):
+    """da/dq, da/dv, da/dtau (n n) for one knot per lane."""
+    n = m.parent.size
+    body, r = split(scratch, n * BODY)  # the steps share their scratch
+    dof, r = split(r, n * DOF)
+    art, elim = split(r, n * ARTICULATED)
+    aq[:], av[:] = 0.0, 0.0
+    forward_dynamics_kernel(m, q, v, tau, zeros, None, body, dof, art, elim, a)
+    mass_matrix_kernel(m, q, body, dof, L)
+    factorize(m, L)
+    invert_factored(m, L, Minv)
+    rnea_chain_rule(m, q, v, a, t, scratch, aq, av)
+    products_direct(m, Minv, aq, av, scratch)
+
+
+drive_forward = knot_driver(
+    forward_chain_rule,
+    "q v tau",
+    scratch={"zeros": nv, "a": nv, "L": nv * nv, "scratch": FORWARD_SIZE.at_least(SIZE)},
+    outputs={"aq": nv * nv, "av": nv * nv, "Minv": nv * nv},
+    zeroed="zeros",
 )

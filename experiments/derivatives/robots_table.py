@@ -17,85 +17,58 @@ Writes DIR/robots_table.json and DIR/robots_table.png.
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
 import dynamics
-from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from experiments.derivatives import main_kernels, pinocchio_peer
 from experiments.derivatives.chains import atlas_sized, chain, humanoid
-from experiments.derivatives.experiment import derivatives
-from experiments.derivatives.pinocchio_peer import ROBOTS, robot
-from experiments.derivatives.trees import microseconds
+from experiments.derivatives.main_kernels import FIRST, FORWARD, HESSIAN, TENSORS
+from experiments.derivatives.trees import derivatives, microseconds
 from experiments.harness import Run, records
 from experiments.harness.pictures import grouped_bars
 from problems import arm
 from trajopt.plotting.style import new_figure
 
 KNOTS = 64
-INVERSE, FORWARD = "inverse, first order", "forward, first order"
-EXPANSION, PACKED, DENSE = "inverse, first order + Hessian", "inverse, tensors, packed", "inverse, tensors, dense"
-CURVATURE = "forward, Hessian"
-CONTESTS = (INVERSE, FORWARD, EXPANSION, CURVATURE), (PACKED, DENSE)
+DENSE, CURVATURE = "inverse, dense tensors", "forward, Hessian"
+CONTESTS = (FIRST, FORWARD, HESSIAN, CURVATURE), (TENSORS, DENSE)
 """Quantities that take turns, Pinocchio with either group: tensors displace from the caches what comes after them."""
-OWN = "arm6", "chain 24", "humanoid", "Atlas' joints"
-"""Robots that need no extra."""
 QUANTITIES = tuple(quantity for contest in CONTESTS for quantity in contest)
+OWN: dict[str, Callable[[], dynamics.RigidBodyModel]] = {
+    "arm6": lambda: dynamics.load_urdf(arm.MODEL), "chain 24": lambda: chain(24), "humanoid": humanoid,
+    "Atlas' joints": atlas_sized,
+}  # fmt: skip
+"""Robots that need no extra."""
 TARGETS = (
-    *((INVERSE, name, 0.12) for name in ("ur5", "hyq", "chain 24")),
+    *((FIRST, name, 0.12) for name in ("ur5", "hyq", "chain 24")),
     *((FORWARD, name, 0.25) for name in ("ur5", "hyq", "chain 24")),
-    (FORWARD, "humanoid", 0.35),
-    (EXPANSION, "hyq", 0.25),
-    (EXPANSION, "anymal", 0.25),
-)
+    (FORWARD, "humanoid", 0.35), (HESSIAN, "hyq", 0.25), (HESSIAN, "anymal", 0.25),
+)  # fmt: skip
 """Quantity, robot, largest time over Pinocchio's first-order time that was aimed at."""
-
-
-# ------------------------------------------------------------------------------------------------ robots
-def own(name: str) -> dynamics.RigidBodyModel:
-    """One of `OWN`."""
-    if name == "arm6":
-        return dynamics.load_urdf(arm.MODEL)
-    made = {"chain 24": lambda: chain(24), "humanoid": humanoid, "Atlas' joints": atlas_sized}
-    return made[name]()
 
 
 def models() -> dict[str, tuple]:
     """Robot -> our model and Pinocchio's; None for Pinocchio's, and no published robots, where it is missing."""
-    found = {}
+    own = {name: make() for name, make in OWN.items()}
     try:
         pinocchio_peer.pinocchio()
-        build: Callable = pinocchio_peer.build
-        found |= {name: robot(name) for name in ROBOTS}
     except ImportError:
-        build = lambda model: None  # noqa: E731
-    for name in OWN:
-        model = own(name)
-        found[name] = model, build(model)
-    return found
+        return {name: (model, None) for name, model in own.items()}
+    published = {name: pinocchio_peer.robot(name) for name in pinocchio_peer.ROBOTS}
+    return published | {name: (model, pinocchio_peer.build(model)) for name, model in own.items()}
 
 
-# ------------------------------------------------------------------------------------------------ contestants
-def public(model, q, v, u, w) -> dict[str, Callable[[], object]]:
+def public(model, q, v, u, w) -> main_kernels.Calls:
     """The public functions at K knots; u is the acceleration or the torque."""
-    return {
-        INVERSE: lambda: dynamics.inverse_dynamics_derivatives(model, q, v, u),
-        FORWARD: lambda: dynamics.forward_dynamics_derivatives(model, q, v, u),
-        EXPANSION: lambda: inverse_dynamics_expansion(model, q, v, u, w),
-        PACKED: lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, u, packed=True),
-        DENSE: lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, u),
-        CURVATURE: lambda: dynamics.forward_dynamics_hessian(model, q, v, u, w),
+    return main_kernels.with_arrays(model, q, v, u, w) | {
+        DENSE: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, u),
+        CURVATURE: partial(dynamics.forward_dynamics_hessian, model, q, v, u, w),
     }
-
-
-def in_lanes(model, q, v, u, w) -> dict[str, Callable[[], object]]:
-    """The same kernels without arrays of results, where nothing but packed tensors is written."""
-    calls = main_kernels.in_lanes(model, q, v, u, w)
-    return dict(zip((INVERSE, EXPANSION, PACKED, FORWARD), (calls[name] for name in main_kernels.KERNELS), strict=True))
 
 
 def pinocchios(peer, q, v, u) -> dict[str, Callable[[], object]]:
@@ -114,7 +87,7 @@ def pinocchios(peer, q, v, u) -> dict[str, Callable[[], object]]:
 def measure(name: str, model, peer, K: int, seconds: float, seed: int) -> list[dict]:
     """Per quantity microseconds per knot, all contestants in turns, and their ratios."""
     q, v, u, w = main_kernels.states(model, K, seed)
-    sides = {"public": public(model, q, v, u, w), "lanes": in_lanes(model, q, v, u, w)}
+    sides = {"public": public(model, q, v, u, w), "lanes": main_kernels.in_lanes(model, q, v, u, w)}
     if peer is not None:
         sides["Pinocchio"] = pinocchios(peer, q, v, u)
     error = None if peer is None else pinocchio_peer.disagreement(model, peer, q[0], v[0], u[0])
@@ -168,26 +141,19 @@ def table_row(row: dict) -> dict:
     return {key: row[key] for key in ("robot", "nv", "quantity")} | times | ratios(row)
 
 
-def draw_bars(axes: Axes, rows: list[dict], value: Callable[[dict], float], label: str) -> None:
-    """A group of bars per robot, one per quantity, on a logarithmic scale."""
-    grouped_bars(axes, rows, "robot", "quantity", value)
+def draw(results: dict[str, Any]) -> Figure:
+    """Ratios to Pinocchio where it is there, else times: a group of bars per robot, one per quantity."""
+    rows, figure = results["rows"], new_figure(11.0, 4.4)
+    axes, beside = figure.subplots(), any(row["Pinocchio"] for row in rows)
+    grouped_bars(axes, rows, "robot", "quantity", lambda row: row["public / Pinocchio" if beside else "public"])
+    if beside:
+        axes.axhline(1.0, color="0.5", linewidth=1.0)
     sizes = {row["robot"]: row["nv"] for row in rows}
     axes.set_xticks(range(len(sizes)), [f"{name}\n$n_v$ = {nv}" for name, nv in sizes.items()], fontsize=8)
     axes.set_yscale("log")
-    axes.set_ylabel(label)
+    axes.set_ylabel("time / Pinocchio's first order [-]" if beside else "time per knot [µs]")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
-def draw(results: dict[str, Any]) -> Figure:
-    """Ratios to Pinocchio where it is there, else times."""
-    rows, figure = results["rows"], new_figure(11.0, 4.4)
-    axes = figure.subplots()
-    if any(row["Pinocchio"] for row in rows):
-        draw_bars(axes, rows, lambda r: r["public / Pinocchio"], "time / Pinocchio's first order [-]")
-        axes.axhline(1.0, color="0.5", linewidth=1.0)
-    else:
-        draw_bars(axes, rows, lambda r: r["public"], "time per knot [µs]")
     return figure
 
 
@@ -207,7 +173,7 @@ def study(run: Run) -> dict[str, Any]:
     return {"rows": rows, "targets": targets(rows)}
 
 
-main = derivatives("robots_table", __doc__, study, tables=tables, pictures={"robots_table.png": draw})
+main = derivatives("robots_table", __doc__, study, tables, draw)
 
 if __name__ == "__main__":
     sys.exit(main())

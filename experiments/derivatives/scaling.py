@@ -25,7 +25,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -33,7 +32,7 @@ from rich.table import Table
 import dynamics
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES
-from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.chains import chain, depths, humanoid
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import (
     FIRST,
@@ -65,10 +64,7 @@ DEFAULT_CACHE = 1 << 20
 # ------------------------------------------------------------------------------------------------ growth
 def path_counts(model) -> dict[str, int]:
     """Pairs and triples of degrees of freedom on a common path to the root, repetitions included."""
-    depth = np.ones(model.nv, dtype=int)
-    for k, parent in enumerate(model.arrays.dof_parent):
-        if parent >= 0:
-            depth[k] = depth[parent] + 1
+    depth = depths(model)
     return {"pairs": int(depth.sum()), "triples": int((depth * (depth + 1) // 2).sum())}
 
 
@@ -90,34 +86,32 @@ def result_bytes(model) -> dict[str, int]:
 
 def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: float, seed: int) -> list[dict]:
     """Microseconds per knot, in lanes and with arrays, and work of every kernel, by number of links."""
-    models = {N: chain(N, branching) for N in sizes}
-    knots = {N: 2 * LANES if quick else TREE_KNOTS for N in sizes}
-    few = {N: K if N <= 12 else min(K, TREE_KNOTS_ARRAYS) for N, K in knots.items()}
-    x = {N: states(model, knots[N], seed) for N, model in models.items()}
-    memory = slab(*models.values())
-    lanes = {N: in_lanes(model, *x[N], memory) for N, model in models.items()}
-    arrays = {N: with_arrays(model, *(array[: few[N]] for array in x[N])) for N, model in models.items()}
-    rows = [
+    models, K = [chain(N, branching) for N in sizes], 2 * LANES if quick else TREE_KNOTS
+    few = [K if N <= 12 else min(K, TREE_KNOTS_ARRAYS) for N in sizes]
+    x, memory = [states(model, K, seed) for model in models], slab(*models)
+    lanes = [in_lanes(model, *points, memory) for model, points in zip(models, x, strict=True)]
+    each = zip(models, x, few, strict=True)
+    arrays = [with_arrays(model, *(array[:count] for array in points)) for model, points, count in each]
+    us = time_in_turns(lanes, [K] * len(sizes), UNITS, seconds)
+    us_arrays = time_in_turns(arrays, few, UNITS, seconds)
+    return [
         {
-            "tree": TREES[branching], "N": N, **path_counts(models[N]), "knots": knots[N], "knots_arrays": few[N],
-            "us": {}, "us_arrays": {}, "operations": counts, "result_bytes": result_bytes(models[N]),
+            "tree": TREES[branching], "N": model.nv, **path_counts(model), "knots": K, "knots_arrays": few[i],
+            "us": us[i], "us_arrays": us_arrays[i], "operations": counts, "result_bytes": result_bytes(model),
         }
-        for N, counts in zip(sizes, operations(*models.values()), strict=True)
+        for i, (model, counts) in enumerate(zip(models, operations(*models), strict=True))
     ]  # fmt: skip
-    time_in_turns(rows, "us", lanes.values(), knots.values(), UNITS, seconds)
-    time_in_turns(rows, "us_arrays", arrays.values(), few.values(), UNITS, seconds)
-    return rows
 
 
 def time_in_turns(
-    rows: list[dict], key: str, calls: Iterable[Calls], knots: Iterable[int], kernels: Iterable[str], seconds: float
-) -> None:
-    """Microseconds per knot of every kernel into row[key]; the rows' calls of a kernel take turns."""
-    contestants, counts = list(calls), list(knots)
+    calls: Sequence[Calls], knots: Sequence[int], kernels: Iterable[str], seconds: float
+) -> list[dict[str, float]]:
+    """Microseconds per knot of every kernel, for each of the calls, which take turns with a kernel."""
+    found: list[dict[str, float]] = [{} for _ in calls]
     for name in kernels:
-        times = medians({i: of_row[name] for i, of_row in enumerate(contestants)}, seconds)
-        for i, row in enumerate(rows):
-            row[key][name] = 1e6 * times[i] / counts[i]
+        for i, t in medians({i: of_size[name] for i, of_size in enumerate(calls)}, seconds).items():
+            found[i][name] = 1e6 * t / knots[i]
+    return found
 
 
 def ns_each(row: dict, name: str) -> float:
@@ -151,12 +145,11 @@ def exponents(rows: list[dict], tree: str, name: str, cache: int) -> dict:
 # ------------------------------------------------------------------------------------------------ knots and threads
 def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed: int) -> list[dict]:
     """Microseconds per knot of every kernel, by number of knots."""
-    x = states(model, knots[-1], seed)
-    rows = [{"robot": robot, "knots": K, "us": {}, "us_arrays": {}} for K in knots]
-    for key, make in (("us", partial(in_lanes, memory=slab(model))), ("us_arrays", with_arrays)):
-        calls = [make(model, *(array[:K] for array in x)) for K in knots]
-        time_in_turns(rows, key, calls, knots, KERNELS, seconds)
-    return rows
+    x, memory = states(model, knots[-1], seed), slab(model)
+    some = [[array[:K] for array in x] for K in knots]
+    us = time_in_turns([in_lanes(model, *points, memory) for points in some], knots, KERNELS, seconds)
+    us_arrays = time_in_turns([with_arrays(model, *points) for points in some], knots, KERNELS, seconds)
+    return [{"robot": robot, "knots": K, "us": us[i], "us_arrays": us_arrays[i]} for i, K in enumerate(knots)]
 
 
 def knot_exponents(rows: list[dict]) -> list[dict]:
@@ -204,11 +197,11 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
         for r in results["growth"]
     ]
     yield records("Time per knot, and per pair or triple on a path", growth)
-    growth = [
-        {key: " to ".join(f"{x:.3g}" for x in value) if isinstance(value, list) else value for key, value in r.items()}
+    slopes = [
+        {key: " to ".join(f"{y:.3g}" for y in x) if isinstance(x, list) else x for key, x in r.items()}
         for r in results["exponents"]
     ]
-    yield records("Exponents of growth with N: of time, of operations, of pairs or triples", growth)
+    yield records("Exponents of growth with N: of time, of operations, of pairs or triples", slopes)
     knots = [
         {"robot": r["robot"], "knots": r["knots"]}
         | in_microseconds(r)

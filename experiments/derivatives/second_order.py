@@ -35,17 +35,15 @@ from dynamics.simd import LANES, launch
 from experiments.derivatives import casadi_peer, complex_step, finite_differences, trees
 from experiments.derivatives.algorithm import EXPANSION
 from experiments.derivatives.chains import chain
-from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.trees import TREES, by_tree, deviation, draw_ratios, draw_times, of_tree, sizes_of
 from experiments.harness import Run, medians, option, records
 from experiments.harness.pictures import panels
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
 LOOP, MAPPED, INTERPRETED = "CasADi, compiled, C loop", "CasADi, compiled", "CasADi, virtual machine"
-STEPS = "complex step"
-RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
+STEPS, EXPANDED, CONTRACTED, PACKED = "complex step", "first order + Hessian", "packed contraction", "packed"
 DENSE, DENSE_STEPS, DIFFERENCES = "dense", "complex step, arrays", "differences, arrays"
-PACKED = "packed"
+RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
 COMPILE_LIMIT = 105_000
 """Instructions that are compiled by default: two minutes for all trees."""
 EXPANDABLE = 1_500_000
@@ -54,7 +52,6 @@ BYTES = 2**28
 """Memory that the results of one call may take."""
 VISITS = 30_000_000
 """Instructions of CasADi in one call, about 0.3 s in the virtual machine."""
-
 KNOTS = 64
 
 Calls = dict[str, tuple[Callable[[], object], int]]
@@ -71,8 +68,8 @@ def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     numbers = 2 * complex_step.second_order_size(model)
     calls = {
         PACKED: lambda: drive_second_order(model, q, v, a, None, tensors.chunks),
-        "first order + Hessian": EXPANSION.in_lanes(model, q, v, a, w),
-        "packed contraction": lambda: drive_contract(model, tensors.chunks, w, *none),
+        EXPANDED: EXPANSION.in_lanes(model, q, v, a, w),
+        CONTRACTED: lambda: drive_contract(model, tensors.chunks, w, *none),
         STEPS: lambda: launch(complex_step.drive_second, K, numbers, block, q, v, a, *cubes),
     }
     return {name: (call, K) for name, call in calls.items()}, tensors
@@ -101,9 +98,9 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
     for c in candidates:
         length = c.instructions * (model.nv if "sweeps" in c.name else 1)
         K = min(len(q), max(1, VISITS // length))
-        calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
-        if c.library is not None:
-            calls[f"{c.name}, C loop"] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K], c.library), K
+        for name, library in {c.name: None, f"{c.name}, C loop": c.library}.items():
+            if name == c.name or library is not None:
+                calls[name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K], library), K
         errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
         facts.append({"name": c.name, "instructions": length, "knots": K})
     return calls, errors, facts
@@ -169,8 +166,8 @@ def table_rows(row: dict) -> tuple[dict, dict]:
     """What the two tables show of a measurement."""
     us, by = row["us"], row["casadi_by"]
     lanes = {
-        "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us["first order + Hessian"],
-        "contraction [µs]": us["packed contraction"], "complex step [µs]": us[STEPS],
+        "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us[EXPANDED],
+        "contraction [µs]": us[CONTRACTED], "complex step [µs]": us[STEPS],
         "CasADi [µs]": fastest(row, RIVALS["CasADi"]),
         "CasADi by": by and ("VM" if by.endswith("machine") else "compiled"),
         **{f"{name} / packed": ratio(row, rival, PACKED) for name, rival in RIVALS.items()},
@@ -191,7 +188,7 @@ def main_rows(rows: list[dict]) -> list[dict]:
 
 def exponents(rows: list[dict]) -> list[dict]:
     """Growth with N of what is ours, by tree, over the upper half of the sizes."""
-    names = (PACKED, "first order + Hessian", "packed contraction", STEPS, DENSE)
+    names = (PACKED, EXPANDED, CONTRACTED, STEPS, DENSE)
     return trees.per_tree(trees.exponents(main_rows(rows), trees.times(names)))
 
 
@@ -219,7 +216,7 @@ def draw(results: dict[str, Any]) -> Figure:
     in_arrays = {STEPS: (DENSE_STEPS,), "differences": (DIFFERENCES,)}
 
     def times(tree: str) -> dict:
-        shown = {x: (x,) for x in (PACKED, "first order + Hessian")} | in_lanes
+        shown = {x: (x,) for x in (PACKED, EXPANDED)} | in_lanes
         found = {name: trees.series(rows, tree, lambda r, x=x: fastest(r, x)) for name, x in shown.items()}
         return {name: points for name, points in found.items() if points}
 
@@ -249,7 +246,7 @@ def study(run: Run) -> dict[str, Any]:
         folder = options.casadi_folder or Path(temporary)
         rows = [
             measure(model, b, K, seconds, options.seed, folder, limit)
-            for b, N in trees.tracked(run, sizes, (1, 2))
+            for N, b in trees.tracked(run, sizes, (1, 2))
             for model in (chain(N, b),)
             for K in knots(model, options.quick)
         ]
@@ -257,17 +254,13 @@ def study(run: Run) -> dict[str, Any]:
     return {"compile_limit": limit, "rows": rows, **growth}
 
 
-main = derivatives(
-    "second_order",
-    __doc__,
-    study,
+main = trees.derivatives(
+    "second_order", __doc__, study, tables, draw,
     option(
         "--compile-limit", type=int, metavar="N",
         help=f"instructions of a CasADi function that is compiled (default: {COMPILE_LIMIT})",
     ),
     option("--casadi-folder", type=Path, metavar="DIR", help="keep compiled CasADi functions here"),
-    tables=tables,
-    pictures={"second_order.png": draw},
 )  # fmt: skip
 
 if __name__ == "__main__":

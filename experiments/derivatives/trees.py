@@ -8,12 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from experiments.derivatives.algorithm import Algorithm
-from experiments.derivatives.chains import body_depths, chain
+from experiments.derivatives.chains import chain, depths
 from experiments.harness import Experiment, Option, Run, medians, quick, seed
 from experiments.harness.pictures import OVER_LINES, lines
 
 TREES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
 """Children of every link -> name."""
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
+"""Joints, where only two matrices are computed."""
 MANY, FEW = 100, 16
 """Joints from which on only so many knots are run with arrays: more would not fit."""
 Row = dict[str, Any]
@@ -107,7 +109,7 @@ def in_microseconds(row: Row) -> Row:
 
 def sizes_of(model, branching: int, knots: int) -> Row:
     """What a row begins with."""
-    return {"N": model.nv, "branching": branching, "depth": int(body_depths(model).max()), "knots": knots}
+    return {"N": model.nv, "branching": branching, "depth": int(depths(model).max()), "knots": knots}
 
 
 def ratio(a: str, b: str) -> Callable[[Row], float]:

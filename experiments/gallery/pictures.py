@@ -13,8 +13,7 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from PIL import Image
 
-from trajopt.plotting.bodies import with_small_faces
-from trajopt.plotting.scene import Scene, scene_of
+from trajopt.plotting.scene import Scene, scene_of, with_small_faces
 from trajopt.plotting.stage import BODY, SEAM, SceneFigure, put_bodies
 from trajopt.plotting.style import COLORS
 

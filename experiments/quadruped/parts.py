@@ -11,11 +11,10 @@ import trajopt
 from experiments.harness.timing import in_turns, on_threads, threads
 from experiments.one_iteration import iterations
 from problems.quadruped_model import FEET, quadruped, standing
+from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import adjoint, expand
-from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.iterate import Stopwatch
+from trajopt.solvers.formulation import Curvature, Stopwatch
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.certificate import metric_of
-from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.riccati_factor import without_clamped
+from trajopt.optimality.kkt_point import KKTPoint, active_rows
+from trajopt.optimality.kkt_system import without_clamped
 
 DENSE = "pendulum", "pendulum_limits", "cartpole", "double_pendulum", "quadrotor", "unicycle_obstacles"
 """Problems with a reduced Hessian whose smallest eigenvalue a dense solver finds to six digits."""

@@ -9,9 +9,8 @@ import numpy as np
 
 import trajopt
 from experiments.sensitivity.cases import Case
-from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
+from trajopt.optimality.first_order import FOURTH_ORDER, Parameters, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.parameters import Parameters
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.results.stationary import polished_point, polished_solution, stationary_point
 

@@ -19,9 +19,9 @@ import trajopt
 from experiments.sensitivity.cases import CASES, Case
 from experiments.sensitivity.gauss_newton import by_gains, gauss_newton
 from experiments.sensitivity.references import Reference, central, derivatives, polished_solution, reference
+from trajopt.optimality.active_limits import kkt_point
 from trajopt.optimality.first_order import default_steps
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
-from trajopt.optimality.points import kkt_point
 
 PREDICTED = {"cartpole": "pole", "arm": "place[0]", "quadrotor": "mass", "quadruped_stand": "shift"}
 """Of these problems, what is changed by less and less."""

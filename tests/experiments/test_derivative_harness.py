@@ -28,7 +28,7 @@ def test_depth_and_branching(branching, expected):
     model = chains.chain(31, branching)
     parents = model.arrays.parent
     children = np.bincount(parents[parents >= 0], minlength=31)
-    assert model.nv == 31 and chains.body_depths(model).max() == expected
+    assert model.nv == 31 and chains.depths(model).max() == expected
     assert np.count_nonzero(parents < 0) == 1 and children.max() == branching
     assert np.count_nonzero((children > 0) & (children < branching)) <= 1, "only the last parent may lack children"
 

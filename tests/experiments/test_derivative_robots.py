@@ -47,7 +47,7 @@ def test_beside_pinocchio(tmp_path):
     rows = run(tmp_path)
     assert {name for name, _ in rows} == {*ROBOTS, *robots_table.OWN}
     sizes = {"ur3": 6, "ur5": 6, "baxter": 19, "hyq": 18, "anymal": 18, "talos": 50}
-    assert {name: rows[name, robots_table.INVERSE]["nv"] for name in ROBOTS} == sizes
+    assert {name: rows[name, robots_table.FIRST]["nv"] for name in ROBOTS} == sizes
     for row in rows.values():
         assert row["error"] < ORACLE
         assert row["Pinocchio"] > 0 and row["call"] > 0
@@ -57,7 +57,7 @@ def test_beside_pinocchio(tmp_path):
 
 def test_targets():
     times = {"public": 1.0, "lanes": 0.5, "Pinocchio": 8.0, "net": 4.0}
-    row = {"robot": "ur5", "nv": 6, "quantity": robots_table.INVERSE} | times
+    row = {"robot": "ur5", "nv": 6, "quantity": robots_table.FIRST} | times
     row |= robots_table.ratios(row)
     (aim,) = robots_table.targets([row, row | {"robot": "baxter"}, row | {"robot": "hyq", "Pinocchio": None}])
     assert (aim["robot"], aim["aim"], aim["public / Pinocchio"], aim["lanes / net"]) == ("ur5", 0.12, 0.125, 0.125)
@@ -65,4 +65,4 @@ def test_targets():
 
 
 def test_own_models():
-    assert [robots_table.own(name).nv for name in robots_table.OWN] == [6, 24, 50, 36]
+    assert [make().nv for make in robots_table.OWN.values()] == [6, 24, 50, 36]

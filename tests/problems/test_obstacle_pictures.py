@@ -8,10 +8,10 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Prismatic, Revolute, Sphere
+from trajopt.plotting.motion import shapes_of
 from trajopt.plotting.report.page import OBSTACLE, layers_of, player_scene
 from trajopt.plotting.scene import scene_of
 from trajopt.plotting.stage import SceneFigure
-from trajopt.plotting.surroundings import shapes_of
 
 TURNED = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 WALL, PILLAR, BALL = Box((0.1, 0.2, 0.3)), Capsule(0.05, (0, 0, 0), (0, 0, 1)), Sphere(0.08)

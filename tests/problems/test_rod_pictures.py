@@ -17,10 +17,10 @@ from problems.rods.cable_manipulator import ROD, cable_manipulator
 from problems.rods.parallel_robot import parallel_robot
 from problems.rods.underwater_vehicle import underwater_vehicle
 from tests.trajopt.test_animation import frames
+from trajopt.plotting.motion import shapes_of
 from trajopt.plotting.scene import frame_times, scene_of
 from trajopt.plotting.snapshots import SNAPSHOTS
 from trajopt.plotting.stage import SceneFigure
-from trajopt.plotting.surroundings import shapes_of
 
 SMALL = (240, 180)
 NAMES = ("soft_manipulator_obstacle", "rod_gripper", "hybrid_arm_reach", "soft_swimmer", "parallel_rods")

@@ -15,7 +15,7 @@ STEP = 0.02
 
 
 class Riccati(NamedTuple):
-    """As `trajopt.backward.sweep.SweepResult`, and which controls a limit holds."""
+    """As `trajopt.backward.backward_pass.SweepResult`, and which controls a limit holds."""
 
     k: np.ndarray
     K: np.ndarray

@@ -22,10 +22,9 @@ from trajopt import (
 )
 from trajopt.backward.expansions import Expansion
 from trajopt.problem.objective import zero_blocks
-from trajopt.rows.augmented_terms import with_terms
-from trajopt.rows.packing import pack
+from trajopt.rows import pack, with_terms
+from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.ddp import HESSIANS
-from trajopt.solvers.multipliers import Multipliers
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

@@ -336,6 +336,6 @@ def test_jax(rng):
 
 def test_jax_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    monkeypatch.delitem(sys.modules, "trajopt.callable_system.jax_functions", raising=False)
+    monkeypatch.delitem(sys.modules, "trajopt.callable_system.array_libraries", raising=False)
     with pytest.raises(ImportError, match=r"needs jax: pip install '"):
         CallableSystem(xdot=lambda x, u: x, nx=3, nu=2, dt=0.1, derivatives="jax")

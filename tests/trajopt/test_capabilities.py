@@ -14,10 +14,9 @@ from tests.reference.rigid_body_models import load_reference
 from tests.trajopt.systems import CirclePendulum, LinearSystem, Pendulum
 from trajopt import ControlCost, ControlRateSystem, Problem, StateCost, capabilities
 from trajopt.capabilities import CAPABILITIES, Knots, NoDefault, Start, StateManifold, capability, members
-from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.system import semi_implicit_form, window
-from trajopt.problem.lifted import WithControls
-from trajopt.problem.system_wrapper import Refused
+from trajopt.interfaces.terms import VectorSpace
+from trajopt.problem.extended_system import Refused, WithControls
 
 N = 3
 MEMBERS = {name: kind for kind in CAPABILITIES for name in members(kind)}

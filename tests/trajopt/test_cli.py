@@ -13,9 +13,8 @@ from rich.console import Console
 
 from tests.trajopt.cases import cartpole, pendulum, tip
 from trajopt import DDP, ILQR, compare
-from trajopt.command_line import problem_packages
-from trajopt.command_line.cli import SECOND, main
-from trajopt.command_line.problem_packages import GROUP
+from trajopt.command_line import cli
+from trajopt.command_line.cli import GROUP, SECOND, main
 
 MAKERS = {"pendulum": pendulum, "tip": tip}
 
@@ -54,7 +53,7 @@ def test_list_where_there_is_no_checkout(problems, capsys):
 def register(monkeypatch, **packages):
     """Stand-ins for the problem packages of other distributions."""
     entries = [EntryPoint(name, f"their_{name}", GROUP) for name in packages]
-    monkeypatch.setattr(problem_packages, "entry_points", lambda group: entries if group == GROUP else [])
+    monkeypatch.setattr(cli, "entry_points", lambda group: entries if group == GROUP else [])
     for name, package in packages.items():
         monkeypatch.setitem(sys.modules, f"their_{name}", package)
 

@@ -27,12 +27,10 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
-from trajopt.rows.packing import pack
+from trajopt.rows import pack
 from trajopt.solvers.active_set import PiecewiseModel
-from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Stopwatch
-from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.penalty_update import weighted
+from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
+from trajopt.solvers.formulation import GAUSS_NEWTON, Curvature, Direction, ForwardFormulation, Stopwatch
 
 
 class InOtherUnits:

@@ -16,7 +16,7 @@ from trajopt import (
     StateResidual,
 )
 from trajopt.problem.objective import zero_blocks
-from trajopt.rows.packing import pack
+from trajopt.rows import pack
 
 SYSTEM = Pendulum()
 TIP = TipResidual()

@@ -7,8 +7,7 @@ import pytest
 
 import trajopt
 from experiments.sensitivity.cases import CASES, swinging_cartpole, swinging_pendulum
-from trajopt.families.continuation import remaining, singular_position
-from trajopt.families.path import path_of
+from trajopt.families import path_of, remaining, singular_position
 
 WEIGHT, TILT, KNOTS = 0.1, 0.5, 10
 """Of the controls and of the place; a second in so many knots."""

@@ -52,7 +52,7 @@ def both(monkeypatch, problem, solver):
     """The solution, and the one whose policy is that of the last sweep."""
     solution = solver.solve(problem)
     with monkeypatch.context() as patch:
-        patch.setattr("trajopt.solvers.deployed_gains.LARGEST", np.inf)
+        patch.setattr("trajopt.solvers.solve.LARGEST_PENALTY", np.inf)
         return solution, solver.solve(problem)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.trajopt.test_solve_many import deadly_swing, swing
-from trajopt.batch.folder import digest, name_of
+from trajopt.batch.many import digest, name_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

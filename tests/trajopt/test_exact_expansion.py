@@ -11,8 +11,15 @@ from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
 from trajopt.backward.expansions import Expansion, adjoint, cost_curvature, expand, expand_exactly
-from trajopt.solvers.forward import Curvature, ForwardFormulation, predicted_multiplier
-from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, Stopwatch, sweep_of_kind
+from trajopt.solvers.formulation import (
+    EXACT,
+    GAUSS_NEWTON,
+    Curvature,
+    ForwardFormulation,
+    Stopwatch,
+    predicted_multiplier,
+    sweep_of_kind,
+)
 
 MANY = {
     "no single call": cartpole,

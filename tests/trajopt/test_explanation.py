@@ -230,7 +230,7 @@ def test_shares_of_the_cost(rng):
     problem = Problem(system, [1.0], 4, running, [StateCost(system, [0.0], 10.0)], us_init=np.ones((4, 1)))
     said = text(ILQR(max_iterations=0).solve(problem))
     assert "Cost: terminal StateCost 62.5 %, StateCost 25 %, ControlCost 12.5 %" in said
-    assert "the dearest knot is 4 (the last) with 62.5 %." in said
+    assert "the costliest knot is 4 (the last) with 62.5 %." in said
 
 
 # ------------------------------------------------------------------------------------------------ states, constraints

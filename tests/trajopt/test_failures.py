@@ -24,10 +24,8 @@ from trajopt import (
 )
 from trajopt.backward.regularization import Regularization
 from trajopt.solvers.ddp import HESSIANS
-from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import EXACT, Direction, Stopwatch
-from trajopt.solvers.line_search import acceptable, own_merit, search
-from trajopt.solvers.trial_steps import TrialSteps
+from trajopt.solvers.formulation import EXACT, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.line_search import TrialSteps, acceptable, own_merit, search
 
 
 def assert_finite(solution):

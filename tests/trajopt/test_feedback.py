@@ -16,8 +16,7 @@ from tests.trajopt.systems import LinearSystem, Pendulum
 from tests.trajopt.test_certificate import hanging_pendulum
 from tests.trajopt.test_prepared import assert_same
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost
-from trajopt.optimality.first_order import FirstOrder, change_with, default_steps, first_order
-from trajopt.optimality.parameters import parameters_of
+from trajopt.optimality.first_order import FirstOrder, change_with, default_steps, first_order, parameters_of
 from trajopt.results.stationary import stationary_point
 
 

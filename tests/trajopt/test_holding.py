@@ -10,8 +10,8 @@ from dynamics import frame_jacobian
 from experiments.quadruped.impulses import with_cones
 from tests.trajopt.systems import LinearSystem
 from trajopt import ControlCost, Problem, StateCost
+from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import Expansion
-from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import window
 from trajopt.results.policy import _gains, followed_by_standing
 

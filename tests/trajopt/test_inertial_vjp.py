@@ -14,7 +14,7 @@ from experiments.sensitivity.references import polished_solution
 from problems.quadruped_model import walker
 from tests.tolerances import relative_error
 from trajopt.capabilities import Expansions, capability
-from trajopt.problem.parameters import read_dynamics
+from trajopt.problem.parametric import read_dynamics
 
 
 def solved(problem):

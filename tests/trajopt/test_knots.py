@@ -27,7 +27,7 @@ from trajopt import (
     expand,
     total_cost,
 )
-from trajopt.interfaces.knots import checked_at, knots_at
+from trajopt.interfaces.terms import checked_at, knots_at
 
 N = 8
 SYSTEM = Pendulum(dt=0.1)

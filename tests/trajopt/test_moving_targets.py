@@ -29,7 +29,7 @@ from trajopt import (
     with_free_durations,
 )
 from trajopt.results.dense_output import dense_output
-from trajopt.rows.packing import pack
+from trajopt.rows import pack
 
 N, DT = 12, 0.05
 MODEL = dynamics.load_urdf(problems.model_path("arm6"))

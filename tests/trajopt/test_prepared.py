@@ -10,7 +10,7 @@ from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
 from trajopt.backward.expansions import gaps_of
-from trajopt.solvers.forward import ForwardFormulation
+from trajopt.solvers.formulation import ForwardFormulation
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
 

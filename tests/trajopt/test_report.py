@@ -15,11 +15,9 @@ from tests.trajopt.browser import CHROMIUM, Browser
 from tests.trajopt.cases import cartpole, pendulum, tip
 from tests.trajopt.test_solids import arm, lumpy
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, compare
-from trajopt.plotting.bodies import Bodies, Surface
 from trajopt.plotting.report import page as writer
-from trajopt.plotting.report.markup import tag
-from trajopt.plotting.report.page import between, knots_in_words, layers_of, number, player_scene
-from trajopt.plotting.scene import Scene, frame_times, scene_of
+from trajopt.plotting.report.page import between, knots_in_words, layers_of, number, player_scene, tag
+from trajopt.plotting.scene import Bodies, Scene, Surface, frame_times, scene_of
 
 VOID = {"meta", "img", "input"}
 WICKED = "</script><script>alert(1)</script> <b>&\"'$x^{$"

@@ -12,8 +12,7 @@ from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt.optimality import first_order
 from trajopt.optimality.first_order import FOURTH_ORDER
-from trajopt.optimality.kkt_system import RAISE
-from trajopt.optimality.riccati_factor import Factor, factorized
+from trajopt.optimality.kkt_system import RAISE, Factor, factorized
 from trajopt.results.stationary import stationary_point
 
 RESOLVED = 1e-7

@@ -10,8 +10,7 @@ from dynamics.geometry.triangles import surface
 from dynamics.systems.pictures import COLORS, CORNERS, solids
 from tests.trajopt.test_animation import frames
 from trajopt import DDP, ControlCost, Problem, StateCost, animate, plot_trajectory, view
-from trajopt.plotting.bodies import Bodies, bodies_at
-from trajopt.plotting.scene import Scene, scene_of
+from trajopt.plotting.scene import Bodies, Scene, bodies_at, scene_of
 from trajopt.plotting.stage import SceneFigure, put_bodies
 
 

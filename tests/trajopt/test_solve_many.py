@@ -19,8 +19,7 @@ from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
 from trajopt.batch import workers
-from trajopt.batch.folder import ResultFolder, digest, name_of
-from trajopt.batch.many import load_many, solve_many
+from trajopt.batch.many import ResultFolder, digest, load_many, name_of, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
 from trajopt.results.solution import Solution

@@ -5,9 +5,8 @@ import pytest
 
 from tests.reference.riccati import STEP, assert_agree, expansion, riccati
 from tests.trajopt.cases import NONLINEAR, cartpole
-from trajopt.backward.curvature import by_products, by_tensors
-from trajopt.backward.expansions import expand
-from trajopt.backward.sweep import sweep, sweep_with_curvature
+from trajopt.backward.backward_pass import sweep, sweep_with_curvature
+from trajopt.backward.expansions import by_products, by_tensors, expand
 
 SMALL = [(1, 1), (2, 1), (3, 1), (5, 4), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7)]
 SIZES = [*SMALL, (18, 9), (36, 12), (36, 18), (46, 23)]

@@ -13,9 +13,9 @@ from tests.trajopt.systems import Pendulum
 from tests.trajopt.test_explanation import impossible
 from tests.trajopt.test_prepared import assert_same
 from trajopt import DDP, ILQR, ControlCost, Problem, Solution, StateBounds, StateCost
-from trajopt.solvers import iterate as timing
+from trajopt.solvers import formulation as timing
 from trajopt.solvers import solve
-from trajopt.solvers.escape import saddle
+from trajopt.solvers.solve import saddle
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 

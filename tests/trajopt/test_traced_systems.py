@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-import trajopt.callable_system.traced
+import trajopt.callable_system.sources
 from dynamics.tape import expressions
 from dynamics.tape.expressions import programs_of
 from dynamics.tape.graph import Graph, Untraceable
@@ -285,7 +285,7 @@ def test_steps_of_dense_functions_are_not_written_out(rng, monkeypatch):
     one = quiet(**options)
     arguments = points(one, rng)
     expected = all_derivatives(one, *arguments)
-    monkeypatch.setattr(trajopt.callable_system.traced, "STEP_NODES", 0)
+    monkeypatch.setattr(trajopt.callable_system.integrators, "STEP_NODES", 0)
     programs_of.cache_clear()
     other = quiet(**options)
     with pytest.raises(Untraceable, match="operations"):

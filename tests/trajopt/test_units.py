@@ -9,7 +9,7 @@ import pytest
 import trajopt
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual
 from trajopt.backward.regularization import Regularization, curvature_scale
-from trajopt.rows.packing import pack
+from trajopt.rows import pack
 
 EARTH, START, END = 3.986e14, 7e6, 8e6
 """Gravitational parameter, m^3/s^2; radii of two circular orbits, m."""

@@ -12,10 +12,8 @@ import problems
 from tests.trajopt.browser import CHROMIUM, Browser
 from trajopt import view
 from trajopt.plotting import viewer
-from trajopt.plotting.bodies import bodies_at
-from trajopt.plotting.camera import FILL, fitted
-from trajopt.plotting.scene import Scene
-from trajopt.plotting.surroundings import shapes_of
+from trajopt.plotting.motion import shapes_of
+from trajopt.plotting.scene import FILL, Scene, bodies_at, fitted
 from trajopt.plotting.viewer import Viewer, from_here, page_camera
 
 KNOTS = 12

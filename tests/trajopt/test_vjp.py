@@ -16,7 +16,7 @@ from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
 from trajopt.layers import Covectors, LayerHost
 from trajopt.optimality.kkt_system import KKTSystem
-from trajopt.problem.parameters import LIMITS, places
+from trajopt.problem.parametric import LIMITS, places
 from trajopt.problem.problem import Problem
 from trajopt.results.stationary import polished_solution
 

@@ -9,8 +9,7 @@ from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, Problem, ResidualCost, StateCost
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import FIRST, Regularization
-from trajopt.solvers.forward import regularized
-from trajopt.solvers.iterate import remaining_gaps
+from trajopt.solvers.formulation import regularized, remaining_gaps
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 SCALE = np.array([1.0, 1.0, 1.0, 1.0, 0.1, 0.1])

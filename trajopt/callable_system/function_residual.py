@@ -12,7 +12,6 @@ from numba import njit
 from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
-from trajopt.callable_system.checks import check_values, sample_points
 from trajopt.callable_system.functions import (
     ARITHMETIC,
     CompiledFunction,
@@ -22,12 +21,21 @@ from trajopt.callable_system.functions import (
     plain,
     wants_output,
 )
-from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
-from trajopt.callable_system.traced import TracedDerivatives, up_to_date
+from trajopt.callable_system.sources import (
+    LIBRARIES,
+    DerivativeRequest,
+    TracedDerivatives,
+    check_values,
+    make_function,
+    make_source,
+    sample_points,
+    up_to_date,
+    with_library,
+)
 from trajopt.capabilities import StateManifold, capability
-from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
+from trajopt.interfaces.terms import state_space
 from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
 
 DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences", "jax", "torch")
@@ -64,7 +72,7 @@ def residual(
 
     Raises
     ------
-    TypeError, ValueError : names the argument, what it got and what was wanted.
+    TypeError, ValueError : names the argument, what it got and what was expected.
     """
     check_system(system, "nx", "ndx", "nu")
     if as_manifold(system) is not None and not capability(system, StateManifold).plain_tangent:
@@ -77,15 +85,15 @@ def residual(
         raise TypeError(f"function: got {type(function).__name__}, expected a function")
     function = in_order("function", function)
     nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
-    wish = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
-    X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
+    request = DerivativeRequest(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
+    X, U = sample_points(x_example, u_example if nu else None, request.scale, nx, nu)
     if nr is None:
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
-    wish = with_library(wish, function if nu else partial(_of_state, function), X, U, nr)
-    g = _function(function, nx, nu, nr, wish)
+    request = with_library(request, function if nu else partial(_of_state, function), X, U, nr)
+    g = _function(function, nx, nu, nr, request)
     check_values("function", g, X, U)
     names = () if component_names == () else list_of_names("component_names", component_names, nr)
-    made = FunctionResidual(g, wish, (X, U), text("name", name), names)
+    made = FunctionResidual(g, request, (X, U), text("name", name), names)
     made.made_for = state_space(system)
     return made
 
@@ -130,12 +138,12 @@ def _takes_states_alone(function):
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) == 1
 
 
-def _function(function: Any, nx: int, nu: int, nr: int, wish: DerivativeRequest) -> Function:
+def _function(function: Any, nx: int, nu: int, nr: int, request: DerivativeRequest) -> Function:
     if nu:
-        return make_function("function", function, nx, nu, wish, nr)
+        return make_function("function", function, nx, nu, request, nr)
     adapted = partial(_of_state, function)
-    if not is_jitted(function) or wish.vectorized or wish.kind in LIBRARIES:
-        return make_function("function", adapted, nx, nu, wish, nr)
+    if not is_jitted(function) or request.vectorized or request.kind in LIBRARIES:
+        return make_function("function", adapted, nx, nu, request, nr)
     compiled = njit(lambda x, u: function(x))
     return CompiledFunction("function", compiled, nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
 
@@ -158,14 +166,14 @@ class FunctionResidual:
     def __init__(
         self,
         function: Function,
-        wish: DerivativeRequest,
+        request: DerivativeRequest,
         samples: tuple[np.ndarray, np.ndarray],
         name: str,
         component_names: tuple[str, ...],
     ) -> None:
         self.nr, self.name, self.component_names = function.ny, name, component_names
         self._nx, self._nu = function.nx, function.nu
-        self._source = make_source(function, wish, *samples)
+        self._source = make_source(function, request, *samples)
 
     @property
     def derivative_source(self) -> str:

@@ -19,12 +19,20 @@ Below, `g` is a derivative source: evaluate, jacobians (K, nx, nz), hessian_prod
 rules work on arrays of symbols too, K being one.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numba import njit
 
+from dynamics.tape.closed_loops import closed_loops
+from dynamics.tape.expressions import Expressions, Tapes
+from dynamics.tape.graph import Untraceable
 from dynamics.tape.symbol import product
-from trajopt.callable_system.derivatives import Differentiated
+from trajopt.callable_system.derivatives import COMPLEX_STEP, JACOBIAN_STEP, Differentiated
+from trajopt.callable_system.functions import KEPT, OPTIONS, finite, in_place_form, plain, recompiled
+from trajopt.callable_system.sources import TracedDerivatives
 
 ORDERS: dict[str | None, int] = {
     "explicit_euler": 1, "semi_implicit_euler": 1, "rk2": 2, "rk4": 4, "implicit_midpoint": 2,
@@ -33,7 +41,8 @@ INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_
 
 NEWTON_ITERATIONS = 30
 NEWTON_TOLERANCE = 1e-12
-"""Of the last step, relative to the state; convergence is quadratic, so what is left is below rounding."""
+"""Size of the last step of Newton's method, relative to the state; convergence is quadratic, so what is left is below
+rounding."""
 
 TABLEAUS = {
     "explicit_euler": ((), (1.0,)),
@@ -67,11 +76,11 @@ class Discrete:
         return g.evaluate(X, U)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """Those of g."""
+        """Derivatives of g, which is the step."""
         return g.jacobians(X, U)
 
     def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """Those of g."""
+        """Derivatives of g, which is the step."""
         return g.hessian_products(X, U, lam)
 
 
@@ -229,3 +238,278 @@ def make_integrator(name: str | None, h: float) -> Integrator:
         a, b = TABLEAUS[name]
         return ExplicitRungeKutta(a, b, h)
     return SemiImplicitEuler(h) if name == "semi_implicit_euler" else ImplicitMidpoint(h)
+
+
+# --------------------------------------------------------------------------------------------
+# Whole steps of an integrator by the trace of what it integrates.
+
+
+STEP_NODES = 60_000
+"""Number of nodes of the graph that a step or a derivative of it may take, and as many more as its stages multiply
+numbers in matrices without zeros, a quarter of them: longer programs take as long as these, and half a second to
+write."""
+
+
+class TracedStep:
+    """A whole step of an integrator that can take symbols, and its derivatives, each in one program.
+
+    Attributes
+    ----------
+    rolls : whether the step itself is, which may be too long for that
+    """
+
+    def __init__(self, integrator: Integrator, source: TracedDerivatives) -> None:
+        self.integrator = integrator
+        self.tapes = source.tapes if isinstance(integrator, Discrete) else tapes_of_step(integrator, source.expressions)
+        try:
+            self.tapes.program(0)
+            self.rolls = True
+        except Untraceable:
+            self.rolls = False
+
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """x+ (K, nx)."""
+        return self.tapes.evaluate(plain(X), plain(U)) if self.rolls else self.integrator.step(g, X, U)
+
+    def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """See `dynamics.tape.closed_loops`."""
+        return closed_loops(self.tapes.program(0)[0], loop)
+
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[fx fu] (K, nx, nz)."""
+        try:
+            return self.tapes.jacobians(plain(X), plain(U))
+        except Untraceable:
+            return self.integrator.jacobians(g, X, U)
+
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """Hessian (K, nz, nz) of lam'f."""
+        try:
+            return self.tapes.hessian_products(plain(X), plain(U), plain(lam))
+        except Untraceable:
+            return self.integrator.hessian_products(g, X, U, lam)
+
+
+def tapes_of_step(integrator: Integrator, f: Expressions) -> Tapes:
+    """Programs of the step and its derivatives, from expressions f of what is integrated."""
+    e = Expressions(len(f.x), len(f.u), lambda x, u: integrator.step(f, x[None], u[None])[0])
+    x, u, mu = e.x[None], e.u[None], e.mu[None]
+    nx, nz = x.shape[1], x.shape[1] + u.shape[1]
+    return Tapes(
+        e,
+        lambda: e.y[None],
+        lambda: integrator.jacobians(f, x, u),
+        lambda: mirrored(integrator.hessian_products(f, x, u, mu)),
+        (f.content, type(integrator), *vars(integrator).values()),
+        fuse=not isinstance(integrator, SemiImplicitEuler),  # whose blocks are equal to the last bit
+        nodes=STEP_NODES + nx * nx * nz,
+    )
+
+
+def mirrored(H: np.ndarray) -> np.ndarray:
+    """The upper triangles of (K, n, n) in place of the lower ones."""
+    below = np.tril_indices(H.shape[-1], -1)
+    H[:, below[0], below[1]] = H[:, below[1], below[0]]
+    return H
+
+
+# --------------------------------------------------------------------------------------------
+# One compiled step of each integrator over a user's numba function; the formulas are those above.
+#
+# A step is step(h, x, u, work, x_next) with `work` scratch of numbers(nx, nu) floats.  Only the implicit rule needs
+# derivatives here: the Jacobian of g at one point, by the same source that serves `linearize`.
+
+
+class CompiledPlant(NamedTuple):
+    """What a compiled step depends on; two systems that agree in it share their compiled code."""
+
+    function: Any
+    in_place: bool
+    integrator: str | None
+    jacobians: Any = None
+    """For the implicit rule: the user's compiled Jacobians, "complex_step", or the steps of finite differences."""
+
+
+@lru_cache(KEPT)
+def step_kernel(plant: CompiledPlant) -> tuple[Callable, Callable]:
+    """step(h, x, u, work, x_next) and numbers(nx, nu)."""
+    g = in_place_form(plant.function, plant.in_place)
+    if plant.integrator is None:
+        return _discrete(g)
+    if plant.integrator == "semi_implicit_euler":
+        return _semi_implicit_euler(g)
+    if plant.integrator == "implicit_midpoint":
+        return _implicit_midpoint(g, _point_jacobian(g, plant.jacobians))
+    return _runge_kutta(g, *TABLEAUS[plant.integrator])
+
+
+def _discrete(g):
+    @njit(**OPTIONS)
+    def step(h, x, u, work, x_next):
+        g(x, u, x_next)
+
+    @njit(**OPTIONS)
+    def numbers(nx, nu):
+        return 0
+
+    return step, numbers
+
+
+def _runge_kutta(g, a, b):
+    shifts, stages = np.array((0.0, *a)), len(b)
+    weights = np.array(b)
+
+    @njit(**OPTIONS)
+    def step(h, x, u, work, x_next):
+        n = x.shape[0]
+        k, stage = work[:n], work[n : 2 * n]
+        for s in range(stages):
+            if s == 0:
+                g(x, u, k)
+            else:
+                for i in range(n):
+                    stage[i] = x[i] + h * shifts[s] * k[i]
+                g(stage, u, k)
+            for i in range(n):
+                x_next[i] = (x_next[i] if s else 0.0) + weights[s] * k[i]
+        for i in range(n):
+            x_next[i] = x[i] + h * x_next[i]
+
+    @njit(**OPTIONS)
+    def numbers(nx, nu):
+        return 2 * nx
+
+    return step, numbers
+
+
+def _semi_implicit_euler(g):
+    @njit(**OPTIONS)
+    def step(h, x, u, work, x_next):
+        n = x.shape[0] // 2
+        g(x, u, work)
+        for i in range(n):
+            x_next[n + i] = x[n + i] + h * work[n + i]
+            x_next[i] = x[i] + h * x_next[n + i]
+
+    @njit(**OPTIONS)
+    def numbers(nx, nu):
+        return nx
+
+    return step, numbers
+
+
+def _implicit_midpoint(g, jacobian):
+    @njit(**OPTIONS)
+    def step(h, x, u, work, x_next):
+        n, nz = x.shape[0], x.shape[0] + u.shape[0]
+        k, middle, r = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+        G = work[3 * n : 3 * n + n * nz].reshape(n, nz)
+        A = work[3 * n + n * nz :].reshape(n, n)
+        g(x, u, k)
+        for _ in range(NEWTON_ITERATIONS):
+            for i in range(n):
+                middle[i] = x[i] + 0.5 * h * k[i]
+            if not finite(middle):
+                break
+            g(middle, u, r)
+            jacobian(middle, u, G)
+            for i in range(n):
+                r[i] -= k[i]
+                for j in range(n):
+                    A[i, j] = -0.5 * h * G[i, j]
+                A[i, i] += 1.0
+            _solve_in_place(A, r)
+            change, rate, state = 0.0, 0.0, 0.0
+            for i in range(n):
+                k[i] += r[i]
+                change, rate, state = max(change, abs(r[i])), max(rate, abs(k[i])), max(state, abs(x[i]))
+            if finite(k) and h * change <= NEWTON_TOLERANCE * (state + h * rate):
+                for i in range(n):
+                    x_next[i] = x[i] + h * k[i]
+                return
+        x_next[:] = np.nan
+
+    @njit(**OPTIONS)
+    def numbers(nx, nu):
+        return 3 * nx + nx * (nx + nu) + nx * nx
+
+    return step, numbers
+
+
+@njit(**OPTIONS)
+def _solve_in_place(A, b):
+    """b <- A^-1 b by elimination with row pivoting; A is destroyed; a singular A gives inf or NaN."""
+    n = b.shape[0]
+    for c in range(n):
+        p = c
+        for i in range(c + 1, n):
+            if abs(A[i, c]) > abs(A[p, c]):
+                p = i
+        if p != c:
+            for j in range(c, n):
+                A[c, j], A[p, j] = A[p, j], A[c, j]
+            b[c], b[p] = b[p], b[c]
+        for i in range(c + 1, n):
+            factor = A[i, c] / A[c, c]
+            for j in range(c + 1, n):
+                A[i, j] -= factor * A[c, j]
+            b[i] -= factor * b[c]
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            b[i] -= A[i, j] * b[j]
+        b[i] /= A[i, i]
+
+
+def _point_jacobian(g, source):
+    """jacobian(x, u, G): [g_x g_u] at one point."""
+    if source == "complex_step":
+        return _complex_step_jacobian(g)
+    if isinstance(source, tuple):
+        return _difference_jacobian(g, np.array(source))
+    jacobians = recompiled(source)
+
+    @njit(**OPTIONS)
+    def jacobian(x, u, G):
+        fx, fu = jacobians(x, u)
+        G[:, : x.shape[0]] = fx
+        G[:, x.shape[0] :] = fu
+
+    return jacobian
+
+
+def _complex_step_jacobian(g):
+    @njit(**OPTIONS)
+    def jacobian(x, u, G):
+        n = x.shape[0]
+        z = np.empty(n + u.shape[0], np.complex128)
+        y = np.empty(n, np.complex128)
+        z[:n] = x
+        z[n:] = u
+        for j in range(z.shape[0]):
+            z[j] += 1j * COMPLEX_STEP
+            g(z[:n], z[n:], y)
+            z[j] = z[j].real
+            for i in range(n):
+                G[i, j] = y[i].imag / COMPLEX_STEP
+
+    return jacobian
+
+
+def _difference_jacobian(g, scale):
+    @njit(**OPTIONS)
+    def jacobian(x, u, G):
+        n = x.shape[0]
+        z, y = np.empty(n + u.shape[0]), np.empty(n)
+        z[:n] = x
+        z[n:] = u
+        for j in range(z.shape[0]):
+            center, h = z[j], JACOBIAN_STEP * scale[j]
+            G[:, j] = 0.0
+            for shift, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
+                z[j] = center + shift * h
+                g(z[:n], z[n:], y)
+                for i in range(n):
+                    G[i, j] += weight * y[i] / (12.0 * h)
+            z[j] = center
+
+    return jacobian

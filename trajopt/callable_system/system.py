@@ -12,23 +12,39 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from dynamics.simd.caller import warn
-from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
-from trajopt.callable_system.compiled_functions import KEPT, OPTIONS, finite
-from trajopt.callable_system.compiled_steps import CompiledPlant, step_kernel
 from trajopt.callable_system.functions import (
     ARITHMETIC,
+    KEPT,
+    OPTIONS,
     CompiledFunction,
     SlowDynamicsWarning,
+    finite,
     in_order,
     plain,
     returning,
 )
-from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
-from trajopt.callable_system.sources import LIBRARIES, DerivativeRequest, make_function, make_source, with_library
-from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
-from trajopt.interfaces.owners import VectorSpace
+from trajopt.callable_system.integrators import (
+    INTEGRATORS,
+    ORDERS,
+    CompiledPlant,
+    TracedStep,
+    make_integrator,
+    step_kernel,
+)
+from trajopt.callable_system.sources import (
+    LIBRARIES,
+    DerivativeRequest,
+    TracedDerivatives,
+    check_mechanical,
+    check_values,
+    make_function,
+    make_source,
+    sample_points,
+    up_to_date,
+    with_library,
+)
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
-from trajopt.interfaces.system import tangent_names
+from trajopt.interfaces.terms import VectorSpace
 from trajopt.validation import (
     flag,
     float_array,
@@ -237,8 +253,8 @@ class CallableSystem(ClosedLoopRollouts):
 
     Raises
     ------
-    TypeError, ValueError : names the argument, what it got and what was wanted; float32 is refused, unless differences
-        are asked for.
+    TypeError, ValueError : names the argument, what it got and what was expected; float32 is refused, unless
+        differences are asked for.
     ImportError : derivatives="jax" or "torch" without it, an extra of the installation.
 
     Notes
@@ -293,23 +309,22 @@ class CallableSystem(ClosedLoopRollouts):
         self.name = None if name is None else text("name", name)
         flag("vectorized", vectorized)
         self._describe(skeleton, scenery, state_names, control_names)
-        self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         function, jacobians = in_order(argument, function), in_order("jacobians", jacobians)
         scale = positive_sizes("scale", scale, self.nx + self.nu)
-        wish = DerivativeRequest(derivatives, jacobians, hessian_products, vectorized, scale)
-        X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
-        wish = with_library(wish, function, X, U, self.nx)
+        request = DerivativeRequest(derivatives, jacobians, hessian_products, vectorized, scale)
+        X, U = sample_points(x_example, u_example, request.scale, self.nx, self.nu)
+        request = with_library(request, function, X, U, self.nx)
         self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)
-        self._function = make_function(argument, function, self.nx, self.nu, wish)
+        self._function = make_function(argument, function, self.nx, self.nu, request)
         check_values(argument, self._function, X, U)
         self.semi_implicit = self.integrator == "semi_implicit_euler"
         if self.semi_implicit:
             check_mechanical(self._function, X, U)
-        self._source = make_source(self._function, wish, X, U)
+        self._source = make_source(self._function, request, X, U)
         self._integrator = self._make_integrator()
         self._plant = self._compiled_plant()
-        if not (self.compiled or vectorized or wish.kind in LIBRARIES):
+        if not (self.compiled or vectorized or request.kind in LIBRARIES):
             reason = getattr(self._source, "why_not_traced", None)
             warn(slow_words(argument, self._function.compiled, reason), SlowDynamicsWarning)
 
@@ -389,8 +404,10 @@ class CallableSystem(ClosedLoopRollouts):
         if scenery is not None:
             lines = number_array("scenery", scenery)
             self.scenery = float_array("scenery", lines, (*lines.shape[:1], 2, 3))
+        names = ()
         if state_names is not None:
-            self.state_names = self.tangent_names = list_of_names("state_names", state_names, self.nx)
+            self.state_names = self.tangent_names = names = list_of_names("state_names", state_names, self.nx)
+        self.serves = (VectorSpace(self.nx, names),)
         if control_names is not None:
             self.control_names = list_of_names("control_names", control_names, self.nu)
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from dynamics.simd import PROGRESS
+from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import cost_curvature
-from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.problem import Problem
-from trajopt.solvers.ilqr import ILQR
+from trajopt.solvers.ddp import ILQR
 
 
 @contextmanager

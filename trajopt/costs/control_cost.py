@@ -10,13 +10,21 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd.squares import ResidualWeights
 from trajopt.costs.activations import Activation
-from trajopt.costs.cost import ExpandedCost, Into
+from trajopt.costs.cost import (
+    ExpandedCost,
+    Into,
+    OfTime,
+    PlacedCost,
+    as_rows,
+    check_knots,
+    common_knots,
+    scalars_or_rows,
+    weight_rows,
+)
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
 from trajopt.costs.deviation import deviation
-from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
-from trajopt.interfaces.adjustable import Tangents
-from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
+from trajopt.interfaces.terms import At, Tangents, checked_at
 
 
 class ControlCost(PlacedCost, ExpandedCost):
@@ -30,7 +38,7 @@ class ControlCost(PlacedCost, ExpandedCost):
     activation : "quadratic" (default) or an Activation
         A(u - u_ref) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
     at : where it counts, by default at all knots
-        Knots, times, a slice or "path" (see `trajopt.interfaces.knots`).  K is the number of knots where it counts; at
+        Knots, times, a slice or "path" (see `trajopt.interfaces.terms`).  K is the number of knots where it counts; at
         knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
@@ -99,7 +107,7 @@ class ControlCost(PlacedCost, ExpandedCost):
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        """See `trajopt.interfaces.terms.AttributeGradient`."""
         if at.us is None or type(self) is not ControlCost:
             return None
         return self._for(at.us.shape[1]).gradient_by(name, at, value, slope)

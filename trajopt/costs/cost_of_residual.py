@@ -8,11 +8,10 @@ import numpy as np
 
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
-from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic
-from trajopt.costs.knot_rows import as_rows, check_knots
-from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
+from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic, as_rows, check_knots
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
+from trajopt.interfaces.terms import Tangents, gradient_by, summed_to
 from trajopt.validation import check_rows, one_of, same_shape
 
 # --------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ class Loss:
 
 
 def is_quadratic(activation: Any) -> bool:
-    """Whether an argument `activation` is the quadratic one; raises if it is none at all."""
+    """True if an argument `activation` is the quadratic one; raises if it is no activation."""
     if isinstance(activation, str):
         one_of("activation", activation, ("quadratic",))
         return True
@@ -183,7 +182,7 @@ class CostOfResidual(ExpandedCost):
     knots: int | None
     _loss: Loss
     _diagonal: bool
-    """Whether A_rr is."""
+    """True if A_rr is diagonal."""
     _shift: np.ndarray | None
     """-reference (1 or K, nr), None for zeros."""
     _knots: np.ndarray | None = None
@@ -233,11 +232,11 @@ class CostOfResidual(ExpandedCost):
             add_curvature(residual, xs, us, scale * model.gradient, curvature)
 
     def _differs(self) -> bool:
-        """Whether this is of a class with methods of its own."""
+        """True for a class with methods of its own."""
         return any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
+        """See `trajopt.interfaces.terms.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
         if self._differs():
             return None
         check_knots(type(self).__name__, self.knots, at.xs)

@@ -7,8 +7,8 @@ import numpy as np
 from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost import FOURTH_ORDER
-from trajopt.interfaces.adjustable import Tangents, summed_to
 from trajopt.interfaces.system import ManifoldSystem
+from trajopt.interfaces.terms import Tangents, summed_to
 from trajopt.validation import check_rows, same_shape
 
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
@@ -74,7 +74,7 @@ def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarra
 
 
 REFERENCE_STEP = 1e-3
-"""Of differences along the tangent of references."""
+"""Step of differences along the tangent of references."""
 
 
 class ManifoldDifference:
@@ -88,9 +88,7 @@ class ManifoldDifference:
         reference = np.broadcast_to(self.reference, xs.shape)
         return same_shape("difference", self.system.difference(reference, xs), (len(xs), self.nr))
 
-    def evaluate_with_jacobians(
-        self, xs: np.ndarray, us: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, None]:
+    def evaluate_with_jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, None]:
         """r (K, ndx), rx (K, ndx, ndx), None, in one call of a system that has both."""
         r, J = capability(self.system, StateManifold).difference_with_jacobian(self.reference, xs)
         r = same_shape("difference", r, (len(xs), self.nr))
@@ -100,15 +98,13 @@ class ManifoldDifference:
         """rx (K, ndx, ndx), None."""
         return self.evaluate_with_jacobians(xs, us)[1:]
 
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray, None, None]:
+    def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[np.ndarray, None, None]:
         """The curvature of the difference, (K, ndx, ndx)."""
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
         return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`: along the tangent of the reference (ndx,), or
+        """See `trajopt.interfaces.terms.AttributeGradient`: along the tangent of the reference (ndx,), or
         (K, ndx), by differences in each of its directions, for all knots at once."""
         n, total = self.nr, np.zeros((len(at.xs), self.nr))
         for i in range(n):

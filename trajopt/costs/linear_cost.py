@@ -8,11 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.cost import ExpandedCost, Into
-from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows
-from trajopt.interfaces.adjustable import Tangents, summed_to
-from trajopt.interfaces.knots import At, checked_at
+from trajopt.costs.cost import (
+    ExpandedCost,
+    Into,
+    OfTime,
+    PlacedCost,
+    as_rows,
+    check_knots,
+    common_knots,
+    scalars_or_rows,
+)
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.interfaces.terms import At, Tangents, checked_at, summed_to
 
 
 class LinearCost(PlacedCost, ExpandedCost):
@@ -106,7 +113,7 @@ class LinearCost(PlacedCost, ExpandedCost):
             target.lu[...] += scale * self._rows(self.controls, us)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its coefficients."""
+        """See `trajopt.interfaces.terms.AttributeGradient`: l is linear in its coefficients."""
         points, moved = (at.xs, at.dx) if name == "states" else (at.us, at.du)
         if points is None or moved is None or type(self) is not LinearCost:
             return None

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
+from trajopt.costs.cost import UNPLACED, OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.cost_of_residual import CostOfResidual, is_quadratic
-from trajopt.costs.knot_rows import UNPLACED, OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
-from trajopt.interfaces.knots import At, checked_at
-from trajopt.interfaces.owners import subject_of
 from trajopt.interfaces.residual import Residual, at_knots, check_residual, is_function
 from trajopt.interfaces.system import System
+from trajopt.interfaces.terms import At, checked_at, subject_of
 from trajopt.validation import whole_number
 
 
@@ -36,13 +35,13 @@ class ResidualCost(PlacedCost, CostOfResidual):
         What the residual is to be, where that is not zero.  A function of t (s) returns a number or (nr,); a problem
         evaluates it at the times of its knots.  Targets of residuals of robots may be functions of time themselves.
     at : where it counts, by default at all knots of the list that it is in
-        Knots, times, a slice or a word (see `trajopt.interfaces.knots`).  Of a running cost, K is the number of knots
+        Knots, times, a slice or a word (see `trajopt.interfaces.terms`).  Of a running cost, K is the number of knots
         where it counts; at knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
-    made_for : what the residual was made for (see `trajopt.interfaces.owners`)
+    made_for : what the residual was made for (see `trajopt.interfaces.terms`)
 
     Examples
     --------

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import StateManifold, capability
+from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
-from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
-from trajopt.interfaces.owners import state_space, subject_of
 from trajopt.interfaces.residual import Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.system import (
     System,
@@ -26,6 +24,7 @@ from trajopt.interfaces.system import (
     state_array,
     tangent_names,
 )
+from trajopt.interfaces.terms import Tangents, gradient_by, state_space, subject_of, summed_to
 from trajopt.validation import number_array, scalar_or_vector
 
 
@@ -43,7 +42,7 @@ class StateResidual:
     Attributes
     ----------
     component_names : their names, empty if the system has none
-    made_for : the space of the system's states (see `trajopt.interfaces.owners`)
+    made_for : the space of the system's states (see `trajopt.interfaces.terms`)
     """
 
     adjustable = ("reference",)
@@ -88,7 +87,7 @@ class StateResidual:
         return self._whole.hessian_products(xs, None, full)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`; along the tangent of the reference (ndx,)."""
+        """See `trajopt.interfaces.terms.AttributeGradient`; along the tangent of the reference (ndx,)."""
         if type(self) is not StateResidual:
             return None
         of_all = np.zeros((2, len(at.xs), self.system.ndx))
@@ -159,7 +158,7 @@ class ControlResidual:
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        """See `trajopt.interfaces.terms.AttributeGradient`."""
         return summed_to(-value, np.shape(self.reference)) if type(self) is ControlResidual else None
 
     def components_read(self) -> Components | None:
@@ -226,7 +225,7 @@ class SquaredNorm:
         return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.adjustable.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""
+        """See `trajopt.interfaces.terms.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""
         s, ds = along(self.residual, self.residual.nr, at)
         return gradient_by(self.residual, name, at, 2.0 * (value * s + slope * ds), 2.0 * slope * s)
 
@@ -247,3 +246,90 @@ class SquaredNorm:
 def _sum(H: np.ndarray, other: np.ndarray | None) -> np.ndarray:
     """H and a block of curvature, None for none."""
     return H if other is None else H + other
+
+
+# --------------------------------------------------------------------------------------------
+# Accelerations that the controls cause, as a residual: of any system whose states end with velocities.
+#
+#     r = (v+ - v)/h                     v+ the velocities of f(x, u)
+#     r_x = (f_x - [0 1])/h, r_u = f_u/h (the rows of v+)     mu'r'' = lam'f'' with lam = mu/h in those rows
+#
+# Under Euler steps this is the acceleration of the equation of motion, with damping where it is taken implicitly; under
+# others the mean over the step.  What the system knows of f, contacts and friction too, is exact here to second order.
+
+
+def velocity_count(system: System) -> int:
+    """Number of last entries of a state that are velocities; TypeError if the system does not say."""
+    check_system(system, "nx", "ndx", "nu", "dt", "step", "linearize", "hessian_products")
+    nq = capability(system, Joints).nq
+    if nq is not None:
+        return system.nx - nq
+    if capability(system, Expansions).semi_implicit:
+        return system.nx // 2
+    raise TypeError(f"system: {type(system).__name__} does not say which numbers of its states are velocities (nq)")
+
+
+class AccelerationResidual:
+    """r = (v+ - v)/dt, the accelerations (rad/s^2, m/s^2) that the controls cause at a state.
+
+    Parameters
+    ----------
+    system : System, whose states are positions and velocities, all knots alike
+    components : integers, optional
+        Which velocities, counted among themselves; all by default.
+
+    Attributes
+    ----------
+    joints : names of all velocities' degrees of freedom, empty if the system has none
+    component_names : "elbow acceleration", ..., or none
+    made_for : what the system serves (see `trajopt.interfaces.terms`)
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a system that does not say which numbers are velocities, or whose knots differ.
+    """
+
+    name, reads_dynamics = "accelerations", True
+
+    def __init__(self, system: System, components: ArrayLike | None = None) -> None:
+        n = velocity_count(system)
+        if capability(system, Knots).horizon is not None:
+            raise ValueError(
+                f"system: the knots of {type(system).__name__} differ, expected the system of some that are alike, as "
+                "a segment has it, with these knots for at="
+            )
+        self.system, self._n = system, n
+        self.components = chosen_components(components, n)
+        self.nr, serving = len(self.components), capability(system, StateManifold).serves
+        self.made_for: Any = serving[-1] if serving else None
+        names = tangent_names(system)
+        self.joints = names[: len(names) - n] if len(names) == 2 * n else ()
+        self.component_names = tuple(f"{self.joints[i]} acceleration" for i in self.components) if self.joints else ()
+        self._rows = system.ndx - n + self.components
+
+    def _given(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        if us is None:
+            raise ValueError("us: got None, expected controls: accelerations depend on them")
+        return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        xs, us = self._given(xs, us)
+        n = self._n
+        return ((self.system.step(xs, us)[:, -n:] - xs[:, -n:]) / self.system.dt)[:, self.components]
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """rx (K, nr, ndx), ru (K, nr, nu)."""
+        fx, fu = self.system.linearize(*self._given(xs, us))
+        rx = fx[:, self._rows]
+        rx[:, np.arange(self.nr), self._rows] -= 1.0
+        return rx / self.system.dt, fu[:, self._rows] / self.system.dt
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of mu'r."""
+        lam = np.zeros((len(mu), self.system.ndx))
+        lam[:, self._rows] = mu / self.system.dt
+        return self.system.hessian_products(*self._given(xs, us), lam)

@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike
 from dynamics.simd.squares import ResidualWeights
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.activations import Activation
+from trajopt.costs.cost import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
-from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, dimensions, state_rows, weight_rows
-from trajopt.interfaces.adjustable import Tangents
-from trajopt.interfaces.knots import At, checked_at
-from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
+from trajopt.interfaces.terms import At, Tangents, checked_at, state_space
 from trajopt.validation import scalar_or_vector
 
 
@@ -34,13 +32,13 @@ class StateCost(PlacedCost, CostOfResidual):
     activation : "quadratic" (default) or an Activation
         A(r) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
     at : where it counts, by default at all knots of the list that it is in
-        Knots, times, a slice or a word (see `trajopt.interfaces.knots`).  Of a running cost, K is the number of knots
+        Knots, times, a slice or a word (see `trajopt.interfaces.terms`).  Of a running cost, K is the number of knots
         where it counts; at knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
-    made_for : the space of the system's states, which those of a problem must be (see `trajopt.interfaces.owners`)
+    made_for : the space of the system's states, which those of a problem must be (see `trajopt.interfaces.terms`)
 
     Examples
     --------

@@ -19,7 +19,7 @@ class Residual(Protocol):
     u, and accepts ``us=None`` (the terminal knot has no control).
 
     Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it, and
-    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`);
+    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.terms`);
     ``at_times`` and ``at_knots`` are of those that differ from knot to knot (see
     `trajopt.interfaces.residual.KnotByKnotResidual`); if ``sums_squares`` is true,
     ``add_expansion(span, xs, us, weights, target, curvature)`` adds the expansion of a sum over knots to the arrays of
@@ -182,7 +182,7 @@ def check_residual(residual: object) -> None:
 
 
 def is_function(residual: object) -> bool:
-    """Whether it is a plain function r(x) or r(x, u), of which a problem makes a residual for its system."""
+    """True for a plain function r(x) or r(x, u), of which a problem makes a residual for its system."""
     return callable(residual) and not isinstance(residual, type) and not hasattr(residual, "evaluate")
 
 

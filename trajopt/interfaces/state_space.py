@@ -30,7 +30,7 @@ MEASURED = {
     "se3": [(-1, "m")] * 3 + [(-1, "1")] * 4,
     "se2": [(-1, "m"), (-1, "m"), (2, "rad")],
 }
-"""Of each number of a point the component of the tangent that is its change, -1 for none, and its unit."""
+"""For each number of a point: the component of the tangent that is its change, -1 for none, and its unit."""
 NEAR = 1.8
 """Rotation vectors that differ by less than this in each number, rad, differ by less than half a turn."""
 Factors = tuple[tuple[Any, ...], ...]
@@ -218,8 +218,8 @@ def _is_joint(places: Any, count: int) -> bool:
 
 
 def numbers_of_states(system: System) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Of each number (nx,) of a state the component of the tangent that is its change, -1 where no single one is, as of
-    quaternions and of positions that move in axes of their own; and its unit, "1" of quaternions, "" where none is
+    """For each number (nx,) of a state the component of the tangent that is its change, -1 where no single one is, as
+    of quaternions and of positions that move in axes of their own; and its unit, "1" of quaternions, "" where none is
     known."""
     units, components, found, at = tangent_units(system), [], [], 0
     factors = state_space(system).factors

@@ -31,7 +31,7 @@ class ClosedLoop(NamedTuple):
 
 @cache
 def rollouts_take(kind: type, *names: str) -> bool:
-    """Whether the closed-loop rollouts of a kind of system have these of the arguments that may be missing."""
+    """True if the closed-loop rollouts of a kind of system have these arguments, which may be missing."""
     return set(names) <= set(inspect.signature(kind.closed_loop_rollout).parameters)
 
 

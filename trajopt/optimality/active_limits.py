@@ -13,14 +13,22 @@ method does not converge only sizes count: limits with a small multiplier and a 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import finite
+from trajopt.backward.expansions import adjoint, expand, finite, hessian_products, with_hessians
 from trajopt.optimality.first_order import FirstOrder, first_order
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTStep, KKTSystem
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.objective import zero_blocks
+from trajopt.problem.problem import Problem
+from trajopt.rows import Rows, pack, with_multipliers
+
+if TYPE_CHECKING:
+    from trajopt.results.records import ConstraintReport
 
 ON_LIMIT = 1e-9
 """Distance of a control from a limit, relative to the control and to one, below which it lies on the limit."""
@@ -73,8 +81,8 @@ def _by_size(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> t
     """Limits held by a multiplier that is not small, limits that are weak by size alone, and the sides (-1, 1) of
     doubtful ones: touched limits with a small multiplier, or those that would have to be touched."""
     side, size = side_of(point.us, limits), _sizes(point)
-    pressed = side * point.gradient < -SMALL * size
-    held, doubtful = np.where(pressed, side, 0), np.where(pressed, 0, side)
+    pushed = side * point.gradient < -SMALL * size
+    held, doubtful = np.where(pushed, side, 0), np.where(pushed, 0, side)
     if limits is not None:  # a control with equal limits is clamped whatever the sign of its gradient
         locked = limits[0] == limits[1]
         held, doubtful = np.where(locked, 1, held), np.where(locked, 0, doubtful)
@@ -200,3 +208,64 @@ def moved_by(at: KKTPoint, step: KKTStep, dnu: np.ndarray) -> KKTPoint:
     """The point after a step of its trajectory and multipliers, with all else unchanged; dnu (R,)."""
     xs = at.problem.system.integrate(at.xs, step.dx[..., 0])
     return at._replace(xs=xs, us=at.us + step.du[..., 0], costate=at.costate + step.dlam[..., 0], nu=at.nu + dnu)
+
+
+# --------------------------------------------------------------------------------------------
+# Construction of KKT points from trajectories.
+
+
+def kkt_point(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    reports: Sequence[ConstraintReport],
+    nu: np.ndarray | None = None,
+    K: np.ndarray | None = None,
+) -> KKTPoint:
+    """The KKT point of a trajectory with one report for each of the problem's constraints; nu (R,): multipliers of the
+    rows in place of those reported; K (N, m, n): gains of the loop that costates follow."""
+    rows, reported = _rows(problem, reports)
+    penalty = max((report.penalty for report in reports), default=0.0)
+    return point_of(problem, xs, us, rows, reported if nu is None else nu, penalty, problem.control_limits, K)
+
+
+def point_of(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    rows: Rows | None,
+    nu: np.ndarray,
+    penalty: float,
+    limits: tuple[np.ndarray, np.ndarray] | None,
+    K: np.ndarray | None = None,
+) -> KKTPoint:
+    """The KKT point of a trajectory with these rows, their multipliers (R,), limits (N, m) of its controls, and
+    gains."""
+    n, m = problem.system.ndx, problem.system.nu
+    c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
+    curvature = zero_blocks(problem.horizon, n, m)
+    first = lagrangian = expand(problem, xs, us, curvature=curvature)
+    if rows is not None:
+        c, *jacobians = rows.linearized(xs, us)
+        C = jacobians[0], jacobians[1]
+        lagrangian = with_multipliers(first, rows.first, C, nu)
+        rows.add_curvature(xs, us, nu, curvature)
+    if K is not None:
+        K = np.where((side_of(us, limits) == 0)[..., None], K, 0.0)
+    costate, gradient = adjoint(lagrangian, K)
+    with np.errstate(all="ignore"):
+        e = with_hessians(first, curvature, hessian_products(problem.system, xs, us, costate[1:]))
+    nothing = Held(np.zeros(len(nu), np.int8), np.zeros(us.shape, np.int8))
+    point = KKTPoint(problem, xs, us, costate, nu, c, C, gradient, rows, e, nothing, nothing, penalty)
+    return with_limits(point, limits)
+
+
+def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows | None, np.ndarray]:
+    """Rows of all constraints but limits of controls, scaled as in the solver, and their multipliers (R,)."""
+    pairs = zip(problem.constraints, reports, strict=True)
+    kept = [(one, report) for one, report in pairs if isinstance(one, ResidualConstraint)]
+    if not kept:
+        return None, np.zeros(0)
+    rows = pack(problem, tuple(constraint for constraint, _ in kept))
+    rows = rows.with_factors([np.ones(one.nr) if report.factors is None else report.factors for one, report in kept])
+    return rows, rows.packed("multipliers", [report.multipliers for _, report in kept]) / rows.D

@@ -16,9 +16,8 @@ from dynamics.printed import in_brief
 from trajopt.backward.expansions import Expansion
 from trajopt.costs import ControlCost
 from trajopt.interfaces.system import knot_durations
-from trajopt.optimality.active_rows import active_rows
-from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
+from trajopt.optimality.kkt_point import KKTPoint, active_rows
+from trajopt.optimality.kkt_system import Factor, factorized, solved, without_clamped
 from trajopt.problem.problem import Problem
 
 ROUNDING = 1e-12

@@ -9,7 +9,8 @@ at f(xs, us), which moves with the parameters, and J carries them to that at xs'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,113 @@ from trajopt.backward.expansions import Expansion, expand, gaps_of
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import Held, KKTPoint
-from trajopt.optimality.kkt_system import RightHandSide
-from trajopt.optimality.parameters import Parameters
+from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
+from trajopt.problem.constraints import BOUNDS
 from trajopt.problem.objective import Objective, Term, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.augmented_terms import with_multipliers
-from trajopt.rows.packing import pack
+from trajopt.rows import pack, with_multipliers
+from trajopt.validation import float_array
+
+# --------------------------------------------------------------------------------------------
+# Parameters of a problem as one vector: a number, an array, or a mapping or dataclass of these.
+
+
+class Parameters(NamedTuple):
+    """The numbers of p that vary, as a vector, and the functions that replace them."""
+
+    given: Any
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    vector: np.ndarray
+
+    def at(self, vector: np.ndarray) -> Any:
+        """p with these numbers."""
+        return self._filled(vector)
+
+    def like(self, vector: np.ndarray) -> Any:
+        """The vector's numbers, or arrays with leading axes (., P), in the form of p: for mappings and dataclasses a
+        dict of the entries that vary."""
+        parts, start = {}, 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            size = int(np.prod(shape, dtype=int))
+            part = vector[..., start : start + size].reshape((*vector.shape[:-1], *shape))
+            parts[name] = float(part) if part.ndim == 0 else part
+            start += size
+        return parts[""] if self.names == ("",) else parts
+
+    def flat(self, value: Any) -> np.ndarray:
+        """The vector from a value of the form that `like` returns."""
+        parts = {"": value} if self.names == ("",) else value
+        return np.concatenate([np.ravel(parts[name]).astype(float) for name in self.names])
+
+    def numbers(self, p: Any) -> np.ndarray:
+        """The vector of another p of the same form.
+
+        Raises: TypeError, ValueError if p has another form, or numbers that are not finite."""
+        parts = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            try:
+                value = p if name == "" else p[name] if isinstance(p, Mapping) else getattr(p, name)
+            except (KeyError, AttributeError):
+                raise ValueError(f"p: got a {type(p).__name__} without {name!r}") from None
+            parts.append(float_array(f"p[{name!r}]" if name else "p", value, shape).ravel())
+        return np.concatenate(parts)
+
+    def labels(self) -> tuple[str, ...]:
+        """Names (P,) of the numbers."""
+        found = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            found += [f"{name or 'p'}{list(index) if index else ''}" for index in np.ndindex(*shape)]
+        return tuple(found)
+
+    def _filled(self, vector: np.ndarray) -> Any:
+        parts = self.like(np.asarray(vector, float))
+        if self.names == ("",):
+            return parts
+        if isinstance(self.given, Mapping):
+            return {**self.given, **parts}
+        return dataclasses.replace(self.given, **parts)
+
+
+def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
+    """The parameters in p; wrt: the names of the entries that vary, of a mapping or dataclass.
+
+    Raises: TypeError for p without floats, ValueError for an unknown name or a number that is not finite."""
+    if isinstance(p, Mapping):
+        entries = dict(p)
+    elif dataclasses.is_dataclass(p) and not isinstance(p, type):
+        entries = {field.name: getattr(p, field.name) for field in dataclasses.fields(p)}
+    else:
+        if wrt is not None:
+            raise ValueError(f"wrt: got {tuple(wrt)} for a {type(p).__name__}, expected None")
+        entries = {"": p}
+    floats = {name: value for name, value in entries.items() if _is_float(value)}
+    if wrt is not None:
+        missing = [name for name in wrt if name not in floats]
+        if missing:
+            raise ValueError(f"wrt: got {missing[0]!r}, expected some of {', '.join(floats)}")
+        floats = {name: floats[name] for name in wrt}
+    if not floats:
+        raise TypeError(f"p: got {p!r}, expected a number, an array, or a mapping or dataclass with some")
+    arrays = {name: np.asarray(value, float) for name, value in floats.items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"p{f'[{name!r}]' if name else ''}: got {array}, expected finite numbers")
+    vector = np.concatenate([array.ravel() for array in arrays.values()])
+    if not vector.size:
+        raise TypeError(f"p: got {p!r}, expected at least one number")
+    return Parameters(p, tuple(arrays), tuple(array.shape for array in arrays.values()), vector)
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, bool | str | bytes) or value is None:
+        return False
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return False
+    return array.dtype.kind == "f" or (array.dtype.kind in "iu" and array.ndim == 0 and not isinstance(value, int))
+
 
 STEP, SMALL = 1e-3, 1e-2
 """Step of differences, relative to the parameter; parameters below SMALL count as SMALL."""
@@ -167,3 +269,66 @@ def default_steps(p: Parameters) -> np.ndarray:
     """Steps of parameters: a thousandth of each number, of a hundredth where it is smaller, of one where it is zero."""
     size = np.abs(p.vector)
     return STEP * np.where(size > 0.0, np.maximum(size, SMALL), 1.0)
+
+
+# --------------------------------------------------------------------------------------------
+# Weakly active limits of a solution, and derivatives along a direction, in which some of them hold.
+
+
+SWITCHES = 50
+"""Largest number of changes of the set of weakly active limits that hold, in a derivative along a direction."""
+
+
+class WeakLimit(NamedTuple):
+    """A limit that is reached without a multiplier: the constraint's name, the knot, the component, -1 the lower or 1
+    the upper limit."""
+
+    name: str
+    knot: int
+    component: int
+    side: int
+
+
+def weak_limits(point: KKTPoint) -> tuple[WeakLimit, ...]:
+    """The weakly active limits of a point, by name."""
+    found, sides = [], point.weak.controls
+    for t, i in np.argwhere(sides != 0):
+        found.append(WeakLimit(BOUNDS, int(t), int(i), int(sides[t, i])))
+    if point.rows is not None:
+        rows, parts = point.rows, point.rows.unpacked(point.weak.rows.astype(float))
+        for constraint, knots, part in zip(rows.constraints, rows.knots, parts, strict=True):
+            for k, i in np.argwhere(part != 0.0):
+                found.append(WeakLimit(constraint.name, int(knots[k]), int(i), int(part[k, i])))
+    return tuple(found)
+
+
+def one_sided(point: KKTPoint, change: FirstOrder) -> tuple[KKTSystem, KKTStep]:
+    """The derivative of the solution along a direction, given the change of the conditions along it (one column), and
+    the KKT system with the limits that hold; RuntimeError where no set of weakly active limits is consistent."""
+    held = point.held
+    for _ in range(SWITCHES):
+        system = KKTSystem(point, held)
+        step = system.solve(change.right_hand_side(held))
+        rows, controls = _switched(system, step, change)
+        if (rows == held.rows).all() and (controls == held.controls).all():
+            return system, step
+        held = Held(rows, controls)
+    raise RuntimeError(f"directional: no set of weak limits was found in {SWITCHES} changes")
+
+
+def _switched(system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, np.ndarray]:
+    """The held weak limits after one change: the worst violated one is held, the one with the worst sign released."""
+    (rows, controls), (weak_rows, weak_controls) = system.held, system.point.weak
+    moving, pulls = (part[:, 0] for part in (system.along_all_rows(step) + change.c, system.of_all_rows(step.dnu)))
+    moving = moving - np.where(weak_rows > 0, change.upper[:, 0], change.lower[:, 0])
+    limit = np.where(weak_controls > 0, change.largest[..., 0], change.least[..., 0])
+    crossing = weak_controls * (step.du[..., 0] - limit)
+    gradient = system.gradient(change.gu, step)[..., 0]
+    out_rows = weak_rows * np.where(rows == 0, moving, -pulls)
+    out_controls = np.where(controls == 0, crossing, weak_controls * gradient)
+    scale = 1e-9 * max(float(np.abs(step.du).max(initial=0.0)), 1e-300)
+    worst = max(float(out_rows.max(initial=0.0)), float(out_controls.max(initial=0.0)))
+    if worst > scale:
+        rows = np.where(out_rows == worst, np.where(rows == 0, weak_rows, 0), rows)
+        controls = np.where(out_controls == worst, np.where(controls == 0, weak_controls, 0), controls)
+    return rows.astype(np.int8), controls.astype(np.int8)

@@ -8,7 +8,7 @@ nu_i is positive where the upper limit is active, and g is zero at free controls
 loop, with K'g added at free controls: where the system is unstable the rest of g that the solver left grows without the
 feedback, over one second of a humanoid a thousandfold.  Controls that g pushes against a limit are clamped: they are no
 variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.  A limit with zero multiplier
-and zero slack is weakly active: a neighbouring solution may leave it or not.  Points are made in `points`, and their
+and zero slack is weakly active: a neighbouring solution may leave it or not.  Points are made, and their
 active limits determined in `active_limits`.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from trajopt.backward.expansions import Expansion
 from trajopt.problem.problem import Problem
-from trajopt.rows.rows import Rows
+from trajopt.rows import Rows, Weights, with_terms
 
 
 class Held(NamedTuple):
@@ -62,3 +62,50 @@ class KKTPoint(NamedTuple):
     def multiplier_scale(self) -> float:
         """Unit of multipliers: the largest derivative of the costs."""
         return max(float(np.abs(g).max(initial=0.0)) for g in (self.e.lx, self.e.lu)) or 1.0
+
+
+# --------------------------------------------------------------------------------------------
+# Rows that hold as equalities: products with their Jacobians, all columns together.
+
+
+class ActiveRows(NamedTuple):
+    """A rows: their indices among all rows, sides, knots, Jacobians Cx (A, n) and Cu (A, m); `Cu_free` is Cu with zeros
+    at clamped controls."""
+
+    index: np.ndarray
+    sides: np.ndarray
+    knots: np.ndarray
+    Cx: np.ndarray
+    Cu: np.ndarray
+    Cu_free: np.ndarray
+
+    def along(self, dx: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """C (dx, du) (A, P) of dx (N+1, n, P), du (N, m, P)."""
+        total, before = np.einsum("ri,rip->rp", self.Cx, dx[self.knots]), self.knots < len(du)
+        total[before] += np.einsum("ri,rip->rp", self.Cu[before], du[self.knots[before]])
+        return total
+
+    def add_transposed(self, y: np.ndarray, gx: np.ndarray, gu: np.ndarray) -> None:
+        """Add C'y, y (A, P), to gx (N+1, n, P), gu (N, m, P)."""
+        before = self.knots < len(gu)
+        np.add.at(gx, self.knots, self.Cx[:, :, None] * y[:, None, :])
+        np.add.at(gu, self.knots[before], self.Cu[before][:, :, None] * y[before][:, None, :])
+
+    def with_terms_in(self, e: Expansion, rho: float) -> Expansion:
+        """The expansion of the free controls with rho C'C in its Hessians."""
+        if len(self.index) == 0 or rho == 0.0:
+            return e
+        first = np.concatenate([[0], np.cumsum(np.bincount(self.knots, minlength=len(e.lx)))])
+        w = np.full(len(self.index), rho)
+        return with_terms(e, first, (self.Cx, self.Cu_free), Weights(np.zeros_like(w), w))
+
+
+def active_rows(point: KKTPoint, sides: np.ndarray, clamped: np.ndarray) -> ActiveRows:
+    """The rows of a point on these sides (R,), with these controls (N, m) clamped."""
+    index = np.flatnonzero(sides)
+    none = np.zeros(0, np.intp)
+    knots = none if point.rows is None else np.searchsorted(point.rows.first, index, side="right") - 1
+    Cx, Cu = (np.ascontiguousarray(C[index]) for C in point.C)
+    free, before = Cu.copy(), knots < len(clamped)
+    free[before] *= clamped[knots[before]] == 0
+    return ActiveRows(index, sides[index], knots, Cx, Cu, free)

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from trajopt.plotting.style import COLORS, DASHES, GREY, literal, new_figure, save, tidy
 
 if TYPE_CHECKING:
-    from trajopt.families.record import Continuation
+    from trajopt.families import Continuation
 
 SAME = 1e-6
 """Relative difference of costs up to which two solutions are the same minimum."""

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from trajopt.plotting.style import COLORS, as_results, cheapest, literal, new_figure, save, tidy
 from trajopt.results.solution import Solution
 
-REFUSED = 2.0**-8
+REJECTED = 2.0**-8
 """Step length at which a line search without an acceptable step is drawn."""
 MU_FLOOR = 1e-9
 FLOOR = 1e-16
@@ -112,7 +112,7 @@ def _curves(
             Curve(panel, x, solution.history(name), exact)
             for panel, name in zip(panels[2:], infeasibility, strict=False)
         ),
-        Curve(panels[-2], x[tried], np.where(alpha == 0, REFUSED, alpha), exact[tried]),
+        Curve(panels[-2], x[tried], np.where(alpha == 0, REJECTED, alpha), exact[tried]),
         Curve(panels[-1], x, solution.history("mu"), exact),
     ]
 
@@ -143,8 +143,8 @@ def _draw(curve: Curve, color: str) -> bool:
 
 
 def _mark_refusals(panel: Axes, x: np.ndarray, solution: Solution, color: str) -> None:
-    refused = x[: solution.iterations][solution.history("alpha")[: solution.iterations] == 0]
-    panel.scatter(refused, np.full(len(refused), REFUSED), s=34, marker="x", color=color, zorder=4)
+    rejected = x[: solution.iterations][solution.history("alpha")[: solution.iterations] == 0]
+    panel.scatter(rejected, np.full(len(rejected), REJECTED), s=34, marker="x", color=color, zorder=4)
 
 
 def _scales(panels: np.ndarray, results: dict[str, Solution], infeasibility: list[str]) -> None:

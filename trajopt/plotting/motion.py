@@ -1,20 +1,84 @@
-"""Motions that pictures show: a solution, or any motion that has a system, times, states and controls."""
+"""Motions that pictures show, a solution or any motion that has a system, times, states and controls, and fixed shapes
+around them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trajopt.capabilities import Pictures, capability
 from trajopt.costs.residuals import StateResidual
+from trajopt.interfaces.residual import SeenResidual
 from trajopt.interfaces.state_space import numbers_of_states
-from trajopt.plotting.surroundings import brought, shapes_of
-from trajopt.problem.lifted import LiftedResidual
+from trajopt.problem.extended_system import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
-from trajopt.problem.scenery import Shape
+from trajopt.problem.scenery import Lines, Shape
 from trajopt.results.dense_output import DenseOutput, dense_output
 from trajopt.results.solution import Solution
+
+# --------------------------------------------------------------------------------------------
+# Fixed shapes in pictures: those of the system, of the problem's scenery, and of its costs and constraints.
+
+
+def shapes_of(problem: Problem, xs: np.ndarray | None = None) -> tuple[Shape, ...]:
+    """All fixed shapes: those of the system, the scenery of the problem, and those of its costs and constraints that
+    the scenery does not list, for a motion through states xs (K, nx), by default the problem's initial state."""
+    shapes = [*brought(problem.system), *problem.scenery]
+    for term in (*problem.objective.terms, *problem.residual_constraints):
+        for shape in _shapes_of_term(term, problem.x0[None] if xs is None or not len(xs) else xs):
+            if not any(_same_place(shape, other) for other in shapes):
+                shapes.append(shape)
+    for shape in shapes:
+        as_segments(f"lines of {type(shape).__name__}", shape.lines(), ())
+    return tuple(shapes)
+
+
+def brought(system: Any) -> tuple[Shape, ...]:
+    """Fixed shapes of a system."""
+    own = capability(system, Pictures).scenery
+    return own if isinstance(own, tuple) else (Lines(as_segments("scenery", own, ())),)
+
+
+def _shapes_of_term(term: Any, xs: np.ndarray, targets: bool = True) -> Iterator[Shape]:
+    """Obstacles of a cost or constraint, and its targets if `targets`."""
+    scenery = capability(term, SeenResidual).scenery
+    if scenery is not None:
+        yield from (shape for shape in scenery(xs) if targets or not shape.target)
+        return
+    expected = [getattr(term, name, 0.0) for name in ("reference", "lower", "upper")]
+    targets = targets and not any(callable(value) or np.any(value) for value in expected)
+    inside = getattr(term, "cost", None) or getattr(term, "residual", None)
+    if inside is not None:
+        lifted = isinstance(term, (LiftedCost, LiftedResidual))
+        yield from _shapes_of_term(inside, term.system.split(xs)[0] if lifted else xs, targets)
+
+
+def _same_place(one: Shape, other: Shape) -> bool:
+    """True if shapes are of one kind and have the same middle."""
+    middles = [0.5 * (lines.min(axis=(0, 1)) + lines.max(axis=(0, 1))) for lines in (one.lines(), other.lines())]
+    return one.target == other.target and np.allclose(*middles, rtol=0.0, atol=1e-9 + 1e-6 * np.ptp(one.lines()))
+
+
+def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
+    """Segments (*leading, S, 2, 3) from a system, checked."""
+    return shaped(what, value, (*leading, None, 2, 3), unknown="segments")
+
+
+def shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
+    """The value as an array of this shape, in which one size, None, is unknown."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        expected = ", ".join(unknown if n is None else str(n) for n in shape)
+        raise ValueError(f"{what}: got shape {array.shape}, expected ({expected})")
+    return array
+
+
+# --------------------------------------------------------------------------------------------
+# Motions.
+
 
 MEMBERS = ("system", "times", "xs", "us")
 
@@ -76,8 +140,8 @@ def as_motion(solution: Any) -> Motion:
     if isinstance(solution, Motion):
         return solution
     if not is_motion(solution):
-        wanted = f"a Solution, or a motion with {', '.join(MEMBERS)}"
-        raise TypeError(f"solution: got {type(solution).__name__}, expected {wanted}")
+        expected = f"a Solution, or a motion with {', '.join(MEMBERS)}"
+        raise TypeError(f"solution: got {type(solution).__name__}, expected {expected}")
     is_solution = isinstance(solution, Solution)
     if is_solution and solution.problem is None:
         raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")

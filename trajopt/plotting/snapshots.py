@@ -13,12 +13,10 @@ from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from trajopt.capabilities import Pictures, capability
-from trajopt.plotting.bodies import bodies_at
-from trajopt.plotting.motion import Motion
-from trajopt.plotting.scene import AXES
+from trajopt.plotting.motion import Motion, as_segments
+from trajopt.plotting.scene import AXES, bodies_at
 from trajopt.plotting.stage import SEAM, put_bodies, share_ticks
 from trajopt.plotting.style import GREY, TARGET, literal, new_figure, save, tidy
-from trajopt.plotting.surroundings import as_segments
 from trajopt.problem.scenery import Shape
 
 SNAPSHOTS = 9
@@ -158,9 +156,7 @@ def _add_lines(
     return collection
 
 
-def _add_faces(
-    axes: Any, faces: np.ndarray, colors: np.ndarray, plane: tuple[int, int] | None, zorder: float
-) -> None:
+def _add_faces(axes: Any, faces: np.ndarray, colors: np.ndarray, plane: tuple[int, int] | None, zorder: float) -> None:
     """Add triangles (F, 3, 3) that face the viewer; in a plane, those in front last."""
     if plane is None:
         collection = Poly3DCollection([], linewidths=SEAM, zorder=zorder)

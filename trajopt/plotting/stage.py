@@ -10,8 +10,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-from trajopt.plotting.camera import direction
-from trajopt.plotting.scene import Scene
+from trajopt.plotting.scene import Scene, direction
 from trajopt.plotting.style import COLORS, GREY, TARGET, literal
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]

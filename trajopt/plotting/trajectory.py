@@ -42,8 +42,8 @@ def covariances_of(covariance: Any, motions: Mapping[str, Motion]) -> dict[str, 
     lone = isinstance(covariance, Covariance) and len(motions) == 1
     found = {next(iter(motions)): covariance} if lone else covariance
     if not isinstance(found, Mapping) or not all(isinstance(one, Covariance) for one in found.values()):
-        wanted = "a Covariance" if len(motions) == 1 else "a mapping of names to Covariance"
-        raise TypeError(f"covariance: got {type(covariance).__name__}, expected {wanted}")
+        expected = "a Covariance" if len(motions) == 1 else "a mapping of names to Covariance"
+        raise TypeError(f"covariance: got {type(covariance).__name__}, expected {expected}")
     for name, one in found.items():
         if name not in motions:
             raise ValueError(f"covariance: got one for {name!r}, expected some of {', '.join(motions)}")

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dynamics.distribution import how_to_install
-from trajopt.plotting.camera import Camera, direction, fitted
 from trajopt.plotting.motion import as_motion
-from trajopt.plotting.scene import Scene, frame_times, rounded_up, scene_of
+from trajopt.plotting.scene import Camera, Scene, direction, fitted, frame_times, rounded_up, scene_of
 from trajopt.problem.scenery import Cylinder, Sphere
 from trajopt.validation import whole_number
 

@@ -26,8 +26,7 @@ import numpy as np
 from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
-from trajopt.problem.extended_system import ExtendedSystem, joined
-from trajopt.problem.system_wrapper import Lifted, Refused
+from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
 
 ALIKE = 1e-12
 """Relative difference up to which declared numbers of all candidates lie on one line through those of the plan."""
@@ -123,7 +122,7 @@ class AugmentedSystem(ExtendedSystem):
 
     @property
     def idle(self) -> np.ndarray:
-        """Which knots (horizon,) have a control that is without effect."""
+        """True (horizon,) at knots with a control that has no effect."""
         n, resting = self.horizon - self.front, np.asarray(capability(self.system, Knots).idle)
         inside = np.full(n, len(self.controls) == 0)
         inside[: len(resting)] |= resting[:n]
@@ -151,7 +150,7 @@ class AugmentedSystem(ExtendedSystem):
 
     @property
     def control_names(self) -> tuple[str, ...] | None:
-        """Those of the controls inside that are no parameters."""
+        """Names of the controls inside that are no parameters; None if they have none."""
         names = control_names(self.system)
         return tuple(names[i] for i in self.controls) if names and len(self.controls) else None
 
@@ -171,7 +170,7 @@ class AugmentedSystem(ExtendedSystem):
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _rows_in_front(self, K: int) -> list[tuple[np.ndarray, int]]:
-        """Which of K rows are at each of the knots in front."""
+        """Each knot in front with its rows, among K rows."""
         if not self.front:
             return []
         if self.horizon == 1:
@@ -303,13 +302,13 @@ class AugmentedSystem(ExtendedSystem):
 
     @Lifted
     def step_noise(self, inside, zs):
-        """That of the system inside, none of what is chosen or declared."""
+        """Noise of the steps of the system inside, and zero for what is chosen or declared."""
         noise = inside(self.split(zs[self.front :])[0])
         return np.pad(noise, [(self.front, 0), (0, self.memory)])
 
     @Lifted
     def parameter_gradient(self, inside, zs, us, lam):
-        """That of the system inside, over its horizon."""
+        """Gradient of the system inside, over its horizon."""
         F = self.front
         xs, whole = self.map.inside(zs[F:], us[F:])
         return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))

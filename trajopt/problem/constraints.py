@@ -1,7 +1,7 @@
 """Constraints lower <= r(x, u) <= upper: limits of controls, limits of states, and any residual.
 
 Equal limits make an equality, infinite ones have no effect.  Limits of controls are kept by the backward pass and the
-rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.multipliers`).
+rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.augmented_lagrangian`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from trajopt.callable_system.function_residual import residual_of
 from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import StateResidual
-from trajopt.interfaces.knots import At, Where, checked_at, knots_at
 from trajopt.interfaces.residual import Residual, check_residual, component_names, function_name, is_function
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
+from trajopt.interfaces.terms import At, Where, checked_at, knots_at
 from trajopt.validation import did_you_mean, number_array, text, whole_number
 
 BOUNDS = "control bounds"
@@ -230,7 +230,7 @@ class ResidualConstraint:
         Limits, K the number of knots; equal ones make an equality.  By default infinite; if both are left out, the
         residual's own `lower` and `upper` if it has them, or else r = 0.
     at : "path" (default), "terminal", "all", knots, times or a slice
-        Knots 0 ... N-1, the last knot N, or both; or others, see `trajopt.interfaces.knots`.  Where r does not depend
+        Knots 0 ... N-1, the last knot N, or both; or others, see `trajopt.interfaces.terms`.  Where r does not depend
         on the controls, knot 0 is left out unless its state is free; where it does, a slice ends before knot N, which
         has no controls.
     name : str, optional

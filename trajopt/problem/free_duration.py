@@ -14,11 +14,8 @@ from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.control_map import ControlMap
-from trajopt.problem.extended_system import ExtendedSystem
-from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.extended_system import ControlMap, ExtendedSystem, Lifted, LiftedCost, Refused
 from trajopt.problem.objective import place_of
-from trajopt.problem.system_wrapper import Lifted, Refused
 from trajopt.validation import float_array, number_array, whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -247,12 +244,12 @@ class FreeDurationSystem(ExtendedSystem):
         return np.add.reduceat(self.durations_along(xs), np.flatnonzero(self.setting))
 
     def total_time(self, xs: np.ndarray) -> float:
-        """How long a trajectory takes, s."""
+        """Duration of a trajectory, s."""
         return float(self.durations_along(xs).sum())
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Those of the system inside, and "duration"."""
+        """Names of the controls: those of the system inside, and "duration"."""
         names = control_names(self.system) or tuple(f"u_{i + 1}" for i in range(self.system.nu))
         return (*names, "duration")
 
@@ -298,7 +295,7 @@ class FreeDurationSystem(ExtendedSystem):
     # -------------------------------------------------------------------------------------------- motion
     @property
     def _timed_map(self) -> ControlMap:
-        """Where the system inside that steps for any time finds its controls: its last one is s dt."""
+        """Map to the controls of the system inside that steps for any time, of which the last one is s dt."""
         own, m = self.map, self.system.nu
         return own._replace(nu=m + 1, parameters=np.array([m]), scale=self.dt)
 
@@ -315,7 +312,7 @@ class FreeDurationSystem(ExtendedSystem):
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _setting_of(self, us: np.ndarray) -> np.ndarray:
-        """Which of the knots of some controls set durations; any number of them are of the system of one knot."""
+        """True (K,) at those of K knots that set durations; for a system of one knot all K are that knot."""
         if self.horizon == 1:
             return np.full(len(us), self.setting[0])
         if len(us) != self.horizon:

@@ -47,7 +47,7 @@ def _each_once(argument: str, found: np.ndarray) -> np.ndarray:
 
 
 def named_components(argument: str, value: Any, system: System) -> np.ndarray:
-    """Those of a system's tangent vectors."""
+    """Indices of components of a system's tangent vectors, from an argument that has them by name, index or mask."""
     return components_of(argument, value, tangent_names(system), system.ndx)
 
 
@@ -59,7 +59,7 @@ def moving_components(system: System) -> np.ndarray:
 
 
 def plain_components(system: System) -> np.ndarray:
-    """Which components (ndx,) of a difference of states are differences of numbers of a state."""
+    """True (ndx,) for components of a difference of states that are differences of entries of a state."""
     factors = state_space(system).factors
     if factors is None:
         return np.zeros(system.ndx, dtype=bool)
@@ -78,7 +78,7 @@ WANTED = "True, components, a mask, or limits (lower, upper)"
 
 
 class FreeInitialState(NamedTuple):
-    """Which components (F,) of the initial state are free, and their limits (F,), counted from the neutral state."""
+    """Free components (F,) of the initial state and their limits (F,), counted from the neutral state."""
 
     components: np.ndarray
     lower: np.ndarray

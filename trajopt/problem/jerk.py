@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import StateManifold, capability
-from trajopt.costs.accelerations import AccelerationResidual, velocity_count
-from trajopt.interfaces.knots import At
-from trajopt.interfaces.owners import subject_of
+from trajopt.costs.residuals import AccelerationResidual, velocity_count
 from trajopt.interfaces.system import System, state_array, tangent_names
+from trajopt.interfaces.terms import At, subject_of
 from trajopt.problem.constraints import Limits, ResidualConstraint
-from trajopt.problem.lifted import WithControls
+from trajopt.problem.control_rate import RememberingSystem
+from trajopt.problem.extended_system import WithControls
 from trajopt.problem.limits import limited_joints
-from trajopt.problem.remembering_system import RememberingSystem
 from trajopt.validation import scalar_or_vector
 
 
@@ -28,7 +27,7 @@ class JerkSystem(RememberingSystem):
     """Any system whose states end with velocities v, with those before appended: z = (x, v_before).
 
     Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.  Those before are
-    velocities a step before, also where a plan is executed at another rate: there they go evenly from those of a knot
+    velocities a step before, also where a plan runs at another rate: there they go evenly from those of a knot
     to those of the next one.
 
     Parameters
@@ -151,7 +150,7 @@ class JerkBounds(ResidualConstraint):
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, what it got and what was expected.
     """
 
     def __init__(

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import KnownLimits, capability
-from trajopt.costs.accelerations import AccelerationResidual
-from trajopt.interfaces.knots import At
-from trajopt.interfaces.owners import state_space
+from trajopt.costs.residuals import AccelerationResidual
 from trajopt.interfaces.system import System, check_system, control_names
+from trajopt.interfaces.terms import At, state_space
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
 from trajopt.problem.control_rate import ControlRateSystem, check_control_rate_system
 from trajopt.problem.extended_system import innermost, lifted
@@ -40,8 +39,8 @@ class LinearResidual:
         self.A, self.B = float_array("A", A, None), float_array("B", B, None)
         self.nr, self.name, self.component_names = len(self.B), name, component_names
         if self.B.shape != (self.nr, system.nu) or self.A.shape != (self.nr, min(self.A.shape[-1], system.ndx)):
-            wanted = f"({self.nr}, n <= {system.ndx}) and ({self.nr}, {system.nu})"
-            raise ValueError(f"A, B: got shapes {self.A.shape} and {self.B.shape}, expected {wanted}")
+            expected = f"({self.nr}, n <= {system.ndx}) and ({self.nr}, {system.nu})"
+            raise ValueError(f"A, B: got shapes {self.A.shape} and {self.B.shape}, expected {expected}")
         self.made_for: Any = state_space(system)
         self._rx = np.zeros((self.nr, system.ndx))
         self._rx[:, system.ndx - self.A.shape[1] :] = self.A

@@ -175,7 +175,7 @@ def carried_over(
 # The sum of cost terms along a trajectory, each over the knots it belongs to: value, expansion, and whom to blame.
 #
 # A running cost is multiplied by its knot's duration; a terminal cost, one at single instants, and a term that stands
-# for constraints, is not (`trajopt.problem.placement`).
+# for constraints, is not (`trajopt.problem.problem`).
 
 
 def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
@@ -193,9 +193,7 @@ def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadr
     return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
 
 
-def add_rows_at(
-    blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0
-) -> None:
+def add_rows_at(blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0) -> None:
     """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
     views."""
     if isinstance(knots, slice):
@@ -219,7 +217,7 @@ def _add_expansion(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | 
 
 @routine
 def all_finite(rows):
-    """Whether no entry (K, n) is NaN or infinite."""
+    """True if no entry of rows (K, n) is NaN or infinite."""
     for t in range(rows.shape[0]):
         for i in range(rows.shape[1]):
             if not abs(rows[t, i]) < np.inf:
@@ -285,7 +283,7 @@ class Objective:
         curvature: Blocks | None = None,
     ) -> None:
         """Add gradients and Gauss-Newton Hessians to ``blocks`` lx, lu, lxx, lux, luu, and what those Hessians leave
-        out to the Hessians in ``curvature``, which may be the same arrays; None for what is not wanted."""
+        out to the Hessians in ``curvature``, which may be the same arrays; None for what is not asked for."""
         with np.errstate(all="ignore"):
             terms, squares = self._for(us)
             for term in terms:

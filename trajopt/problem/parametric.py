@@ -7,17 +7,324 @@ while a function that makes a problem of its parameters is called four times for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from trajopt.costs.residuals import StateResidual
+from trajopt.capabilities import capability
+from trajopt.costs.cost import rows_of_times
+from trajopt.costs.residual_cost import ResidualCost
+from trajopt.costs.residuals import SquaredNorm, StateResidual
 from trajopt.costs.state_cost import StateCost
-from trajopt.interfaces.system import across_tangents
-from trajopt.problem.parameters import Key, attributes_named, owner, places, with_values, with_x0
+from trajopt.interfaces.residual import ReadsDynamics, differs_by_knot
+from trajopt.interfaces.system import across_tangents, state_array
+from trajopt.interfaces.terms import Adjustable
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
+from trajopt.problem.extended_system import LiftedCost, LiftedResidual
+from trajopt.problem.periodic import starting_at
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.validation import number_array, text
+from trajopt.validation import did_you_mean, number_array, text
+
+# --------------------------------------------------------------------------------------------
+# Targets, references, weights and limits of a problem's terms: where they are, and a problem with others.
+#
+# Terms are copied and nothing else is checked again, so it takes microseconds.  What a term has of its own comes before
+# what its residual has under the same name.
+
+
+LIMITS = "lower", "upper"
+_NO_KNOTS = np.zeros(0, dtype=np.intp)
+PLAIN = "target", "reference"
+"""What a value given to a term without saying of what is, the first of these that it has."""
+INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm: "residual",
+          LiftedResidual: "residual", LiftedCost: "cost"}  # fmt: skip
+
+RUNNING, TERMINAL, CONSTRAINT = range(3)
+Key = tuple[int, int]
+"""Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its id."""
+
+
+class ParameterTerm(NamedTuple):
+    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, and the
+    knots where a cost counts."""
+
+    name: str
+    term: Any
+    values: dict[str, Any]
+    knots: np.ndarray
+
+
+@cache
+def _inside(kind: type) -> str | None:
+    """The attribute with what terms of a class are made of, if it is one of those known here."""
+    return next((slot for known, slot in INSIDE.items() if issubclass(kind, known)), None)
+
+
+def _values(term: Any) -> dict[str, Any]:
+    """Attributes that may change, those inside too."""
+    slot, own = _inside(type(term)), capability(term, Adjustable)
+    found = {} if slot is None else _values(getattr(term, slot))
+    return {**found, **{name: getattr(term, name) for name in own.adjustable}}
+
+
+def owner(term: Any, attribute: str) -> Any:
+    """What has an attribute that may change: the term, or what is inside it."""
+    return term if attribute in capability(term, Adjustable).adjustable else owner(_part(term), attribute)
+
+
+def _part(term: Any) -> Any:
+    """What a term is made of."""
+    slot = _inside(type(term))
+    assert slot is not None
+    return getattr(term, slot)
+
+
+def read_dynamics(problem: Problem) -> str | None:
+    """The name of a cost or constraint that says that it depends on parameters of the dynamics; None if none does."""
+    terms = [(term.name, term.cost) for term in problem.objective.terms]
+    terms += [(constraint.name, constraint) for constraint in problem.residual_constraints]
+    return next((name for name, term in terms if _reads_dynamics(term)), None)
+
+
+def _reads_dynamics(term: Any) -> bool:
+    slot, said = _inside(type(term)), capability(term, ReadsDynamics).reads_dynamics
+    if said is not None:
+        return said
+    return slot is not None and _reads_dynamics(getattr(term, slot))
+
+
+def places(problem: Problem) -> dict[Key, ParameterTerm]:
+    """All terms with attributes that may change."""
+    found: dict[Key, ParameterTerm] = {}
+    for term in problem.objective.terms:
+        key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
+        if key not in found:
+            knots = np.arange(problem.horizon) if term.knots is None else term.knots
+            knots = np.array([problem.horizon]) if term.terminal else knots
+            found[key] = ParameterTerm("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
+    for constraint in problem.constraints:
+        found[CONSTRAINT, id(constraint)] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS)
+    return _with_own_names({key: place for key, place in found.items() if place.values})
+
+
+def _with_own_names(found: dict[Key, ParameterTerm]) -> dict[Key, ParameterTerm]:
+    """The places, several of one name numbered: "StateCost 1", "StateCost 2"."""
+    count, taken = Counter(place.name for place in found.values()), Counter[str]()
+    for key, place in found.items():
+        if count[place.name] > 1:
+            taken[place.name] += 1
+            found[key] = place._replace(name=f"{place.name} {taken[place.name]}")
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ what is wanted
+def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
+    """Terms and the shapes of their attributes."""
+    parts = (
+        f"{place.name!r} {attribute} {np.shape(value) if isinstance(value, np.ndarray) else ''}".strip()
+        for place in some.values()
+        for attribute, value in place.values.items()
+        if name in ("", attribute)
+    )
+    return ", ".join(parts) or "no term with numbers that may change"
+
+
+class _AtTimes:
+    """Functions of time as their values at the knots of a problem, which are at times (N+1,), s."""
+
+    def __init__(self, times: np.ndarray) -> None:
+        self._times, self._known = times, {}
+
+    def __call__(self, place: ParameterTerm, attribute: str, value: Any) -> Any:
+        """Values of an attribute at the knots of a term, where a function or a mapping with functions is given,
+        evaluated once for what several terms have inside; anything else is returned as it is."""
+        function: Any = value
+        before: Any = place.values[attribute]
+        of = owner(place.term, attribute)
+        several = isinstance(value, Mapping) and isinstance(place.values[attribute], Mapping)
+        if not (callable(value) or several):
+            return value
+        key = id(of), id(value)
+        if key not in self._known:
+            if several or differs_by_knot(of):
+                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
+            elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
+                self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
+            else:
+                what = f"update: {attribute} of {place.name!r}: got a function of time"
+                raise ValueError(f"{what}, expected a value of shape {np.shape(before)}, since it is not one a knot")
+        return self._known[key]
+
+
+def _shapes(value: Any) -> str:
+    """Shape of an array, shapes of several, or of those that a mapping has by name, in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_shapes(each)} of {name!r}" for name, each in value.items())
+    return " and ".join(map(_shapes, value)) if isinstance(value, tuple) else str(np.shape(value))
+
+
+def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
+    """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
+    before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
+    if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
+        after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
+        if _shapes(after) != _shapes(before):
+            raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
+    if not isinstance(before, np.ndarray):
+        return  # its owner checks it
+    array = number_array(what, value)
+    if array.shape != before.shape:
+        raise ValueError(f"{what}: got shape {array.shape}, expected {before.shape}")
+    if attribute not in LIMITS and not np.isfinite(array).all():
+        raise ValueError(f"{what}: got NaN or Inf, expected finite numbers")
+
+
+def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
+    """The term of a name and the values that it gets."""
+    keys = [key for key, place in found.items() if place.name == name]
+    if not keys:
+        known = tuple(place.name for place in found.values())
+        alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
+        wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
+        hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
+        raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
+    place = found[keys[0]]
+    if not isinstance(value, Mapping):
+        plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
+        if plain is None:
+            wanted = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+            raise ValueError(f"update: got a value for {name!r}, expected {wanted}")
+        value = {plain: value}
+    for attribute in value:
+        if attribute not in place.values:
+            raise ValueError(f"update: {name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
+    return keys[0], dict(value)
+
+
+def wanted_values(
+    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
+) -> dict[Key, dict[str, Any]]:
+    """The values that each term gets, checked as far as shapes go, functions of time at those of the knots, (N+1,)."""
+    wanted: dict[Key, dict[str, Any]] = {}
+    at_times = _AtTimes(times)
+    for attribute, value in everywhere.items():
+        having = {key: place for key, place in found.items() if attribute in place.values}
+        if not having:
+            raise ValueError(f"update: no term has {attribute!r}; known: {_listed(found)}")
+        for key, place in having.items():
+            try:
+                new = at_times(place, attribute, value)
+                _check(place, attribute, new)
+            except ValueError as error:
+                if len(having) == 1:
+                    raise
+                more = f"all of {_listed(having, attribute)}; update({{name: value}}) changes one of them"
+                raise ValueError(f"{error}, for {more}") from None
+            wanted.setdefault(key, {})[attribute] = new
+    for name, value in by_name.items():
+        key, values = _of_name(found, name, value)
+        for attribute, number in values.items():
+            values[attribute] = at_times(found[key], attribute, number)
+            _check(found[key], attribute, values[attribute])
+        wanted.setdefault(key, {}).update(values)
+    return wanted
+
+
+def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str = "names") -> list[tuple[Key, str]]:
+    """The attributes that a name means: "StateCost", of a term its target, else its reference; "StateCost.weights", one
+    attribute of a term; "target", that of all terms that have it.  Raises ValueError for any other."""
+    known = {place.name: key for key, place in found.items()}
+    term, _, attribute = name.rpartition(".")
+    if name in known:
+        plain = [attribute for attribute in PLAIN if attribute in found[known[name]].values]
+        if plain:
+            return [(known[name], plain[0])]
+    elif term in known:
+        if attribute in found[known[term]].values:
+            return [(known[term], attribute)]
+    else:
+        having = [(key, name) for key, place in found.items() if name in place.values]
+        if having:
+            return having
+    names = tuple(f"{place.name}.{attribute}" for place in found.values() for attribute in place.values)
+    raise ValueError(f"{argument}: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
+
+
+# ------------------------------------------------------------------------------------------------ the other problem
+def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None = None) -> Any:
+    """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
+    made = {} if made is None else made
+    key = id(term), *((name, id(value)) for name, value in values.items())
+    if key in made:
+        return made[key]
+    names = getattr(term, "adjustable", ())
+    own = {name: value for name, value in values.items() if name in names}
+    new = term.adjusted(**own) if own else copy.copy(term)
+    rest, slot = values.keys() - own.keys(), _inside(type(term))
+    if rest and slot is not None:
+        inside = {name: values[name] for name in rest}
+        setattr(new, slot, adjusted(getattr(term, slot), inside, made))
+    made[key] = new
+    return new
+
+
+def with_x0(problem: Problem, x0: Any) -> Problem:
+    """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
+    moved = copy.copy(problem)
+    object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
+    object.__setattr__(moved, "constraints", starting_at(problem.constraints, moved.x0))  # nothing else depends on it
+    return moved
+
+
+def with_values(
+    problem: Problem, found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
+) -> tuple[Problem, dict[Key, ParameterTerm]]:
+    """The problem with other values in some of its terms, what else is in it shared; and the places in that.
+
+    Parameters
+    ----------
+    found : what `places` finds in the problem
+    by_name : mapping of terms' names to a value, or to a mapping of attributes' names to values
+    everywhere : mapping of attributes' names to values, for all terms that have them
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the term, what it got and what was expected.
+    """
+    new: dict[Key, Any] = {}
+    made: dict[Any, Any] = {}
+    for key, values in wanted_values(found, by_name, everywhere, problem.times).items():
+        new[key] = adjusted(found[key].term, values, made)
+
+    def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
+        return tuple(
+            replaced(one, where) if isinstance(one, tuple) else new.get((where, id(one)), one) for one in listed
+        )
+
+    changed: dict[str, Any] = {}
+    lists = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
+    for where, name in lists:
+        if any(key[0] == where for key in new):
+            changed[name] = replaced(getattr(problem, name), where)
+    if len(changed) > ("constraints" in changed):
+        terms = []
+        for term in problem.objective.terms:
+            cost = new.get((TERMINAL if term.terminal else RUNNING, id(term.cost)))
+            terms.append(term if cost is None else term._replace(cost=cost))
+        changed["objective"] = problem.objective.with_terms(terms)
+    if any(isinstance(term, ControlBounds) for term in new.values()):
+        changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
+    problem = copy.copy(problem)
+    for name, value in changed.items():
+        object.__setattr__(problem, name, value)  # the class is frozen
+    moved = {(key[0], id(term)): found[key]._replace(term=term) for key, term in new.items()}
+    return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}
+
 
 INITIAL = "x0"
 

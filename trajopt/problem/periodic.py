@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs.residuals import StateResidual
-from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
+from trajopt.interfaces.terms import state_space
 from trajopt.problem.augmented_system import AugmentedSystem
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
+from trajopt.problem.extended_system import LiftedResidual
 from trajopt.problem.initial_state import moving_components, named_components
-from trajopt.problem.lifted import LiftedResidual
 from trajopt.validation import float_array, scalar_or_vector
 
 

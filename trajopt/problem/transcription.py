@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.interfaces.adjustable import summed_to
-from trajopt.interfaces.knots import knots_at
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold, neutral_state
+from trajopt.interfaces.terms import knots_at, summed_to
 from trajopt.problem.augmented_system import AugmentedSystem, Declared
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.initial_state import FreeInitialState
@@ -25,10 +24,10 @@ from trajopt.problem.periodic import Periodic, StartAndEnd, depends_on_x0
 from trajopt.problem.problem import Problem
 
 KEPT, BACK = "_transcription", "_transcribes"
-"""Where a problem keeps its transcription, and the problem that this has the one that it is of."""
+"""Attributes: of a problem its transcription, and of the transcribed problem the transcription that made it."""
 INITIAL_BOUNDS = "limits of the initial state"
 AWAY = 1e-3
-"""How far from the given initial state it is looked whether a constraint depends on what is free."""
+"""Distance from the given initial state at which a constraint's dependence on what is free is looked for."""
 
 
 def transcription_of(problem: Problem) -> Transcription | None:
@@ -43,7 +42,7 @@ def transcription_of(problem: Problem) -> Transcription | None:
 
 
 def counts_besides(problem: Problem) -> bool:
-    """Whether the initial state of a problem counts by more than the motion that begins there."""
+    """True if the initial state of a problem counts by more than the motion that begins there."""
     return depends_on_x0(problem) or transcription_of(problem) is not None
 
 
@@ -53,7 +52,7 @@ def transcribed_by(problem: Problem) -> Transcription | None:
 
 
 def transcribed(problem: Problem) -> Problem:
-    """What a solve works on: the problem, or that of its transcription."""
+    """The problem that a solve works on: the given one, or that of its transcription."""
     found = transcription_of(problem)
     return problem if found is None else found.problem
 
@@ -65,7 +64,7 @@ class Transcribed:
         self.given, self.unmarked = given, unmarked
 
     def __call__(self, p: Any) -> Problem:
-        """Of the problem with these parameters; if unmarked, one of which nothing is translated back."""
+        """What is solved for these parameters; if `unmarked`, its solutions are not translated back."""
         made = transcribed(self.given(p))
         if self.unmarked:
             made = copy.copy(made)
@@ -97,7 +96,7 @@ class Transcription:
         self.problem = self._problem()
 
     def _carried(self) -> np.ndarray:
-        """Which of the free components some constraint between both ends reads."""
+        """Indices of the free components that a constraint between both ends reads."""
         problem, free = self.given, self._free.components
         used = np.zeros(problem.system.ndx, dtype=bool)
         for constraint in problem.constraints:

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.extended_system import LiftedCost
 from trajopt.problem.free_duration import FreeDurationSystem
-from trajopt.problem.lifted import LiftedCost
 from trajopt.problem.periodic import Periodic
-from trajopt.problem.placement import WithResiduals
-from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.problem import Problem, WithResiduals, check_problem
 from trajopt.validation import float_array
 
 # --------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.capabilities import Steps, capability
-from trajopt.costs.accelerations import AccelerationResidual
 from trajopt.costs.cost_of_residual import evaluated
+from trajopt.costs.residuals import AccelerationResidual
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import knot_durations
 from trajopt.problem.constraints import ResidualConstraint

@@ -10,14 +10,12 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.printed import PrintedAsTable, new_table
-from trajopt.problem.overview import heading
-from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.problem import Problem, check_problem, heading
 from trajopt.results.between_knots import in_short, notable_violation
 from trajopt.results.discretization import in_short as error_in_short
 from trajopt.results.discretization import notable_error
-from trajopt.results.overview import milliseconds
+from trajopt.results.overview import Reported, milliseconds
 from trajopt.results.records import Status
-from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:

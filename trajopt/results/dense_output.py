@@ -11,7 +11,7 @@ import numpy as np
 from trajopt.capabilities import Knots, Steps, capability
 from trajopt.interfaces.state_space import StateSpace, state_space
 from trajopt.interfaces.system import System, knot_durations, knot_times, window
-from trajopt.problem.remembering_system import remembered_between, remembered_numbers
+from trajopt.problem.control_rate import remembered_between, remembered_numbers
 
 # --------------------------------------------------------------------------------------------
 # Motion between the knots of a plan: its system in finer steps, the planned controls held.
@@ -199,10 +199,10 @@ class DenseOutput:
     def __post_init__(self) -> None:
         N = len(self.us)
         seconds, knots = np.diff(self.times), np.arange(N)
-        flows = np.flatnonzero(seconds > 0.0)
+        moving = np.flatnonzero(seconds > 0.0)
         self._begins, self._seconds = self.times[:-1].tolist(), seconds.tolist()
-        self._acts = flows[np.maximum(np.searchsorted(flows, knots, side="right") - 1, 0)].tolist()
-        self._next = np.append(flows, N)[np.searchsorted(flows, knots, side="right")].tolist()
+        self._acts = moving[np.maximum(np.searchsorted(moving, knots, side="right") - 1, 0)].tolist()
+        self._next = np.append(moving, N)[np.searchsorted(moving, knots, side="right")].tolist()
         self._made, self._fine = np.full(N, self.table is not None), None
 
     # -------------------------------------------------------------------------------------------- where

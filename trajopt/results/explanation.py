@@ -272,7 +272,7 @@ def _costs(solution: SolutionData) -> Iterator[str]:
     per_knot = np.sum([rows for _, rows in values], axis=0)
     knot = int(np.argmax(np.abs(per_knot)))
     last = " (the last)" if knot == len(solution.us) else ""
-    yield f"Cost: {shares}{more}; the dearest knot is {knot}{last} with {100 * abs(per_knot[knot]) / whole:.3g} %."
+    yield f"Cost: {shares}{more}; the costliest knot is {knot}{last} with {100 * abs(per_knot[knot]) / whole:.3g} %."
 
 
 def _feedback(solution: SolutionData) -> Iterator[str]:

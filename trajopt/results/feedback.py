@@ -25,12 +25,10 @@ from dynamics.simd import routine
 from trajopt.backward.expansions import expand, finite
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, state_array
-from trajopt.optimality.active_rows import active_rows
-from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
-from trajopt.optimality.kkt_point import Held, KKTPoint
+from trajopt.optimality.active_limits import kkt_point
+from trajopt.optimality.first_order import FirstOrder, Parameters, change_with, default_steps
+from trajopt.optimality.kkt_point import Held, KKTPoint, active_rows
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
-from trajopt.optimality.parameters import Parameters
-from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
 from trajopt.results.records import ConstraintReport, WarmStart
@@ -271,13 +269,13 @@ def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[K
     conditions; both unchanged if rho is zero."""
     if rho == 0.0:
         return point, change
-    pressed = active_rows(point, point.held.rows, np.zeros_like(point.held.controls))
+    active = active_rows(point, point.held.rows, np.zeros_like(point.held.controls))
     if change is not None:
         gx, gu = change.gx.copy(), change.gu.copy()
-        pressed.add_transposed(rho * change.right_hand_side(point.held).c, gx, gu)
+        active.add_transposed(rho * change.right_hand_side(point.held).c, gx, gu)
         change = change._replace(gx=gx, gu=gu)
     held = point.held._replace(rows=np.zeros_like(point.held.rows))
-    return point._replace(held=held, e=pressed.with_terms_in(point.e, rho)), change
+    return point._replace(held=held, e=active.with_terms_in(point.e, rho)), change
 
 
 def _none(solution: Solution, columns: int) -> PlanDerivatives:

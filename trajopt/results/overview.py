@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from trajopt.printed import new_table
-from trajopt.problem.overview import heading
+from trajopt.problem.problem import heading
 from trajopt.results.advice import plural
 from trajopt.results.records import SolutionData, Status
 
 if TYPE_CHECKING:
     from rich.table import Table
-
 
 PARTS = {"derivatives": "derivatives", "backward_pass": "backward pass", "rollouts": "rollouts"}
 
@@ -49,3 +49,39 @@ def _rows(solution: SolutionData) -> Iterator[tuple[str, str]]:
 def milliseconds(seconds: float) -> str:
     """Milliseconds with three digits, or all digits of a whole number."""
     return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
+
+
+# --------------------------------------------------------------------------------------------
+# Base of results that write a report of themselves.
+
+
+class Reported:
+    """Base of a solution and of several solutions of one problem."""
+
+    def report(self, path: str | Path, solver: Any = None) -> Path:
+        """Write a report of the solve: one HTML file that opens in any browser, without loading other files.
+
+        It contains the problem in words, how each solver ended, second-order conditions where they can be computed
+        (`Solution.certificate`), an animation in space, motion and convergence against time, constraints with
+        multipliers and worst knots, `Solution.explain`, times, versions, and the machine.  A system that cannot be
+        drawn has no animation; for several solutions it shows the cheapest feasible one.
+
+        Parameters
+        ----------
+        path : file to write, .html
+            Its folder is made as needed, and it appears complete or not at all.
+        solver : DDP or ILQR, optional, or a mapping of names to them for several solutions
+            The solver used, which makes the explanation more precise.
+
+        Returns
+        -------
+        path
+
+        Raises
+        ------
+        ValueError : another extension, a solution without its problem, or unknown names of solvers.
+        TypeError : the argument is no path or no solver.
+        """
+        from trajopt.plotting import write_report
+
+        return write_report(self, path, solver)

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, convexified, expand
-from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.capabilities import Joints, Start, capability
 from trajopt.interfaces.state_space import StateSpace, space_of
 from trajopt.interfaces.system import System, knot_durations, state_array, tangent_names, window
-from trajopt.optimality.active_rows import ActiveRows, active_rows
-from trajopt.optimality.points import kkt_point
-from trajopt.optimality.riccati_factor import without_clamped
+from trajopt.optimality.active_limits import kkt_point
+from trajopt.optimality.kkt_point import ActiveRows, active_rows
+from trajopt.optimality.kkt_system import without_clamped
+from trajopt.problem.control_rate import remembered_numbers
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.problem import Problem
-from trajopt.problem.remembering_system import remembered_numbers
 from trajopt.results.advice import called
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.joint_feedback import with_joint_feedback

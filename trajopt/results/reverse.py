@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost import ONE_SIDED
-from trajopt.interfaces.adjustable import Tangents, gradient_by, summed_to
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold
+from trajopt.interfaces.terms import Tangents, gradient_by, summed_to
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.parameters import (
+from trajopt.problem.parametric import (
     CONSTRAINT,
+    INITIAL,
     RUNNING,
     TERMINAL,
     Key,
@@ -29,7 +30,6 @@ from trajopt.problem.parameters import (
     places,
     read_dynamics,
 )
-from trajopt.problem.parametric import INITIAL
 from trajopt.problem.problem import Problem
 from trajopt.validation import float_array
 
@@ -38,7 +38,7 @@ from trajopt.validation import float_array
 #
 # For each term, a cost or a constraint, the gradient of sum_t value_t'y_t + slope_t'dy_t is computed, y being its value
 # or residual at its points and dy its change along a direction there
-# (`trajopt.interfaces.adjustable.AttributeGradient`).  Gradients that a term does not offer are computed by differences
+# (`trajopt.interfaces.terms.AttributeGradient`).  Gradients that a term does not offer are computed by differences
 # of that term alone, with the attribute moved number by number.
 
 STEP, SMALL = 1e-3, 1e-2
@@ -133,9 +133,7 @@ def _differenced(
         return None
 
 
-def _by_number(
-    term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray
-) -> np.ndarray:
+def _by_number(term: Any, known: Any, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
     known = np.asarray(known, dtype=np.float64)
     total = np.zeros(known.shape)
     for index in np.ndindex(*known.shape):

@@ -12,13 +12,20 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from trajopt.capabilities import capability
-from trajopt.costs.knot_rows import dimensions
+from trajopt.costs.cost import dimensions
 from trajopt.interfaces.system import along_tangents
-from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
+from trajopt.optimality.first_order import (
+    FirstOrder,
+    Parameters,
+    WeakLimit,
+    change_with,
+    default_steps,
+    one_sided,
+    parameters_of,
+    weak_limits,
+)
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem
-from trajopt.optimality.parameters import Parameters, parameters_of
-from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parametric import INITIAL, DeclaredParameters
 from trajopt.problem.problem import Problem, check_problem

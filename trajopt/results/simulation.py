@@ -14,7 +14,7 @@ from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
-from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
+from trajopt.problem.control_rate import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
@@ -257,7 +257,7 @@ def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
 
 
 class _Memory:
-    """Memory of the plan's steps that states have (`trajopt.problem.remembering_system`), in a motion in finer
+    """Memory of the plan's steps that states have (`trajopt.problem.control_rate`), in a motion in finer
     steps."""
 
     def __init__(self, own: System, rows: np.ndarray, times: np.ndarray) -> None:

@@ -20,17 +20,15 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
-from trajopt.problem.parameters import with_x0
-from trajopt.problem.parametric import INITIAL
+from trajopt.problem.parametric import INITIAL, with_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import counts_besides, transcription_of
 from trajopt.results.between_knots import ViolationBetweenKnots, violation_between_knots
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
-from trajopt.results.overview import overview
+from trajopt.results.overview import Reported, overview
 from trajopt.results.policy import Policy, planned_problem, policy_of
 from trajopt.results.records import ConstraintReport, SolutionData, WarmStart
-from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution, write_atomically
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
@@ -458,7 +456,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         - "inertial" : as `inertial_vjp`, where the system has it and no cost or constraint depends on masses
 
         Attributes of user-defined classes are differenced, with that term alone, unless it has a
-        `trajopt.interfaces.adjustable.AttributeGradient`; attributes that cannot be moved number by number are left
+        `trajopt.interfaces.terms.AttributeGradient`; attributes that cannot be moved number by number are left
         out.
 
         Raises

@@ -11,15 +11,14 @@ import numpy as np
 
 from trajopt.backward.expansions import gaps_of
 from trajopt.interfaces.system import control_names
-from trajopt.optimality.active_limits import moved_by, newton_step
+from trajopt.optimality.active_limits import kkt_point, moved_by, newton_step
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
-from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import AnySolution, ConstraintReport, Progress, SolutionData, WarmStart
-from trajopt.rows.packing import pack
+from trajopt.rows import pack
 
 # --------------------------------------------------------------------------------------------
 # Solutions of problems with a free initial state or parameters, converted to and from the transcribed problem.

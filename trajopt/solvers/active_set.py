@@ -15,15 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import Expansion
-from trajopt.backward.sweep import SweepResult
-from trajopt.rows.augmented_terms import change_of_rows
-from trajopt.solvers.iterate import Direction, Formulation, LocalModel, Stopwatch
-from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.predicted_change import change_along, linear_step
+from trajopt.rows import change_of_rows
+from trajopt.solvers.augmented_lagrangian import Multipliers
+from trajopt.solvers.formulation import Direction, Formulation, LocalModel, Stopwatch, change_along, linear_step
 
-FULL, LOWERING, HALVES = 8, 12, 25
+FULL, LOWERING, HALVINGS = 8, 12, 25
 """Largest numbers of sweeps whose full steps are taken, of sweeps whose steps must lower the model, and of halvings of
 such a step."""
 LITTLE = 0.1
@@ -105,8 +104,8 @@ class PiecewiseModel(NamedTuple):
         """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
         there is none."""
         gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
-        for halves in range(HALVES):
-            length, start = 0.5**halves, (here.dx, here.du)
+        for halvings in range(HALVINGS):
+            length, start = 0.5**halvings, (here.dx, here.du)
             point = self._at(*linear_step(self.expansion, gaps, sweep, self.model.box, start, length))
             if point.value < here.value + SUFFICIENT * length * slope:
                 return point

@@ -14,28 +14,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
-from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows.augmented_terms import with_multipliers
-from trajopt.rows.rows import Rows
-from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import (
+from trajopt.rows import Rows, with_multipliers
+from trajopt.solvers.formulation import (
     ALPHAS,
     GAUSS_NEWTON,
     Before,
+    Candidate,
+    Curvature,
     Exact,
     Iterate,
     Limits,
     LocalModel,
     RowModel,
     Stopwatch,
+    completed,
+    regularized,
     remaining_gaps,
     with_terms_of,
 )
-from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.predicted_change import completed
 
 
 class CostBlocks(NamedTuple):

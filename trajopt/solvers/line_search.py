@@ -14,7 +14,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajopt.backward.backward_pass import SweepResult
+from trajopt.backward.box_qp import box_around
+from trajopt.backward.regularization import MORE
 from trajopt.problem.objective import Objective
+from trajopt.solvers.active_set import PiecewiseModel
+from trajopt.solvers.augmented_lagrangian import Multipliers
+from trajopt.solvers.formulation import (
+    CONVEXIFIED,
+    GAUSS_NEWTON,
+    Candidate,
+    Direction,
+    Formulation,
+    LocalModel,
+    Stopwatch,
+    sweep_of_kind,
+    with_gauss_newton,
+)
 
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
@@ -25,15 +41,6 @@ that inexact steps of the dynamics bring into the cost."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
-
-
-class Candidate(NamedTuple):
-    """A trajectory along a direction: step length, states, controls, and the sweep's controls there."""
-
-    alpha: float
-    xs: np.ndarray
-    us: np.ndarray
-    controls: np.ndarray
 
 
 class Step(NamedTuple):
@@ -141,3 +148,158 @@ def search(
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
     return LineSearchResult(None, Rejected(not_finite, misled))
+
+
+# --------------------------------------------------------------------------------------------
+# The step of an iteration: a search along its direction and, where that finds only a short step, along others.
+#
+# In turn: longer steps, where the direction is convexified; with the controls held that limits clip; without curvature.
+# The step with the lowest cost is taken.
+
+
+LONG_STEP = 0.25
+"""Step length below which a step is compared with steps along other directions."""
+HOLDS = 8
+LONGEST = 64.0
+"""Longest step tried, in multiples of a full step."""
+CREDIBLE = 4.0
+"""Ratio of the gain to the predicted decrease times the length beyond which a longer step is rejected: it leads to
+another region."""
+
+
+class TrialStep(NamedTuple):
+    """A direction and the step found along it, None if there is none; and the candidates that all searches rejected."""
+
+    direction: Direction
+    step: Step | None
+    rejected: Rejected
+
+    @property
+    def long(self) -> bool:
+        """True if the step is so long that no other direction is tried."""
+        return self.step is not None and self.step.alpha >= LONG_STEP
+
+    def or_better(self, other: TrialStep) -> TrialStep:
+        """The trial that has the step with the lower cost."""
+        worse = other.step is None or (self.step is not None and self.step.cost <= other.step.cost)
+        return (self if worse else other)._replace(rejected=self.rejected.then(other.rejected))
+
+
+class TrialSteps(NamedTuple):
+    """Searches from an iterate: its model, the multipliers of its constraints, the regularization, the weight of its
+    gaps, the noise of its cost."""
+
+    formulation: Formulation
+    model: LocalModel
+    multipliers: Multipliers | None
+    mu: float
+    gap_weight: float
+    clock: Stopwatch
+    noise: float = 0.0
+
+    def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
+        """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
+        own, rows = self.formulation.problem.objective.value(xs, us), self.formulation.rows
+        if self.multipliers is None or rows is None or not own < np.inf:
+            return own, own, None
+        c = rows.values(xs, us)
+        cost = own + self.multipliers.value(rows, c)
+        return (cost if cost < np.inf else np.inf), own, c  # nor NaN
+
+    def best(self, direction: Direction) -> TrialStep:
+        """Search along the direction and, where that finds only a short step, along others."""
+        found = self._farther(self.along(direction))
+        for others in (self._with_clipped_controls_held, self.without_curvature):
+            if found.long:
+                break
+            found = others(found)
+        return found
+
+    def _farther(self, found: TrialStep) -> TrialStep:
+        """The best of steps 2 to 64 times as long, where the direction is convexified and a full step gained much more
+        than its predicted decrease; steps that gain more than `CREDIBLE` allows are left out."""
+        step, direction, iterate = found.step, found.direction, self.model.iterate
+        if step is None or step.alpha < 1.0 or direction.kind != CONVEXIFIED or iterate.gaps is not None:
+            return found
+        if iterate.cost - step.cost <= MORE * -direction.change:
+            return found
+        longest = direction.sweep._replace(k=LONGEST * direction.sweep.k)
+        with self.clock.measure("rollouts"):
+            for candidate in self.formulation.candidates(self.model, longest):
+                times = LONGEST * candidate.alpha
+                if times <= 1.0:
+                    break
+                cost, own, c = self.merit(candidate.xs, candidate.us)
+                if cost < step.cost and iterate.cost - cost <= CREDIBLE * times * -direction.change:
+                    step = Step(candidate._replace(alpha=1.0), cost, own, c)
+        return found._replace(step=step)
+
+    def along(self, direction: Direction) -> TrialStep:
+        """Search along one direction."""
+        iterate, sweep = self.model.iterate, direction.sweep
+        with self.clock.measure("rollouts"):
+            candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
+            weighted = self.gap_weight * iterate.total_gap
+            return TrialStep(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
+
+    def _with_clipped_controls_held(self, best: TrialStep) -> TrialStep:
+        """The best of directions that hold more and more of the controls that limits clip; with constraints the model's
+        minimum keeps these limits already."""
+        model, direction = self.model, best.direction
+        if self.multipliers is not None:
+            return best
+        sweep = direction.sweep
+        for _ in range(HOLDS):
+            shut = hold_clipped(self.formulation, model, sweep)
+            if shut is None:
+                break
+            model = shut
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu, self.clock)
+            held = direction._replace(sweep=sweep)
+            if not sweep.ok or -held.change <= INVISIBLE * abs(model.iterate.cost):
+                break
+            best = best.or_better(self.along(held))
+            if best.long:
+                break
+        return best
+
+    def without_curvature(self, best: TrialStep) -> TrialStep:
+        """The better one of an exact step and the Gauss-Newton step."""
+        exact = best.direction
+        if exact.kind == GAUSS_NEWTON:
+            return best
+        sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu, self.clock)
+        if not sweep.ok:
+            return best
+        plain = Direction(GAUSS_NEWTON, sweep, None, exact.indefinite_knot)
+        if self.multipliers is not None:
+            model = with_gauss_newton(self.formulation, self.model, self.clock)
+            e, _ = model.of_kind(GAUSS_NEWTON)
+            plain = (
+                PiecewiseModel(self.formulation, model, self.multipliers, e, self.mu, self.clock)
+                .minimum(plain)
+                .direction
+            )
+        return best.or_better(self.along(plain))
+
+
+def hold_clipped(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
+    """The model with its box closed for controls that lie on a limit and that the feedback of even the shortest step
+    pushes against it; None if there are none.
+
+    The sweep relies on such feedback, so its direction may lead uphill where the limit clips it.
+    """
+    if formulation.limits is None or model.box is None:
+        return None
+    (lower, upper), (xs, us, *_), box = formulation.limits, model.iterate, model.box
+    *_, shortest = formulation.candidates(model, sweep)
+    if not np.isfinite(shortest.xs[:-1]).all():
+        return None
+    dx = formulation.problem.system.difference(xs[:-1], shortest.xs[:-1])
+    wanted = us + shortest.alpha * sweep.k + np.einsum("tij,tj->ti", sweep.K, dx)
+    swallowed = ((us <= lower) & (wanted < lower)) | ((us >= upper) & (wanted > upper))
+    if not swallowed.any():
+        return None
+    shut = box_around(us, lower, upper)
+    shut.lower[...], shut.upper[...] = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
+    return model._replace(box=shut)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
-from trajopt.optimality.parameters import parameters_of
-from trajopt.problem.parameters import Key, ParameterTerm, places, with_values, with_x0
+from trajopt.optimality.first_order import parameters_of
+from trajopt.problem.parametric import Key, ParameterTerm, places, with_values, with_x0
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.solvers.transcribed import TranscribedProblem, transcribe
+from trajopt.solvers.solve import TranscribedProblem, transcribe
 from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class PreparedSolver:
     def __init__(
         self, solver: LoopOptions, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
     ) -> None:
-        if not callable(getattr(solver, "solve_posed", None)):
+        if not callable(getattr(solver, "solve_transcribed", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
-            wanted = "the name of an attribute or a function that returns what update takes"
-            raise TypeError(f"parameters: got {type(parameters).__name__}, expected {wanted}")
+            expected = "the name of an attribute or a function that returns what update takes"
+            raise TypeError(f"parameters: got {type(parameters).__name__}, expected {expected}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
         self._transcribed: TranscribedProblem | None = None
@@ -81,7 +81,7 @@ class PreparedSolver:
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several terms of one name are numbered, "StateCost 2".
-        `trajopt.interfaces.adjustable` says which attributes can change.  A value has the shape of the one before.
+        `trajopt.interfaces.terms` says which attributes can change.  A value has the shape of the one before.
         Targets and references with a row for each knot, as those that were functions of time have, may also be
         functions of a knot's time in the problem.  The problem that was passed, and those of solutions, stay as they
         are; so does the scenery.
@@ -114,7 +114,7 @@ class PreparedSolver:
         solver: Any = self.solver
         if self._transcribed is None and transcription_of(problem) is None:
             self._transcribed = transcribe(problem, solver)
-        return solver.solve_posed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
+        return solver.solve_transcribed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
 
     def prepare_step(
         self,
@@ -187,12 +187,12 @@ class PreparedSolver:
             return float_array("p", p, None)
         if self.parameters is not None:
             return p
-        wanted = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
+        expected = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
         if not isinstance(p, Mapping):
-            raise TypeError(f"p: got {type(p).__name__}, expected {wanted}")
+            raise TypeError(f"p: got {type(p).__name__}, expected {expected}")
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
-                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {wanted}")
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {expected}")
         return {name: float_array(f"p[{name!r}]", value, None) for name, value in p.items()}
 
     @staticmethod

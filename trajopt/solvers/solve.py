@@ -1,8 +1,6 @@
-"""A solve from a problem and options to a solution; first, memory of arrays that every iteration allocates again.
+"""A solve from a problem and options to a solution.
 
-The C library of Linux returns freed memory to the system beyond a threshold, twice the largest block that it has
-mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page that is used again then costs a page fault: a third
-of an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
+The problem is transcribed, formulated and started, the loop runs, saddles are left, and what comes out is reported.
 """
 
 from __future__ import annotations
@@ -10,35 +8,269 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.backward.backward_pass import SweepResult, empty_gains
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly, finite, largest_gradient
-from trajopt.backward.sweep import SweepResult, empty_gains
+from trajopt.capabilities import Expansions, capability
+from trajopt.costs.residuals import ControlResidual
+from trajopt.interfaces.system import System, control_names
+from trajopt.optimality.active_limits import point_of
+from trajopt.optimality.certificate import Certificate, certificate
+from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.objective import Objective, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
-from trajopt.rows.augmented_terms import with_multipliers
-from trajopt.rows.rows import Rows
-from trajopt.solvers.deployed_gains import deployed_gains
-from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
-from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.rows import Rows, change_of_rows, pack, with_multipliers
+from trajopt.solvers.augmented_lagrangian import Multipliers
+from trajopt.solvers.formulation import (
+    EXACT,
+    GAUSS_NEWTON,
+    Curvature,
+    Direction,
+    Formulation,
+    ForwardFormulation,
+    Iterate,
+    Limits,
+    LocalModel,
+    Stopwatch,
+    closed_loop,
+    linear_step,
+    noise,
+)
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, Stopwatch, noise
-from trajopt.solvers.loop import Callback, Loop, State
+from trajopt.solvers.line_search import TrialSteps
+from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
-from trajopt.solvers.state import ranked
-from trajopt.solvers.transcribed import TranscribedProblem, takes_accelerations, transcribe
+from trajopt.solvers.state import Directions, State, ranked
 from trajopt.validation import positive_number
+
+# --------------------------------------------------------------------------------------------
+# Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
+
+
+class TranscribedProblem(NamedTuple):
+    """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None if there are none; for
+    each of the problem's constraints True if it has rows; names and limits (N, nu) of those that have none; names (nu,)
+    of the controls, empty without limits."""
+
+    limits: Limits | None
+    rows: Rows | None
+    smooth: tuple[bool, ...]
+    boxed: tuple[str, ...]
+    bounds: tuple[Limits, ...]
+    control_names: tuple[str, ...]
+
+
+def takes_accelerations(system: System) -> bool:
+    """True if the sweep's controls are accelerations for this system."""
+    return capability(system, Expansions).acceleration_control is not None
+
+
+def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:
+    """Transcribe the problem for these options."""
+    boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
+    limits = problem.control_limits if boxed else None
+    constraints = _smooth_constraints(problem, boxed=limits is not None)
+    rows = pack(problem, constraints) if constraints else None
+    smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
+    if limits is None:
+        return TranscribedProblem(None, rows, smooth, (), (), ())
+    boxes = [constraint for constraint in problem.constraints if isinstance(constraint, ControlBounds)]
+    names, bounds = (one.name for one in boxes), (one.limits(problem.horizon, problem.system.nu) for one in boxes)
+    return TranscribedProblem(limits, rows, smooth, tuple(names), tuple(bounds), control_names(problem.system))
+
+
+def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
+    """The constraints for the augmented Lagrangian, in the problem's order; limits of controls unless boxed."""
+    constraints = []
+    for constraint in problem.constraints:
+        if isinstance(constraint, ResidualConstraint):
+            constraints.append(constraint)
+        elif not boxed:
+            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
+    return tuple(constraints)
+
+
+# --------------------------------------------------------------------------------------------
+# Gains of a solution under constraints: they are to be deployed on a system, so they are computed with a moderate
+# penalty.
+#
+# At a solution the penalty changes the model alone.  A large one makes K the feedback that keeps the rows exactly,
+# about 1/h^2 just before a hard terminal equality, which amplifies noise.  Hence one more sweep at the same trajectory,
+#
+#     rho = min(rho, 1e4 scale)        lam_e = lam, the dual iterate
+#
+# whose k is as small as before, and whose K leaves a part of a disturbance of the rows.  A large penalty also
+# compensates for indefinite parts of the Lagrangian's Hessian; without it, the positive part of that is used, as in any
+# iteration. The active rows are those that are active where a step ends, for some may be within rounding of their
+# limits.
+
+
+LARGEST_PENALTY = 1e4
+"""Largest penalty for deployed gains, in units of the cost's largest derivative at the start (`Multipliers.scale`)."""
+SWEEPS, CROSSED = 3, 1e-6
+"""Largest number of such sweeps; violation of scaled rows after the step of one sweep above which a row counts as
+active in the next."""
+
+
+def deployed_gains(
+    formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch
+) -> SweepResult | None:
+    """The sweep that gives a solution its policy: the last one, None if there was none; after convergence under
+    constraints with a large penalty, a sweep with a moderate one."""
+    last, m = state.direction, state.multipliers
+    if last is None:
+        return None
+    converged = state.status is Status.CONVERGED
+    if m is None or options.soft_penalty > 0.0 or not converged or m.penalty <= LARGEST_PENALTY * m.scale:
+        return last.sweep
+    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale)
+    assert rows is not None
+    active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
+    for _ in range(SWEEPS):
+        sweep = _sweep(formulation, state, softer, active, clock)
+        if sweep is None:
+            return last.sweep
+        end = _end(formulation, state.model, sweep)
+        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > CROSSED)
+        if not crossed.any():
+            break
+        active = np.where(crossed, softer.sides(rows, end), active)
+    return sweep
+
+
+def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.ndarray:
+    """Values (R,) of the linearized rows where the full step of a sweep ends."""
+    rows, at = formulation.rows, model.rows
+    assert rows is not None and at is not None
+    return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
+
+
+def _sweep(
+    formulation: Formulation, state: State, m: Multipliers, active: np.ndarray, clock: Stopwatch
+) -> SweepResult | None:
+    """Backward pass with these multipliers and these rows active; None if it failed."""
+    rows, at = formulation.rows, state.model.rows
+    assert rows is not None and at is not None and state.direction is not None
+    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))
+    exact = state.direction.kind != GAUSS_NEWTON
+    found = Directions(formulation, clock).find(model, state.regularization, exact, near=True).direction
+    return None if found is None else found.sweep
+
+
+# --------------------------------------------------------------------------------------------
+# Leaving saddles: where a solve ends without a definite exact sweep, the curvature at its end is examined.
+#
+# Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization proves a minimum, and
+# most solves end with one; otherwise the reduced Hessian is factored, at the cost of a sweep.  At a saddle the
+# trajectory moves along the eigenvector of its smallest eigenvalue, in both directions, and the solve goes on from
+# there.
+
+
+ESCAPES = 3
+"""Largest number of saddles that one solve leaves."""
+FAR = 10.0
+"""Longest step along the eigenvector, in units of the largest control, or of 1 if that is smaller."""
+SHORTER = 2.0**-8
+VISIBLE = 1e-10
+"""Fraction of the cost that an escape must gain."""
+ESCAPE = "escape"
+"""Kind of such a step in the log."""
+
+
+class Saddle(NamedTuple):
+    """A converged point that is no strict minimum: its certificate, the better trajectory that its curvature leads to
+    (None if none was found), and the decrease of the cost there."""
+
+    certificate: Certificate
+    escape: Iterate | None
+    gain: float
+
+
+def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle | None:
+    """The saddle at which a solve has converged; None at a minimum, or where the certificate is undecided."""
+    if state.status is not Status.CONVERGED or _known_minimum(state):
+        return None
+    with clock.measure("derivatives"), np.errstate(all="ignore"):
+        point = _point(formulation, state)
+        if not finite(*point.e):
+            return None
+        try:
+            KKTSystem(point)
+            return None
+        except Indefinite:
+            found = certificate(point)
+    if found.minimum is not False:
+        return None
+    return Saddle(found, *_escape(formulation, state, point, found, clock))
+
+
+def _known_minimum(state: State) -> bool:
+    """True if the last sweep was exact, without regularization, and about this iterate."""
+    return _last(state).kind == EXACT and state.regularization.mu == 0.0
+
+
+def _last(state: State) -> Direction:
+    """The last direction of a converged solve."""
+    assert state.direction is not None
+    return state.direction
+
+
+def _point(formulation: Formulation, state: State) -> KKTPoint:
+    model, rows, m = state.model, formulation.rows, state.multipliers
+    nu = np.zeros(0) if model.rows is None else model.rows.dual
+    (xs, us, *_), penalty = model.iterate, 0.0 if m is None else m.penalty
+    K = formulation.policy(model, _last(state).sweep)[1]
+    return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits, K)
+
+
+def _escape(
+    formulation: Formulation, state: State, point: KKTPoint, found: Certificate, clock: Stopwatch
+) -> tuple[Iterate | None, float]:
+    """The best trajectory along the certificate's direction, tried with both signs and several lengths under the last
+    gains, and its decrease of the cost; (None, 0) if none gains enough."""
+    model, problem, direction, sweep = state.model, formulation.problem, found.direction, _last(state).sweep
+    assert direction is not None
+    xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
+    dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
+    k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
+    merit = TrialSteps(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
+    length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
+    best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
+    with clock.measure("rollouts"):
+        for scale in (length, -length, SHORTER * length, -SHORTER * length):
+            states, controls = closed_loop(problem, xs, us, scale * k, K, None, problem.control_limits)
+            for xs_new, us_new in zip(states, controls, strict=True):
+                cost = merit(xs_new, us_new)[0]
+                if cost < least:
+                    best, least = (np.array(xs_new, order="C"), np.array(us_new, order="C")), cost
+    if best is None:
+        return None, 0.0
+    return formulation.start(best[1], best[0], clock)._replace(gaps=None), model.iterate.cost - least
+
+
+# --------------------------------------------------------------------------------------------
+# Memory of arrays that every iteration allocates again.
+#
+# The C library of Linux returns freed memory to the system beyond a threshold, twice the largest block that it has
+# mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page that is used again then costs a page fault: a
+# third of an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
+
 
 BLOCKS = 6
 """Number of sets of expansions, curvature and value functions that an exact iteration holds at a time."""
-LARGEST = 31 << 20
+LARGEST_BLOCK = 31 << 20
 """Largest size in bytes of the freed block; blocks beyond 32 MB leave the threshold as it is."""
 
 
@@ -47,7 +279,7 @@ def keep_freed(horizon: int, ndx: int, nu: int) -> None:
     """Raise the threshold so that memory freed by one iteration serves the next, by freeing a block of that size, which
     is never written."""
     numbers = BLOCKS * (horizon + 1) * (ndx + nu) ** 2
-    np.empty(min(8 * numbers, LARGEST), dtype=np.uint8)
+    np.empty(min(8 * numbers, LARGEST_BLOCK), dtype=np.uint8)
 
 
 # --------------------------------------------------------------------------------------------

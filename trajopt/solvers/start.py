@@ -26,16 +26,15 @@ import numpy as np
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
-from trajopt.rows.rows import Rows
-from trajopt.solvers.iterate import Formulation, Iterate, Stopwatch, closed_loop
-from trajopt.solvers.multipliers import measures
+from trajopt.rows import Rows
+from trajopt.solvers.augmented_lagrangian import measures, penalty_scale, total_violation
+from trajopt.solvers.formulation import Formulation, Iterate, Stopwatch, closed_loop
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.penalty_update import penalty_scale, total_violation
 from trajopt.validation import float_array
 
 FAR = 2.0
 """Ratio of costs, or of violations, above which a rollout is worse than another start."""
-PRICE = 1e3
+MULTIPLIER = 1e3
 """Cost of a violation of scaled rows, in units of penalties: the largest multiplier that is expected."""
 
 
@@ -173,7 +172,7 @@ def _leads_away(
     if dear and V < V_held:
         iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
         scale = penalty_scale(formulation.expand(iterate, clock).expansion)
-        return J - FAR * J_held > PRICE * scale * (V_held - V)
+        return J - FAR * J_held > MULTIPLIER * scale * (V_held - V)
     return dear or V > FAR * V_held
 
 

@@ -20,13 +20,19 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
-from trajopt.rows.augmented_terms import Weights, with_multipliers
-from trajopt.rows.rows import Rows
-from trajopt.solvers.iterate import Formulation, Iterate, LocalModel, Stopwatch
-from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.multipliers import Multipliers, measures
+from trajopt.rows import Rows, Weights, with_multipliers
+from trajopt.solvers.augmented_lagrangian import (
+    FIRST,
+    GROWTH,
+    LARGEST,
+    Multipliers,
+    influence,
+    measures,
+    total_violation,
+    weighted,
+)
+from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.penalty_update import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 from trajopt.solvers.state import IDLE, Checked, Log, State
 
 EVERY = 15

@@ -22,14 +22,120 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.backward.expansions import Expansion, adjoint
+from trajopt.capabilities import capability
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
+from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at
-from trajopt.rows.augmented_terms import random_sum_gradient
+from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at, zero_blocks
+from trajopt.problem.problem import Problem
 from trajopt.validation import float_array, same_shape
+
+# --------------------------------------------------------------------------------------------
+# Augmented-Lagrangian terms of rows in an expansion: gradients C'p and Hessians C'wC; change of rows along a step.
+
+
+class Weights(NamedTuple):
+    """First and second derivatives p, w (R,) of the terms with respect to their rows."""
+
+    p: np.ndarray
+    w: np.ndarray
+
+
+@routine
+def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
+    for t in range(N + 1):
+        for i in range(first[t], first[t + 1]):
+            if p[i] == 0.0 and w[i] == 0.0:
+                continue
+            for a in range(n):
+                lx[t, a] += p[i] * Cx[i, a]
+                x = w[i] * Cx[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lxx[t, a, b] += x * Cx[i, b]
+            if t == N:
+                continue
+            for a in range(m):
+                lu[t, a] += p[i] * Cu[i, a]
+                x = w[i] * Cu[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lux[t, a, b] += x * Cx[i, b]
+                    for b in range(m):
+                        luu[t, a, b] += x * Cu[i, b]
+
+
+@routine
+def _add_gradient(first, Cx, Cu, p, lx, lu):
+    for t in range(lx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            if p[i] != 0.0:
+                for a in range(Cx.shape[1]):
+                    lx[t, a] += p[i] * Cx[i, a]
+                if t < lu.shape[0]:
+                    for a in range(Cu.shape[1]):
+                        lu[t, a] += p[i] * Cu[i, a]
+
+
+def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
+    """The expansion with C'p in its gradients and C'wC in its Hessians."""
+    blocks = tuple([block.copy() for block in e[2:]])
+    _add_terms(first, *C, *weights, *blocks)
+    return Expansion(e.fx, e.fu, *blocks)
+
+
+def with_multipliers(
+    e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], multipliers: np.ndarray
+) -> Expansion:
+    """The expansion with C'lam in its gradients, those of the Lagrangian."""
+    lx, lu = e.lx.copy(), e.lu.copy()
+    _add_gradient(first, *C, multipliers, lx, lu)
+    return e._replace(lx=lx, lu=lu)
+
+
+def random_sum_gradient(
+    fx: np.ndarray, fu: np.ndarray, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], chosen: np.ndarray
+) -> np.ndarray:
+    """Gradient (N, nu), with respect to the controls, of the sum of the chosen rows with random signs: the expectation
+    of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
+    N, ndx, nu = fu.shape
+    signs = np.zeros(len(C[0]))
+    signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
+    none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
+    with np.errstate(all="ignore"):
+        return adjoint(with_multipliers(none, first, C, signs))[1]
+
+
+@routine
+def _along(first, Cx, Cu, dx, du, change):
+    for t in range(dx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            total = 0.0
+            for a in range(Cx.shape[1]):
+                total += Cx[i, a] * dx[t, a]
+            if t < du.shape[0]:
+                for a in range(Cu.shape[1]):
+                    total += Cu[i, a] * du[t, a]
+            change[i] = total
+
+
+def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
+    """C (dx, du) for every row (R,)."""
+    change = np.empty(len(C[0]))
+    _along(first, *C, dx, du, change)
+    return change
+
 
 Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """fx (N, ndx, ndx) and fu (N, ndx, nu) along a trajectory."""
+
+
+# --------------------------------------------------------------------------------------------
+# The rows.
+
+
 TINY = 1e-8
 """Largest entry of a row's Jacobian below which it is not used as a unit."""
 LARGE = 1e3
@@ -326,3 +432,77 @@ class Rows:
                     name = block.constraint.name
                     return f"{what} of constraint '{name}' is not finite at knot {block.knots[row]}"
         return None
+
+
+# --------------------------------------------------------------------------------------------
+# Packing of constraints into rows: the knots at which they hold, and the rows that are single components of a state or
+# control.
+
+
+class _Block(NamedTuple):
+    """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
+    its limits."""
+
+    constraint: ResidualConstraint
+    number: int
+    knots: np.ndarray
+    of_states: bool
+    before: np.ndarray
+    limits: list[np.ndarray]
+
+
+def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
+    """The rows of these constraints, unscaled."""
+    N, nx, ndx, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
+    first, parts, counts = np.zeros(N + 2, dtype=np.intp), [], np.zeros(N + 1, dtype=np.intp)
+    for number, constraint in enumerate(constraints):
+        of_states = constraint.at == "terminal" or _state_only(constraint, problem)
+        knots = constraint.knots(N, constraint.at != "terminal" and of_states)
+        for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
+            if len(some):
+                limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
+                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                counts[some] += constraint.nr
+    first[1:] = np.cumsum(counts)
+    R, blocks, singles = first[-1], [], []
+    lower, upper, component = np.empty(R), np.empty(R), np.empty(R, dtype=np.intp)
+    components_before = np.cumsum([0, *(constraint.nr for constraint in constraints)])
+    for part in parts:
+        constraint = part.constraint
+        rows = (first[part.knots] + part.before)[:, None] + np.arange(constraint.nr)
+        single = _singles(part, rows, nx, nu)
+        if single is not None:
+            singles.append(single)
+        residual = at_knots(constraint.residual, part.knots)
+        blocks.append(Block(constraint, residual, part.number, part.knots, part.of_states, rows, single is not None))
+        lower[rows], upper[rows] = part.limits
+        component[rows] = components_before[part.number] + np.arange(constraint.nr)
+    order = np.concatenate([np.zeros(0, dtype=np.intp), *(block.rows.ravel() for block in blocks)])
+    none = Singles(*(np.zeros(0, dtype) for dtype in (np.intp, np.intp, np.intp, np.float64)))
+    columns = zip(none, *singles, strict=True)
+    return Rows(
+        constraints, tuple(blocks), Singles(*map(np.concatenate, columns)), order, component, first, lower, upper,
+        np.ones(R), (nx, ndx, nu), np.zeros(R),
+    )  # fmt: skip
+
+
+def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+    """The rows (K, nr) as single components of states or controls if they are that, else None."""
+    found = capability(part.constraint.residual, SingleComponents).components_read()
+    if found is None or (part.of_states and found.of_controls):
+        return None
+    indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx
+    if found.width != width or len(indices) != part.constraint.nr:
+        return None
+    K = len(part.knots)
+    return Singles(
+        rows.ravel(), np.repeat(part.knots, len(indices)), np.tile(indices + nx * found.of_controls, K),
+        np.tile(reference, K),
+    )  # fmt: skip
+
+
+def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
+    """True if the residual has no derivative in the controls."""
+    residual = at_knots(constraint.residual, np.zeros(1, dtype=np.intp))
+    _, ru = residual.jacobians(problem.x0[None], problem.us_init[:1])
+    return ru is None

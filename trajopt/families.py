@@ -1,31 +1,265 @@
-"""Estimate of the singular point of a branch of solutions from the points before; continuation of solutions.
+"""Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, adaptive steps.
 
-Near a fold at s* the solutions move as the square root of s* - s: so does the smallest eigenvalue of the reduced
-Hessian, hence its square falls linearly, and so does the inverse square of the tangent's length.  At a bifurcation the
-eigenvalue falls linearly and the tangent stays finite.  In both cases s is a smooth function near zero of the falling
-quantity e, the eigenvalue or the inverse length,
+The tangent is the derivative of the solution with respect to the position on the path [implicit function theorem],
+one column whatever the number of parameters.  A step of length h from a point z with tangent z. is accepted if a
+solve from z + h z. converges to a strict minimum nearby,
 
-    s = s* + a e + b e^2 + ...        a = 0 at a fold
+    |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
 
-whose value at e = 0 is extrapolated from the last three points.
+else h is halved, since a solution farther away is on another branch.  The next step is longer or shorter as this
+error is below or above its target, and at most half of the way to the extrapolated zero of the smallest eigenvalue of
+the reduced Hessian; so points approach a fold geometrically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trajopt.families.path import Path, path_of
-from trajopt.families.record import Continuation, Ending, SingularPoint
+from dynamics.printed import in_brief
 from trajopt.optimality.certificate import certificate
+from trajopt.optimality.first_order import STEP, Parameters, default_steps, parameters_of
+from trajopt.printed import PrintedAsTable
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import Progress, WarmStart
 from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
 from trajopt.results.solution import Solution
 from trajopt.solvers.ddp import DDP
 from trajopt.validation import positive_number, whole_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+# --------------------------------------------------------------------------------------------
+# A path of parameters: straight from one given p to the next, one p per unit of the position.
+
+
+class Path(NamedTuple):
+    """Corners of the path, as parameters of the same form; position i is that of corner i."""
+
+    corners: tuple[Parameters, ...]
+
+    @property
+    def length(self) -> float:
+        """Position of its end."""
+        return len(self.corners) - 1.0
+
+    def leg(self, position: float) -> int:
+        """Index of the straight part (leg) that begins at or before a position; the last one includes its end."""
+        return min(int(position), len(self.corners) - 2)
+
+    def at(self, position: float, leg: int | None = None) -> Any:
+        """p at a position, in its form, on the line of a leg if one is given."""
+        i = self.leg(position) if leg is None else leg
+        a, b, s = self.corners[i].vector, self.corners[i + 1].vector, position - i
+        return self.corners[i].at(a + s * (b - a) if s < 1.0 or leg is not None else b)
+
+    def moving(self) -> list[int]:
+        """Indices of the numbers of p that change along the path."""
+        vectors = np.array([corner.vector for corner in self.corners])
+        return np.flatnonzero(np.ptp(vectors, axis=0)).tolist()
+
+    def numbers(self, position: float) -> np.ndarray:
+        """The numbers of p at a position."""
+        i = self.leg(position)
+        a, b = self.corners[i].vector, self.corners[i + 1].vector
+        return a + (position - i) * (b - a)
+
+    def problems_along(self, leg: int, make_problem: Callable[[Any], Problem]) -> Callable[[float], Problem]:
+        """The problem as a function of the position on the line of a leg."""
+        return lambda position: make_problem(self.at(position, leg))
+
+    def difference_step(self, position: float, leg: int) -> float:
+        """Step of the position for differences: no number of p moves by more than its step in `sensitivity`."""
+        moved = np.abs(self.corners[leg + 1].vector - self.corners[leg].vector)
+        steps = default_steps(self.corners[leg]._replace(vector=self.numbers(position)))
+        return min(STEP, float(np.min(steps[moved > 0.0] / moved[moved > 0.0])))
+
+
+def path_of(path: Any) -> Path:
+    """The path through a sequence of at least two p, each different from the one before.
+
+    Raises: TypeError, ValueError naming the item.
+    """
+    if isinstance(path, str | bytes | Mapping) or not isinstance(path, Iterable):
+        raise TypeError(f"path: got {type(path).__name__}, expected a sequence of two or more p, from start to end")
+    given = [float(p) if isinstance(p, int | np.number) and not isinstance(p, bool) else p for p in path]
+    if len(given) < 2:
+        raise ValueError(f"path: got {len(given)} p, expected two or more, from start to end")
+    corners = []
+    for number, p in enumerate(given):
+        try:
+            corner = parameters_of(p)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"path[{number}]: {error}") from None
+        first = corners[0] if corners else corner
+        if (corner.names, corner.shapes) != (first.names, first.shapes) or type(p) is not type(given[0]):
+            raise ValueError(f"path[{number}]: got {p!r}, expected numbers of the form that path[0] has: {given[0]!r}")
+        if corners and np.array_equal(corner.vector, corners[-1].vector):
+            raise ValueError(f"path[{number}]: got {p!r}, which is path[{number - 1}], expected another")
+        corners.append(corner)
+    return Path(tuple(corners))
+
+
+# --------------------------------------------------------------------------------------------
+# A family of solutions: the result of a continuation, how it ended, and its table.
+
+
+SHOWN = 3
+"""Largest number of entries of p in a table."""
+
+
+class Ending(StrEnum):
+    """Status at the end of a continuation."""
+
+    COMPLETE = "complete"
+    FOLD = "fold"
+    BIFURCATION = "bifurcation"
+    INFEASIBLE = "infeasible"
+    LOST = "lost"
+    START_FAILED = "start_failed"
+    MAX_POINTS = "max_points"
+
+
+class SingularPoint(NamedTuple):
+    """Estimate of the point at which the branch becomes singular: position on the path, p there, and the difference of
+    the position from the estimate without the last point."""
+
+    position: float
+    p: Any
+    spread: float
+
+    def __repr__(self) -> str:
+        return in_brief(self)
+
+
+@dataclass(frozen=True)
+class Continuation(PrintedAsTable):
+    """Solutions along a path of parameters; prints as a table.  See `trajopt.continuation`.
+
+    Attributes
+    ----------
+    status, message : how it ended, as a name and as a sentence: "complete"; "fold", the branch turns back;
+        "bifurcation", it becomes singular without turning back; "infeasible", near the last point no solution meets the
+        constraints further on; "lost", correctors find nothing near the prediction, however short the step;
+        "start_failed", there is no strict minimum to begin with; "max_points"
+    positions : (K,) positions on the path, i at path[i]
+    parameters : K p, in the form of the path's
+    numbers : (K, P) the numbers of p that change along the path
+    labels : (P,) their names
+    solutions : K Solutions
+    tangents : K derivatives of xs, us and multipliers by the position, in the direction of the path
+    smallest_eigenvalues : (K,) of the certificates, relative to the controls' own cost
+    iterations : (K,) iterations of the corrector, from the prediction
+    refused : (K,) numbers of longer steps that were rejected before each point
+    pressing : (K,) numbers of active limits
+    switched : (K,) numbers of limits that became active or inactive since the point before
+    singular : SingularPoint, or None unless the status is "fold" or "bifurcation"
+    cold, warm : the problems solved again, from their own start and from the solution before; see `with_restarts`
+    """
+
+    status: Ending
+    message: str
+    positions: np.ndarray = field(repr=False)
+    parameters: tuple[Any, ...] = field(repr=False)
+    numbers: np.ndarray = field(repr=False)
+    labels: tuple[str, ...]
+    solutions: tuple[Solution, ...] = field(repr=False)
+    tangents: tuple[Directional, ...] = field(repr=False)
+    smallest_eigenvalues: np.ndarray = field(repr=False)
+    iterations: np.ndarray = field(repr=False)
+    refused: np.ndarray = field(repr=False)
+    pressing: np.ndarray = field(repr=False)
+    switched: np.ndarray = field(repr=False)
+    singular: SingularPoint | None
+    solver: Any = field(repr=False)
+    path: Path = field(repr=False)
+    cold: tuple[Solution, ...] | None = field(default=None, repr=False)
+    warm: tuple[Solution, ...] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(
+            self, status=str(self.status), points=len(self), positions=self.positions[[0, -1]] if len(self) else ()
+        )
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    @property
+    def complete(self) -> bool:
+        """True if the end of the path was reached."""
+        return self.status is Ending.COMPLETE
+
+    @property
+    def costs(self) -> np.ndarray:
+        """Costs (K,) of the solutions."""
+        return np.array([solution.cost for solution in self.solutions])
+
+    def with_restarts(self) -> Continuation:
+        """The continuation with every problem solved again without predictions: from its own start (`cold`), and from
+        the solution before it (`warm`)."""
+        cold = tuple(self.solver.solve(one.problem) for one in self.solutions)
+        before = (None, *self.solutions[:-1])
+        pairs = zip(self.solutions, before, strict=True)
+        warm = tuple(self.solver.solve(one.problem, warm_start=start) for one, start in pairs)
+        return replace(self, cold=cold, warm=warm)
+
+    def plot(self, path: str | FilePath | None = None) -> Figure:
+        """Cost, eigenvalue, iterations and limits along the path; see `trajopt.plot_continuation`."""
+        from trajopt.plotting import plot_continuation
+
+        return plot_continuation(self, path)
+
+    def table(self) -> Table:
+        """Table with one row per point."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        name = self.solutions[0].problem.name if self.solutions else "continuation"
+        title = f"{name}: {len(self)} points, {self.status}"
+        table = Table(title=title, caption=self.message, box=SIMPLE_HEAD, show_edge=False, padding=0)
+        again = {"cold": self.cold, "warm": self.warm}
+        again = {heading: solved for heading, solved in again.items() if solved is not None}
+        for heading in ("position", *self.labels[:SHOWN], "cost", "smallest\neigenvalue", "pressing\n(switched)",
+                        "refused\nsteps", "itera-\ntions", *again):  # fmt: skip
+            table.add_column(heading, justify="right", no_wrap=True)
+        for k, solution in enumerate(self.solutions):
+            table.add_row(
+                f"{self.positions[k]:.5g}", *(f"{number:.5g}" for number in self.numbers[k, :SHOWN]),
+                f"{solution.cost:.8g}", f"{self.smallest_eigenvalues[k]:.3g}",
+                f"{self.pressing[k]} ({self.switched[k]})", str(self.refused[k]), str(self.iterations[k]),
+                *(_as_iterations(solved[k], solution) for solved in again.values()),
+            )  # fmt: skip
+        return table
+
+
+def _as_iterations(again: Solution, solution: Solution) -> str:
+    """The number of iterations; "worse" or "better" if another minimum was found, "failed" if none."""
+    if not again.converged:
+        return "[red]failed"
+    off = again.cost - solution.cost
+    if abs(off) <= 1e-6 * abs(solution.cost):
+        return str(again.iterations)
+    return f"{again.iterations} ({'worse' if off > 0.0 else 'better'})"
+
+
+# --------------------------------------------------------------------------------------------
+# Estimate of the singular point of a branch of solutions from the points before.
+#
+# Near a fold at s* the solutions move as the square root of s* - s: so does the smallest eigenvalue of the reduced
+# Hessian, hence its square falls linearly, and so does the inverse square of the tangent's length.  At a bifurcation
+# the eigenvalue falls linearly and the tangent stays finite.  In both cases s is a smooth function near zero of the
+# falling quantity e, the eigenvalue or the inverse length,
+#
+#     s = s* + a e + b e^2 + ...        a = 0 at a fold
+#
+# whose value at e = 0 is extrapolated from the last three points.
 
 
 def remaining(positions: Sequence[float], falling: Sequence[float]) -> float:
@@ -48,20 +282,10 @@ def singular_position(positions: Sequence[float], falling: Sequence[float]) -> f
 
 
 # --------------------------------------------------------------------------------------------
-# Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, adaptive steps.
-#
-# The tangent is the derivative of the solution with respect to the position on the path [implicit function theorem],
-# one column whatever the number of parameters.  A step of length h from a point z with tangent z. is accepted if a
-# solve from z + h z. converges to a strict minimum nearby,
-#
-#     |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
-#
-# else h is halved, since a solution farther away is on another branch.  The next step is longer or shorter as this
-# error is below or above its target, and at most half of the way to the extrapolated zero of the smallest eigenvalue of
-# the reduced Hessian; so points approach a fold geometrically.
+# The continuation.
 
 JUMP, NEAR = 0.5, 0.02
-AIM = 0.2
+TARGET_ERROR = 0.2
 """Target of the predictor's error, in units of |h z.| + NEAR |z|."""
 LONGER, SHORTER = 2.0, 0.5
 BEFORE = 0.5
@@ -208,7 +432,7 @@ class Follower:
         found = self._point(position, solution, refused)
         if isinstance(found, RejectedStep):
             return found
-        factor = AIM * (moved + NEAR) / max(error, 1e-300)
+        factor = TARGET_ERROR * (moved + NEAR) / max(error, 1e-300)
         return found, min(max(factor, SHORTER), LONGER if refused == 0 else 1.0)
 
     def _too_many(self, progress: Progress) -> bool:

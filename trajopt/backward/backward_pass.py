@@ -1,0 +1,608 @@
+"""The backward pass of differential dynamic programming: from the last knot to the first, gains and value function.
+
+At each knot three parts follow one another, `action_value`, `gains` and `value_function`, with SIMD registers along
+matrix rows, on one thread.  The expected change of the cost for a step alpha is alpha d1 + alpha^2/2 d2, d1 = sum k'Qu,
+d2 = sum k'Quu k.  The update of V is exact for any gains, so a regularized sweep still returns the value of the policy
+it returns.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import LANES, driver, fma, helper
+from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
+from trajopt.backward.box_qp import NO_BOX, PIVOT, Box, box_qp
+from trajopt.backward.expansions import NO_TENSORS, CurvatureOfKnot, Expansion, Tensors, add_contraction, finite
+from trajopt.matrix_products import copy_rows, padded, product, row_product
+
+# --------------------------------------------------------------------------------------------
+# Sizes of the sweep, and its workspace for one knot.
+
+
+class SweepShape(NamedTuple):
+    """Numbers of states and controls, and of the rows of fx and fu that follow from the last ones (`action_value`):
+    `derived` rows after `leading` ones."""
+
+    ndx: int
+    nu: int
+    leading: int
+    derived: int
+
+
+class SweepScratch(NamedTuple):
+    """Matrices with rows padded to whole vectors, and the columns p, z; m = ndx - derived."""
+
+    M: Matrix  # (m, m)
+    T: Matrix  # (m, ndx)
+    G: Matrix  # (m, m)
+    A: Matrix  # (m, ndx)
+    S: Matrix  # (ndx, ndx), the upper triangle
+    Qux: Matrix  # (2 nu, ndx), with room for K below
+    Z: Matrix  # (2 nu, ndx), with room for -mu K below
+    Qx: Matrix  # (1, ndx)
+    B: Matrix  # (m, nu)
+    MB: Matrix  # (m, nu)
+    Quu: Matrix  # (nu, nu)
+    F: Matrix  # (nu, nu)
+    Qu: Matrix  # (1, nu)
+    p: Matrix  # (m, 1)
+    z: Matrix  # (nu, 1)
+
+
+def scratch_size(ndx: int, nu: int) -> int:
+    """Workspace size that `split` needs at most, in numbers."""
+    sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
+    return 8 + (5 * ndx + 4 * nu + 1) * sx + (2 * ndx + 2 * nu + 1) * su + ndx + nu
+
+
+@helper
+def split(ws, shape):
+    """The scratch matrices as slices of the workspace ws, from its first full cache line on.
+
+    The matrices after M and G are written later than these: last rows of M and G may extend into them."""
+    ndx, nu, m = shape.ndx, shape.nu, shape.ndx - shape.derived
+    sm, sx, su = padded(m), padded(ndx), padded(nu)
+    start = matrix(ws, 0, 1).address
+    M = Matrix(start + (-start) % 64, sm)
+    T = Matrix(submatrix(M, m, 0).address, sx)
+    G = Matrix(submatrix(T, m, 0).address, sm)
+    A = Matrix(submatrix(G, m, 0).address, sx)
+    S = submatrix(A, m, 0)
+    Qux = submatrix(S, ndx, 0)
+    Z = submatrix(Qux, 2 * nu, 0)
+    Qx = submatrix(Z, 2 * nu, 0)
+    B = Matrix(submatrix(Qx, 1, 0).address, su)
+    MB = submatrix(B, m, 0)
+    Quu = submatrix(MB, m, 0)
+    F = submatrix(Quu, nu, 0)
+    Qu = submatrix(F, nu, 0)
+    p = Matrix(submatrix(Qu, 1, 0).address, 1)
+    return SweepScratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))
+
+
+# --------------------------------------------------------------------------------------------
+# The action value of one knot, from the value function V', v' of the next: the first of the sweep's three parts.
+#
+#     Qx  = lx + fx'v'             Qu  = lu + fu'v'                                           [Tassa 2012, eq. 5]
+#     Qxx = lxx + fx'V'fx          Qux = lux + fu'V'fx         Quu = luu + fu'V'fu
+#
+# with an inner matrix M, an inner gradient p and left factors A (m, ndx), B (m, nu):
+#
+#     dense                 M = V'                                        p = v'            A = fx       B = fu
+#     semi-implicit Euler   M = h^2 V'qq + h (V'qv + V'vq) + V'vv         p = h v'q + v'v   A = fx[n:]   B = fu[n:]
+#
+# The second line uses fx = [[I, 0], [0, 0]] + [hI; I] A and fu = [hI; I] B, with G = h V'qq + V'vq left over (else 0):
+#
+#     T = M A + [G 0]       Quu = luu + B'M B     Qux = lux + B'T     Qu = lu + B'p
+#     Qx = lx + A'p + [v'q; 0]                    Qxx = lxx + A'T + [[V'qq, 0], [0, 0]] + [G 0]'A
+#
+# Where it holds from configuration row b on, as behind a floating base, A is fx[:b] on top of fx[n:], and B alike.
+# With v and q the rows and columns from b on and e those before, M and G have the blocks
+#
+#     M = [V'ee, V'e(n:) + h [0 V'eq]; ., h^2 V'qq + h (V'qv + V'vq) + V'vv]      G = [V'eq; V'(n:n+b)q; h V'qq + V'vq]
+#
+# and identities act on q alone.  The dense case has no such row.
+
+
+class StateHessian(NamedTuple):
+    """Qxx as an unevaluated sum, which V then adds up at once: S + A'T + G'A in rows b to n, in all others lxx + A'T,
+    of m rows of A, T and G; T and S = lxx + V'qq lie in the scratch."""
+
+    lxx: Matrix
+    A: Matrix
+    G: Matrix
+    m: int
+    b: int
+    n: int
+
+
+@helper
+def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
+    """Write Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e and V, v of knot t + 1 in the
+    result.
+
+    Returns Qxx."""
+    ndx, nu, b, n = shape.ndx, shape.nu, shape.leading, shape.leading + shape.derived
+    m = ndx - shape.derived
+    V, v = matrix(result.Vxx, (t + 1) * ndx * ndx, ndx), matrix(result.Vx, (t + 1) * ndx, ndx)
+    lx, lu, lxx = matrix(e.lx, t * ndx, ndx), matrix(e.lu, t * nu, nu), matrix(e.lxx, t * ndx * ndx, ndx)
+    lux, luu = matrix(e.lux, t * nu * ndx, ndx), matrix(e.luu, t * nu * nu, nu)
+    M, G, p, zero = V, Matrix(V.address, 0), Matrix(v.address, 1), Matrix(V.address, 0)
+    if shape.derived > 0:
+        M, G, p = s.M, s.G, s.p
+        inner_matrix(shape, h, V, v, M, G, p)
+        add_identity(b, n, ndx, V, lxx, s.S)
+        if accelerations:
+            of_accelerations(n, h, v, lx, lu, lxx, lux, luu, s)
+            add_diagonal(nu, mu, s.Quu)
+            return StateHessian(lxx, G, G, 0, 0, ndx)
+    fx, fu = matrix(e.fx, t * ndx * ndx, ndx), matrix(e.fu, t * ndx * nu, nu)
+    A, B = submatrix(fx, n, 0), submatrix(fu, n, 0)
+    if b > 0:
+        gather(b, n, m, ndx, fx, s.A)
+        gather(b, n, m, nu, fu, s.B)
+        A, B = s.A, s.B
+    product(shared, False, 0, m, ndx, s.T, G, (Term(M, A, m),))
+    product(shared, False, 0, m, nu, s.MB, zero, (Term(M, B, m),))
+    product(shared, False, 0, nu, nu, s.Quu, luu, (Term(B, s.MB, m),))
+    add_diagonal(nu, mu, s.Quu)
+    product(shared, False, 0, nu, ndx, s.Qux, lux, (Term(B, s.T, m),))
+    row_product(0, 0, nu, s.Qu, lu, (Term(p, B, m),))
+    row_product(0, 0, ndx, s.Qx, lx, (Term(p, A, m),))
+    for j in range(b, n, LANES):
+        store_part(s.Qx, 0, j, LANES, load_part(s.Qx, 0, j, LANES) + load_part(v, 0, j, n - j))
+    return StateHessian(lxx, A, G, m, b, n)
+
+
+@helper
+def add_diagonal(nu, mu, Quu):
+    """Add mu I to Quu, long before vectors that contain these entries are read, since a load just after the store would
+    stall."""
+    if mu > 0.0:
+        for i in range(nu):
+            set_entry(Quu, i, i, entry(Quu, i, i) + mu)
+
+
+@helper
+def gather(b, n, m, width, source, target):
+    """Copy the m rows of A, or B: the first b, and those from n on."""
+    for i in range(m):
+        row = i if i < b else n + i - b
+        for j in range(0, width, LANES):
+            store_part(target, i, j, LANES, load_part(source, row, j, width - j))
+
+
+@helper
+def inner_matrix(shape, h, V, v, M, G, p):
+    """Compute M, G and p.  Row i of them is row i of V', or row n + i - b plus h times its derived row."""
+    b, c, n, m = shape.leading, shape.derived, shape.leading + shape.derived, shape.ndx - shape.derived
+    for i in range(m):
+        source = i if i < b else n + i - b
+        one, weight, derived = (0.0, 0.0, source) if i < 2 * b else (1.0, h, i - b)
+        for j in range(0, b, LANES):
+            store_part(G, i, j, LANES, load_part(V, source, j, 0))  # all entries masked: zeros
+            for column, at in (0, 0), (n, b):
+                row = fma(weight, load_part(V, derived, column + j, b - j), load_part(V, source, column + j, b - j))
+                store_part(M, i, at + j, b - j, row)
+        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or the next matrix (see `split`)
+            qq, vq = load_part(V, derived, b + j, c - j), load_part(V, source, b + j, c - j)
+            mixed = fma(one, load_part(V, derived, n + b + j, c - j), vq)
+            store_part(G, i, b + j, LANES, fma(weight, qq, vq))
+            vv = load_part(V, source, n + b + j, c - j)
+            store_part(M, i, 2 * b + j, LANES, fma(h, fma(weight, qq, mixed), vv))
+        set_entry(p, i, 0, fma(weight, entry(v, 0, derived), entry(v, 0, source)))
+
+
+@helper
+def add_identity(b, n, ndx, V, lxx, S):
+    """Add rows b to n of S = lxx + V'qq, the upper triangle."""
+    for i in range(b, n):
+        for j in range(b // LANES * LANES, ndx, LANES):
+            store_part(S, i, j, LANES, load_part(lxx, i, j, ndx - j) + load_part(V, i, j, n - j))
+
+
+@helper
+def of_accelerations(n, h, v, lx, lu, lxx, lux, luu, s):
+    """The action value where accelerations are the controls: fx[n:] = [0 I] and fu[n:] = h I, so that T = [G M],
+
+    Quu = luu + h^2 M, Qux = lux + h T, Qu = lu + h p, Qx = lx + [v'q; p] and Qxx = S = lxx + [[V'qq, G'], [G, M]], of
+    which lxx + V'qq is in place."""
+    for i in range(n):
+        for j in range(0, n, LANES):
+            m = load_part(s.M, i, j, n - j)
+            store_part(s.Quu, i, j, LANES, fma(h * h, m, load_part(luu, i, j, n - j)))
+        for j in range(n):
+            set_entry(s.Qux, i, j, fma(h, entry(s.G, i, j), entry(lux, i, j)))
+            set_entry(s.Qux, i, n + j, fma(h, entry(s.M, i, j), entry(lux, i, n + j)))
+            set_entry(s.S, i, n + j, entry(s.S, i, n + j) + entry(s.G, j, i))
+            set_entry(s.S, n + i, n + j, entry(lxx, n + i, n + j) + entry(s.M, i, j))
+        set_entry(s.Qu, 0, i, fma(h, entry(s.p, i, 0), entry(lu, 0, i)))
+        set_entry(s.Qx, 0, i, entry(lx, 0, i) + entry(v, 0, i))
+        set_entry(s.Qx, 0, n + i, entry(lx, 0, n + i) + entry(s.p, i, 0))
+
+
+# --------------------------------------------------------------------------------------------
+# The gains of one knot, from its action value: the second of the sweep's three parts.
+#
+#     k = -(Quu + mu I)^-1 Qu      K = -(Quu + mu I)^-1 Qux                                   [Tassa 2012, eq. 10]
+#
+# by L D L' = Quu + mu I, Y = L^-1 Qux, y = L^-1 Qu, Z = -D^-1 Y, z = -D^-1 y, K = L^-T Z, k = L^-T z.  With control
+# limits a box QP finds k and the clamped controls, whose rows of K are zero [Tassa 2014].
+
+
+@helper
+def gains(t, shape, mu, box, s, result):
+    """Write k and K of knot t into the result, K also below Qux in the scratch, where Y, Z and Qx + Z'y remain for V.
+
+    Returns True if Quu + mu I is positive definite, k'Qu and k'Quu k.
+    """
+    ndx, nu = shape.ndx, shape.nu
+    k = matrix(result.k, t * nu, 1)
+    limited, linear, quadratic = False, 0.0, 0.0
+    if box is not None:
+        limits = Box(*box)
+        limited = len(limits.lower) > 0
+        if limited:
+            good, linear, quadratic = clamp_controls(t, ndx, nu, mu, limits, s)
+            if not good:
+                return False, 0.0, 0.0
+    good, change = factorize(ndx, nu, s)
+    if not good:
+        return False, 0.0, 0.0
+    back_substitute(ndx, nu, s, k, matrix(result.K, t * nu * ndx, ndx))
+    if box is not None:
+        if limited:
+            for c in range(nu):
+                if limits.clamped[t, c]:
+                    set_entry(k, c, 0, limits.k[t, c])  # exactly, without rounding
+            return True, linear, quadratic
+    quadratic = -change
+    if mu > 0.0:
+        for i in range(nu):
+            quadratic -= mu * entry(k, i, 0) * entry(k, i, 0)
+    return True, change, quadratic
+
+
+@helper
+def clamp_controls(t, ndx, nu, mu, box, s):
+    """Solve the box QP of knot t; then rewrite Quu, Qux, Qu, Qx so that the stages that follow keep clamped controls.
+
+    With c clamped to k_c and f free:  Qx += Qux_c'k_c,  Qu_f += Quu_fc k_c,  Qu_c = -Quu_cc k_c,  Qux_c = 0, and Quu
+    loses its rows and columns c but for the diagonal, which is any positive number: its sign does not matter for a
+    control that does not move.  Returns True if Quu_ff is positive definite, k'Qu, k'Quu k."""
+    H, g, x, clamped = box.H, box.g, box.k[t], box.clamped[t]
+    for i in range(nu):
+        g[i], x[i] = entry(s.Qu, 0, i), 0.0
+        for j in range(i, nu):
+            H[i, j] = entry(s.Quu, i, j)
+            H[j, i] = H[i, j]
+    good = box_qp(H, g, box.lower[t], box.upper[t], x, clamped, box.L, box.work)
+    linear, quadratic, largest = 0.0, 0.0, 0.0
+    for i in range(nu):
+        largest = max(largest, abs(H[i, i]))
+        linear += x[i] * g[i]
+        quadratic -= mu * x[i] * x[i]
+        for j in range(nu):
+            quadratic += x[i] * H[i, j] * x[j]
+    for c in range(nu):
+        if clamped[c]:
+            for j in range(0, ndx, LANES):
+                store_part(s.Qx, 0, j, LANES, fma(x[c], load_part(s.Qux, c, j, LANES), load_part(s.Qx, 0, j, LANES)))
+                store_part(s.Qux, c, j, LANES, 0.0 * load_part(s.Qux, c, j, LANES))
+            for i in range(nu):
+                if not clamped[i]:
+                    set_entry(s.Qu, 0, i, fma(H[i, c], x[c], entry(s.Qu, 0, i)))
+                if i != c:
+                    set_entry(s.Quu, i, c, 0.0)
+                    set_entry(s.Quu, c, i, 0.0)
+            diagonal = H[c, c] if H[c, c] > PIVOT * largest else (largest if largest > 0.0 else 1.0)
+            set_entry(s.Quu, c, c, diagonal)
+            set_entry(s.Qu, 0, c, -diagonal * x[c])
+    return good, linear, quadratic
+
+
+@helper
+def factorize(ndx, nu, s):
+    """Factorize in place, row by row: Quu + mu I = D L', Qux = Y, Qu = y, Qx = Qx + Z'y; besides F = -L', Z and z.
+
+    Returns True if all pivots are positive, and z'y = k'Qu.
+    """
+    change, largest = 0.0, 0.0
+    for c in range(nu):
+        largest = max(largest, abs(entry(s.Quu, c, c)))
+    for c in range(nu):
+        row_product(c, c // LANES * LANES, nu, s.Quu, s.Quu, (Term(s.F, s.Quu, c),))
+        row_product(c, 0, ndx, s.Qux, s.Qux, (Term(s.F, s.Qux, c),))
+        pivot = entry(s.Quu, c, c)
+        if not (pivot > PIVOT * largest and pivot < np.inf):
+            return False, change
+        scale = -1.0 / pivot
+        y = entry(s.Qu, 0, c)
+        z = scale * y
+        change += z * y
+        set_entry(s.z, c, 0, z)
+        for j in range(c // LANES * LANES, nu, LANES):
+            row = load_part(s.Quu, c, j, LANES)
+            store_part(s.F, c, j, LANES, scale * row)
+            store_part(s.Qu, 0, j, LANES, fma(z, row, load_part(s.Qu, 0, j, LANES)))
+        for j in range(0, ndx, LANES):
+            row = load_part(s.Qux, c, j, LANES)
+            store_part(s.Z, c, j, LANES, scale * row)
+            store_part(s.Qx, 0, j, LANES, fma(z, row, load_part(s.Qx, 0, j, LANES)))
+    return True, change
+
+
+@helper
+def back_substitute(ndx, nu, s, k, K):
+    """Compute k = L^-T z and K = L^-T Z, last row first, K also below Qux."""
+    for c in range(nu - 1, -1, -1):
+        x = entry(s.z, c, 0)
+        for i in range(nu - 1, c, -1):
+            x = fma(entry(s.F, c, i), entry(k, i, 0), x)
+        set_entry(k, c, 0, x)
+        coefficients = Matrix(submatrix(s.F, c, c + 1).address, 1)
+        row, below = submatrix(s.Qux, nu + c, 0), submatrix(s.Qux, nu + c + 1, 0)
+        row_product(0, 0, ndx, row, submatrix(s.Z, c, 0), (Term(coefficients, below, nu - 1 - c),))
+        copy_rows(1, ndx, submatrix(K, c, 0), row)
+
+
+# --------------------------------------------------------------------------------------------
+# The value function of one knot under its gains: the third of the sweep's three parts.
+#
+#     Vxx = Qxx + Z'Y - mu K'K     Vx = Qx + Z'y - mu K'k                                     (Y, y, Z of `gains`)
+#
+# which equals Qxx + K'Quu K + K'Qux + Qux'K and Qx + K'Quu k + K'Qu + Qux'k [Tassa 2012, eq. 11] without their
+# cancellations.  The upper triangle is computed, then mirrored.  With gaps between the states and the dynamics, Vx at
+# each knot is that at the end of its gap, Vx + Vxx gap [Mastalli 2020].
+
+
+@helper
+def value_function(shared, t, shape, mu, gaps, Qxx, s, result):
+    """Write Vx, Vxx of knot t into the result, from Qxx and the scratch that `gains` left."""
+    ndx, depth = shape.ndx, shape.nu
+    V, v = matrix(result.Vxx, t * ndx * ndx, ndx), matrix(result.Vx, t * ndx, ndx)
+    if mu > 0.0:
+        subtract_penalty(ndx, shape.nu, mu, matrix(result.k, t * shape.nu, 1), s)
+        depth = 2 * shape.nu
+    lxx, A, G, m, b, n = Qxx
+    quadratic, policy = Term(A, s.T, m), Term(s.Z, s.Qux, depth)
+    product(shared, True, 0, b, ndx, V, lxx, (quadratic, policy))
+    product(shared, True, b, n, ndx, V, s.S, (quadratic, Term(G, A, m), policy))
+    product(shared, True, n, ndx, ndx, V, lxx, (quadratic, policy))
+    copy_rows(1, ndx, v, s.Qx)
+    finish_value(t, ndx, gaps, V, v)
+
+
+@helper
+def final_value(ndx, gaps, e, result):
+    """Write Vx, Vxx of the last knot, those of the final cost."""
+    t = len(e.lx) - 1
+    V, v = matrix(result.Vxx, t * ndx * ndx, ndx), matrix(result.Vx, t * ndx, ndx)
+    copy_rows(ndx, ndx, V, matrix(e.lxx, t * ndx * ndx, ndx))
+    copy_rows(1, ndx, v, matrix(e.lx, t * ndx, ndx))
+    finish_value(t, ndx, gaps, V, v)
+
+
+@helper
+def finish_value(t, ndx, gaps, V, v):
+    """Copy the upper triangle of V to the lower one; move v to the end of the gap, if there are gaps."""
+    for i in range(ndx):
+        for j in range(i):
+            set_entry(V, i, j, entry(V, j, i))
+    if len(gaps) > 0:
+        for i in range(ndx):
+            x = entry(v, 0, i)
+            for j in range(ndx):
+                x = fma(entry(V, i, j), gaps[t, j], x)
+            set_entry(v, 0, i, x)
+
+
+@helper
+def subtract_penalty(ndx, nu, mu, k, s):
+    """Write -mu K below Z, for the product with K below Y; Qx -= mu K'k."""
+    K, muK = submatrix(s.Qux, nu, 0), submatrix(s.Z, nu, 0)
+    for c in range(nu):
+        for j in range(0, ndx, LANES):
+            row = -mu * load_part(K, c, j, LANES)
+            store_part(muK, c, j, LANES, row)
+            store_part(s.Qx, 0, j, LANES, fma(entry(k, c, 0), row, load_part(s.Qx, 0, j, LANES)))
+
+
+@helper
+def finite_value(ndx, result):
+    """True if Vx, Vxx of the first knot are finite: no later knot would detect it."""
+    V, v = matrix(result.Vxx, 0, ndx), matrix(result.Vx, 0, ndx)
+    for i in range(ndx):
+        if not abs(entry(v, 0, i)) < np.inf:
+            return False
+        for j in range(ndx):
+            if not abs(entry(V, i, j)) < np.inf:
+                return False
+    return True
+
+
+# --------------------------------------------------------------------------------------------
+# The sweep over all knots.
+
+
+COMMON_SIZES = {(12, 6), (14, 7)}
+"""(ndx, nu) of arms with six and seven joints: these sizes are compile-time constants by default, a fifth to a third
+faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
+new robot compiles nothing."""
+ANY_SIZES = 0, 0, 0
+_NO_GAPS = np.empty((0, 0))
+
+
+class SweepResult(NamedTuple):
+    """Gains k (N, nu), K (N, nu, ndx); value function Vx (N+1, ndx), Vxx (N+1, ndx, ndx); expected change d1, d2.
+
+    If not ok, Quu + mu I was not positive definite, or a number not finite, at failed_knot (else -1), and the arrays
+    are zero.  `finite` is False if that is because an input of the sweep was not finite.
+    """
+
+    k: np.ndarray
+    K: np.ndarray
+    Vx: np.ndarray
+    Vxx: np.ndarray
+    d1: float
+    d2: float
+    ok: bool
+    failed_knot: int = -1
+    finite: bool = True
+
+
+class _Arrays(NamedTuple):
+    """The arrays of a `SweepResult`."""
+
+    k: np.ndarray
+    K: np.ndarray
+    Vx: np.ndarray
+    Vxx: np.ndarray
+
+
+@cache
+def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
+    """The sweep compiled for these sizes, without leading rows, or for any sizes (0, 0, 0); with box and tensors None,
+    without code for them."""
+    shared = None if constant_ndx > 0 else ()
+
+    @driver
+    def sweep(first, last, mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
+        if constant_ndx > 0:
+            shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
+        shape, e, result = SweepShape(*shape), Expansion(*e), _Arrays(*result)
+        s = split(ws, shape)
+        if last == len(e.fx):
+            final_value(shape.ndx, gaps, e, result)
+        d1, d2 = 0.0, 0.0
+        for t in range(last - 1, first - 1, -1):
+            if tensors is not None:
+                add_contraction(t, shape.ndx, result.Vx, tensors, (e.lxx, e.lux, e.luu))
+            Qxx = action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
+            good, linear, quadratic = gains(t, shape, mu, box, s, result)
+            if not good:
+                return t, 0.0, 0.0
+            value_function(shared, t, shape, mu, gaps, Qxx, s, result)
+            d1, d2 = d1 + linear, d2 + quadratic
+        if first == 0 and not finite_value(shape.ndx, result):
+            return 0, 0.0, 0.0
+        return -1, d1, d2
+
+    return sweep
+
+
+class _Window:
+    """A sweep that continues from one range of knots to the next; arguments as of `sweep`, arrays checked, and tensors
+    to contract."""
+
+    def __init__(
+        self, e, mu, semi_implicit_dt, gaps, box, leading, accelerations=False, constant_sizes=None, tensors=None
+    ):
+        knots, ndx, nu = e[1].shape
+        if not 0 <= leading < max(1, ndx // 2):
+            raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
+        scalar = isinstance(semi_implicit_dt, float)
+        seconds = np.full(knots, semi_implicit_dt) if scalar else np.ascontiguousarray(semi_implicit_dt, np.float64)
+        shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
+        constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
+        constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
+        self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
+        if box is not None or tensors is not None:  # both, so that one kernel serves for either
+            box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
+        self._arrays = (
+            np.empty((knots, nu)), np.empty((knots, nu, ndx)),
+            np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
+        )  # fmt: skip
+        # plain tuples: numba takes a microsecond to recognize a named one
+        self._start = float(mu), shape, seconds, accelerations, e, tensors
+        self._end = _NO_GAPS if gaps is None else gaps, box, self._arrays
+        self._scratch = np.empty(scratch_size(ndx, nu))
+
+    def sweep(self, first: int, last: int) -> SweepResult:
+        """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1
+        and d2 of these knots."""
+        failed, d1, d2 = self._run(first, last, *self._start, *self._end, self._scratch)
+        if failed >= 0:
+            for array in self._arrays:
+                array[...] = 0.0
+        return SweepResult(*self._arrays, d1, d2, failed < 0, failed)
+
+
+def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Zeroed k, K, Vx, Vxx for a sweep to fill."""
+    return np.zeros((N, nu)), np.zeros((N, nu, ndx)), np.zeros((N + 1, ndx)), np.zeros((N + 1, ndx, ndx))
+
+
+def sweep(
+    fx: np.ndarray,
+    fu: np.ndarray,
+    lx: np.ndarray,
+    lu: np.ndarray,
+    lxx: np.ndarray,
+    lux: np.ndarray,
+    luu: np.ndarray,
+    mu: float,
+    semi_implicit_dt: float | np.ndarray = 0.0,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
+    constant_sizes: bool | None = None,
+    accelerations: bool = False,
+    leading: int = 0,
+) -> SweepResult:
+    """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
+
+    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
+    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
+    with h >= 0 for every knot, asserts fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
+    only the lower halves are read then.  ``leading`` = b restricts that assertion to the rows from b < n on; the first
+    b rows are read, too.
+    ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward.box_qp`) are optional.
+    ``accelerations`` asserts fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
+    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES where it is semi-implicit);
+    the results agree to rounding.
+    """
+    e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
+    return _Window(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes).sweep(0, len(fx))
+
+
+def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
+    fx, fu, lx, lu, lxx, lux, luu = arrays = tuple([np.ascontiguousarray(a, np.float64) for a in e])
+    knots, ndx, nu = fu.shape
+    at_knots = fx.shape == (knots, ndx, ndx) and lu.shape == (knots, nu) and lux.shape == (knots, nu, ndx)
+    of_states = lx.shape == (knots + 1, ndx) and lxx.shape == (knots + 1, ndx, ndx)
+    if not (at_knots and of_states and luu.shape == (knots, nu, nu)):
+        raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
+    return arrays
+
+
+def sweep_with_curvature(
+    e: Expansion,
+    curvature: CurvatureOfKnot,
+    mu: float,
+    semi_implicit_dt: float | np.ndarray = 0.0,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
+    leading: int = 0,
+) -> SweepResult:
+    """The sweep of an expansion to which the curvature of the dynamics is added, contracted with the sweep's own Vx',
+    which is known only one knot after another [Tassa 2012, eq. 5c-5e]; parameters as of `sweep`."""
+    first, hessians = _contiguous(*e)[:4], tuple(H.copy() for H in e[4:])
+    tensors = tuple(curvature) if isinstance(curvature, Tensors) else None
+    window = _Window((*first, *hessians), mu, semi_implicit_dt, gaps, box, leading, tensors=tensors)
+    N, d1, d2 = len(e.fx), 0.0, 0.0
+    if isinstance(curvature, Tensors):
+        result = window.sweep(0, N)
+        return result if result.ok else result._replace(finite=finite(*first, *hessians))
+    result = window.sweep(N, N)
+    for t in range(N - 1, -1, -1):
+        for H, more in zip(hessians, curvature(t, result.Vx[t + 1]), strict=True):
+            H[t] += more
+        result = window.sweep(t, t + 1)
+        d1, d2 = d1 + result.d1, d2 + result.d2
+        if not result.ok:
+            return result._replace(finite=finite(*first, *hessians))
+    return result._replace(d1=d1, d2=d2)

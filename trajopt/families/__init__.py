@@ -1,1 +1,0 @@
-"""Families of solutions along a path of parameters."""

@@ -1,0 +1,630 @@
+"""How a problem is formulated for the sweep: what its controls are, and how trajectories follow from them.
+
+First the data that the parts of an iteration exchange: iterates, local models, directions, candidates; then rollouts,
+what a quadratic model predicts for a step, and the formulation by forward dynamics.  That by inverse dynamics is in
+`trajopt.solvers.inverse`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dynamics.simd import helper, routine
+from trajopt.backward.backward_pass import SweepResult, sweep, sweep_with_curvature
+from trajopt.backward.box_qp import Box, box_around
+from trajopt.backward.expansions import (
+    CurvatureOfKnot,
+    Expansion,
+    adjoint,
+    by_products,
+    by_tensors,
+    expand,
+    expand_exactly,
+    finite,
+    gaps_of,
+    hessian_products,
+    largest_gradient,
+    with_hessians,
+)
+from trajopt.backward.regularization import FIRST
+from trajopt.capabilities import Steps, capability
+from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
+from trajopt.interfaces.system import semi_implicit_form
+from trajopt.problem.objective import Blocks, all_finite, zero_blocks
+from trajopt.problem.problem import Problem
+from trajopt.rows import Rows, Weights, with_multipliers, with_terms
+from trajopt.validation import check_shape, same_shape
+
+# --------------------------------------------------------------------------------------------
+# Seconds of a solve.
+
+
+PARTS = ("derivatives", "backward_pass", "rollouts")
+
+
+class _TimedPart:
+    """Seconds spent in with-blocks, which may not be nested."""
+
+    __slots__ = ("_begin", "seconds")
+
+    def __init__(self):
+        self.seconds = self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self.seconds += time.perf_counter() - self._begin
+
+
+class Stopwatch:
+    """Seconds since construction, and the seconds spent in each part; `limit`: time limit in seconds, None for none."""
+
+    def __init__(self, limit: float | None = None) -> None:
+        self._start, self.limit = time.perf_counter(), limit
+        self._parts = {part: _TimedPart() for part in PARTS}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def over(self) -> bool:
+        """True if the time limit has passed."""
+        return self.limit is not None and self.elapsed >= self.limit
+
+    def measure(self, part: str) -> _TimedPart:
+        """Context that adds the time inside the with-block to this part."""
+        return self._parts[part]
+
+    def split(self) -> dict[str, float]:
+        """Seconds of total, derivatives, backward_pass, rollouts and other; the last four add up to the first."""
+        total = self.elapsed
+        seconds = {name: part.seconds for name, part in self._parts.items()}
+        return {"total": total, **seconds, "other": total - sum(seconds.values())}
+
+
+# --------------------------------------------------------------------------------------------
+# Data that the parts of an iteration exchange: the iterate, its model, the direction found there.
+
+GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
+"""Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
+EPSILON = float(np.finfo(np.float64).eps)
+Limits = tuple[np.ndarray, np.ndarray]
+"""Lower and upper limits (N, nu) of the controls."""
+
+
+@routine
+def _absolute_sum(rows):
+    total = 0.0
+    for t in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            total += abs(rows[t, i])
+    return total
+
+
+class Iterate(NamedTuple):
+    """A trajectory xs (N+1, nx), us (N, nu) and its cost; `time`: seconds from the start until it was reached.
+
+    `controls` (N, nu) are what the sweep changes: the controls themselves, or accelerations (`InverseFormulation`).
+    `cost` contains the augmented-Lagrangian terms of constraints, `own_cost` is the problem's alone.
+    `gaps` (N+1, ndx) lie between the states and the dynamics (see `trajopt.System`); None if there are none.
+    """
+
+    xs: np.ndarray
+    us: np.ndarray
+    controls: np.ndarray
+    cost: float
+    gaps: np.ndarray | None
+    time: float
+    own_cost: float
+
+    @property
+    def total_gap(self) -> float:
+        """Sum of the gaps' absolute entries."""
+        return 0.0 if self.gaps is None else _absolute_sum(self.gaps)
+
+
+class Exact(NamedTuple):
+    """An expansion with all curvature; the curvature of the dynamics may be computed during the sweep, knot by knot.
+    `convex`: the positive part of the curvature; None where it is not known (yet)."""
+
+    expansion: Expansion
+    of_knot: CurvatureOfKnot | None = None
+    convex: Expansion | None = None
+
+
+class RowModel(NamedTuple):
+    """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) with respect to states and the sweep's controls,
+    the multipliers (R,) of exact models and of the costate, and the weights of the augmented-Lagrangian terms; None
+    before these are known."""
+
+    c: np.ndarray
+    C: tuple[np.ndarray, np.ndarray]
+    dual: np.ndarray
+    weights: Weights | None = None
+
+
+class LocalModel(NamedTuple):
+    """An iterate and its quadratic models, Gauss-Newton and exact, of which one may not be known (yet).
+
+    costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; an entry whose
+    control lies on a limit that the gradient pushes it against does not count.  `box`: the limits that a sweep keeps.
+    `cost_curvature`: the terms that the costs' Gauss-Newton Hessians leave out, and the curvature of constraints; None
+    if they were not asked for.  `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are
+    in neither model: sweeps add them.
+    """
+
+    iterate: Iterate
+    gauss_newton: Expansion | None
+    exact: Exact | None
+    costate: np.ndarray
+    gradient_norm: float
+    box: Box | None = None
+    cost_curvature: Blocks | None = None
+    rows: RowModel | None = None
+
+    @property
+    def expansion(self) -> Expansion:
+        """An expansion that is known: first derivatives are the same in both."""
+        if self.gauss_newton is not None:
+            return self.gauss_newton
+        assert self.exact is not None
+        return self.exact.expansion
+
+    def of_kind(self, kind: str) -> tuple[Expansion, CurvatureOfKnot | None]:
+        """The model of this kind, which must be known."""
+        if kind == EXACT:
+            assert self.exact is not None
+            return self.exact.expansion, self.exact.of_knot
+        if kind == CONVEXIFIED:
+            assert self.exact is not None and self.exact.convex is not None
+            return self.exact.convex, None
+        assert self.gauss_newton is not None
+        return self.gauss_newton, None
+
+
+Before = tuple[LocalModel, SweepResult] | None
+"""The model and the sweep whose full step led to an iterate; None if there was no such step."""
+
+
+class Direction(NamedTuple):
+    """A sweep and its kind; `fallback` is the Gauss-Newton sweep behind an exact one.
+
+    `indefinite_knot`: the last knot at which a sweep of this iteration met a Quu that is not positive definite; -1 if
+    there was none.
+    """
+
+    kind: str
+    sweep: SweepResult
+    fallback: SweepResult | None
+    indefinite_knot: int
+
+    @property
+    def change(self) -> float:
+        """Predicted change d1 + d2/2 of the objective for a full step."""
+        return self.sweep.d1 + 0.5 * self.sweep.d2
+
+
+class Candidate(NamedTuple):
+    """A trajectory along a direction: step length, states, controls, and the sweep's controls there."""
+
+    alpha: float
+    xs: np.ndarray
+    us: np.ndarray
+    controls: np.ndarray
+
+
+class Formulation(Protocol):
+    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them."""
+
+    problem: Problem
+    limits: Limits | None
+    rows: Rows | None
+
+    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The first iterate: a rollout, or the states xs with their gaps."""
+        ...
+
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
+        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
+        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
+        ...
+
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
+        needed and None."""
+        ...
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of this kind, whose expansion the model must have."""
+        ...
+
+    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
+        """Trajectories along a direction, longest step first."""
+        ...
+
+    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
+        """k (N, nu) and K (N, nu, ndx) for the controls us."""
+        ...
+
+
+def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
+    """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
+    if gaps is None:
+        return None
+    left = (1.0 - alpha) * gaps
+    return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
+
+
+def rounding(model: LocalModel) -> float:
+    """Rounding error of the cost that the last bits of the states cause: each step in time rounds them, and the costate
+    carries that into the cost."""
+    xs, costate = model.iterate.xs, model.costate
+    size = np.abs(xs) if xs.shape == costate.shape else np.abs(xs).max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return EPSILON * float(np.linalg.norm(costate * size))
+
+
+def noise(problem: Problem, model: LocalModel) -> float:
+    """Standard deviation of the cost where steps in time are less accurate than double precision, else 0."""
+    step_noise = capability(problem.system, Steps).step_noise
+    if step_noise is None:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(model.costate[1:] * step_noise(model.iterate.xs)))
+
+
+def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:
+    """The model with a Gauss-Newton expansion, expanded again if it has the exact one alone."""
+    if model.gauss_newton is not None:
+        return model
+    dual = None if model.rows is None else model.rows.dual
+    return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
+
+
+def with_terms_of(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
+    """The expansion with the augmented-Lagrangian terms of the model's constraints."""
+    if rows is None or model.rows is None or model.rows.weights is None:
+        return expansion
+    return with_terms(expansion, rows.first, model.rows.C, model.rows.weights)
+
+
+def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
+    """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
+    if kind != GAUSS_NEWTON and model.exact is not None:
+        return formulation.sweep(model, mu, clock, kind)
+    model = with_gauss_newton(formulation, model, clock)
+    sweep = formulation.sweep(model, mu, clock)
+    if kind == GAUSS_NEWTON or not sweep.ok:
+        return sweep
+    return formulation.sweep(formulation.with_curvature(model, sweep.Vx, clock), mu, clock, EXACT)
+
+
+# --------------------------------------------------------------------------------------------
+# Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once.
+
+ALPHAS = 0.5 ** np.arange(8)
+"""Step lengths 1, 1/2, ..., 2^-7."""
+
+
+def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
+    """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
+    with np.errstate(all="ignore"):
+        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
+
+
+def closed_loop(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    k: np.ndarray,
+    K: np.ndarray,
+    gaps: np.ndarray | None = None,
+    limits: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x).
+
+    Control limits are kept: (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
+    """
+    system, policy = problem.system, (xs, us, k, K, ALPHAS)
+    with np.errstate(all="ignore"):
+        if gaps is None and limits is None:
+            found = system.closed_loop_rollout(problem.x0, *policy)
+        elif rollouts_take(type(system), "gaps", "lower", "upper"):
+            found = system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
+        else:
+            found = closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))
+    xs_new = check_shape("closed_loop_rollout, xs_new", found[0], (len(ALPHAS), *xs.shape))
+    return xs_new, check_shape("closed_loop_rollout, us_new", found[1], (len(ALPHAS), *us.shape))
+
+
+# --------------------------------------------------------------------------------------------
+# Predictions of a quadratic model for a step along a sweep's direction: the step itself and the change of the cost.
+
+
+_NONE = np.empty((0, 0))
+
+
+@helper
+def dot(A, t, i, z, s):
+    """A[t, i] . z[s], in four partial sums, which vectorizes."""
+    n = z.shape[1]
+    a, b, c, d, j = 0.0, 0.0, 0.0, 0.0, 0
+    while j + 4 <= n:
+        a += A[t, i, j] * z[s, j]
+        b += A[t, i, j + 1] * z[s, j + 1]
+        c += A[t, i, j + 2] * z[s, j + 2]
+        d += A[t, i, j + 3] * z[s, j + 3]
+        j += 4
+    while j < n:
+        a += A[t, i, j] * z[s, j]
+        j += 1
+    return (a + b) + (c + d)
+
+
+@routine
+def _linear_step(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
+    N, ndx, nu = fu.shape
+    for t in range(N + 1):
+        if t == 0:
+            for i in range(ndx):
+                dx[0, i] = gaps[0, i] if gaps.shape[0] > 0 else 0.0
+        else:
+            for i in range(ndx):
+                dx[t, i] = gaps[t, i] if gaps.shape[0] > 0 else 0.0
+                dx[t, i] += dot(fx, t - 1, i, dx, t - 1) + dot(fu, t - 1, i, du, t - 1)
+        if t == N:
+            break
+        for i in range(nu):
+            du[t, i] = length * k[t, i]
+            if du0.shape[0] > 0:
+                du[t, i] += du0[t, i]
+                for j in range(ndx):
+                    du[t, i] += K[t, i, j] * (dx[t, j] - dx0[t, j])
+            else:
+                du[t, i] += dot(K, t, i, dx, t)
+            if lower.shape[0] > 0:
+                du[t, i] = min(max(du[t, i], lower[t, i]), upper[t, i])
+
+
+def linear_step(
+    e: Expansion,
+    gaps: np.ndarray | None,
+    result: SweepResult,
+    box: Box | None = None,
+    start: tuple[np.ndarray, np.ndarray] = (_NONE, _NONE),
+    length: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
+
+    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or a step of another length from a start (dx, du)."""
+    dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
+    lower, upper = (_NONE, _NONE) if box is None else (box.lower, box.upper)
+    gaps = _NONE if gaps is None else gaps
+    _linear_step(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
+    return dx, du
+
+
+@routine
+def _change(lx, lu, lxx, lux, luu, dx, du):
+    N, ndx, nu = lux.shape[0], dx.shape[1], du.shape[1]
+    d1, d2 = 0.0, 0.0
+    for t in range(N + 1):
+        for i in range(ndx):
+            d1 += lx[t, i] * dx[t, i]
+            d2 += dx[t, i] * dot(lxx, t, i, dx, t)
+        if t == N:
+            break
+        for i in range(nu):
+            d1 += lu[t, i] * du[t, i]
+            d2 += du[t, i] * (2.0 * dot(lux, t, i, dx, t) + dot(luu, t, i, du, t))
+    return d1, d2
+
+
+@routine
+def gradient_at(Vx, Vxx, dx):
+    """Vx + Vxx dx at all knots, (N+1, ndx)."""
+    gradient = Vx.copy()
+    for t in range(gradient.shape[0]):
+        for j in range(gradient.shape[1]):
+            for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
+                gradient[t, i] += Vxx[t, j, i] * dx[t, j]
+    return gradient
+
+
+def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
+    """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
+    return _change(*e[2:], dx, du)
+
+
+def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
+    """The sweep's result with d1 = sum lx'dx + lu'du and d2, twice the quadratic part, of the step of the linearized
+    trajectory that also closes the gaps; or, if the sweep failed, with `finite` false if the expansion is not
+    finite."""
+    if not result.ok:
+        return result._replace(finite=result.finite and finite(*expansion))
+    if gaps is None:
+        return result
+    d1, d2 = _change(*expansion[2:], *linear_step(expansion, gaps, result))
+    return result._replace(d1=d1, d2=d2)
+
+
+# --------------------------------------------------------------------------------------------
+# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Curvature in exact sweeps.
+
+    Attributes
+    ----------
+    hessian : "parallel", "value", "costate" or "tensor"
+        Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
+    cost_hessian : "exact" or "gauss_newton"
+    escape : True if the solve leaves saddles (`trajopt.solvers.solve`)
+    """
+
+    hessian: str = "parallel"
+    cost_hessian: str = "exact"
+    escape: bool = False
+
+
+def regularized(
+    expansion: Expansion, gaps: np.ndarray | None, mu: float, regularization: str
+) -> tuple[Expansion, float]:
+    """The expansion with mu added to the Hessians in the states, where `regularization` asks for that, and the mu left
+    for Quu.
+
+    With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
+    alone the feedback vanishes as mu grows, and nothing keeps the trajectory together while its gaps close.
+    """
+    if mu == 0.0 or (regularization == "control" and gaps is None):
+        return expansion, mu
+    lxx = expansion.lxx.copy()
+    np.einsum("tii->ti", lxx)[...] += mu
+    left = {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
+    return expansion._replace(lxx=lxx), left
+
+
+def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
+    """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
+    states xs, exact up to the square of the step."""
+    found = problem.system.difference(model.iterate.xs, xs)
+    dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
+    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
+
+
+class ForwardFormulation:
+    """Rollouts of the system under its own controls.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : Rows or None
+        Constraints other than these limits.
+    limits : (lower, upper), (N, nu) each, or None
+        Control limits that sweeps and rollouts keep.
+    curvature : Curvature
+    regularization : "control", "state" or "both"
+        Hessians to which mu is added (see `LoopOptions`).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rows: Rows | None,
+        limits: Limits | None,
+        curvature: Curvature,
+        regularization: str,
+    ) -> None:
+        self.problem, self.rows, self.limits = problem, rows, limits
+        self.curvature, self.regularization = curvature, regularization
+        dt, self._leading = semi_implicit_form(problem.system)
+        self._dt = np.full(problem.horizon, dt, np.float64)
+
+    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The rollout of us, or the states xs with their gaps."""
+        with clock.measure("rollouts"):
+            us = us if self.limits is None else np.clip(us, *self.limits)
+            gaps = None if xs is None else gaps_of(self.problem, xs, us)
+            if xs is None:
+                xs = open_loop(self.problem, us)
+            known = gaps is None or all_finite(gaps)
+            gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
+            cost = self.problem.objective.value(xs, us) if known else np.inf
+            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
+
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
+        """First-order dynamics and Gauss-Newton costs, with the terms that these leave out if an exact model is to
+        follow; with a multiplier predicted by the sweep before, the exact model at once."""
+        (xs, us, *_), cost_curvature, rows = iterate, None, None
+        with clock.measure("derivatives"):
+            all_of_costs = exact and self.curvature.cost_hessian == "exact"
+            if exact and before is not None and self.curvature.hessian == "parallel":
+                multiplier = predicted_multiplier(self.problem, *before, xs)
+                expansion = expand_exactly(self.problem, xs, us, multiplier, cost_curvature=all_of_costs)
+                models, curvature = (None, Exact(expansion)), expansion[2:]
+            else:
+                curvature = cost_curvature = self._no_curvature() if all_of_costs else None
+                expansion = expand(self.problem, xs, us, curvature=cost_curvature)
+                models = expansion, None
+            lagrangian = expansion
+            if self.rows is not None and dual is not None:
+                c, *C = self.rows.linearized(xs, us)
+                rows = RowModel(c, (C[0], C[1]), dual)
+                lagrangian = with_multipliers(expansion, self.rows.first, rows.C, dual)
+                if all_of_costs and curvature is not None:
+                    self.rows.add_curvature(xs, us, dual, curvature)
+            costate, gradient = adjoint(lagrangian)
+            norm = largest_gradient(gradient, us, self.limits)
+            box = None if self.limits is None else box_around(us, *self.limits)
+            return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
+
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+        """See `Formulation`; Vx is needed only in the mode "parallel"."""
+        hessian, system, (xs, us, *_) = self.curvature.hessian, self.problem.system, model.iterate
+        if hessian == "parallel" and Vx is None:
+            return model
+        assert model.gauss_newton is not None
+        with clock.measure("derivatives"):
+            cost_curvature = model.cost_curvature
+            if cost_curvature is None and self.curvature.cost_hessian == "exact":
+                cost_curvature = self._no_curvature()
+                self.problem.objective.accumulate(xs, us, None, cost_curvature)
+                if self.rows is not None and model.rows is not None:
+                    self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
+            if hessian in ("value", "tensor"):
+                of_knot = (by_products if hessian == "value" else by_tensors)(system, xs, us)
+                return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), of_knot))
+            multiplier = model.costate if Vx is None or hessian == "costate" else Vx
+            products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
+            return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature, products)))
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of the model of this kind."""
+        expansion, of_knot = model.of_kind(kind)
+        with clock.measure("backward_pass"):
+            gaps, box = model.iterate.gaps, model.box
+            e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
+            if of_knot is None:
+                result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
+            else:
+                result = sweep_with_curvature(e, of_knot, mu, self._dt, gaps, box, self._leading)
+            return completed(result, e, gaps)
+
+    def _no_curvature(self) -> tuple[np.ndarray, ...]:
+        return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
+
+    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
+        """Closed-loop rollouts, all step lengths in one call."""
+        xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
+        states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
+        for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
+            us_new = np.array(us_new, order="C")
+            yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)
+
+    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
+        """The sweep's own gains."""
+        return sweep.k, sweep.K
