@@ -78,11 +78,6 @@ def lanes_of(block: type) -> dict[str, Any]:
     return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def size_of(block: type) -> Size:
-    """Size of a block whose fields are lanes."""
-    return sum((x.size for x in lanes_of(block).values()), start=0)  # pyright: ignore[reportReturnType]
-
-
 def slicing(block: type) -> tuple[Any, Callable[..., int]]:
     """Functions of a block: `slice_block(m, ..., work)` for compiled code, `workspace_size(m, ...)` for Python."""
     fields = lanes_of(block)
