@@ -86,11 +86,6 @@ def lanes_of(block: type) -> dict[str, Any]:
     return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def size_of(block: type) -> Size:
-    """Size of a block whose fields are lanes."""
-    return sum((x.size for x in lanes_of(block).values()), start=0)  # pyright: ignore[reportReturnType]
-
-
 def slicing(block: type) -> tuple[Any, Callable[..., int]]:
     """Functions of a block: `slice_block(m, ..., work)` for compiled code, `workspace_size(m, ...)` for Python."""
     fields = lanes_of(block)
@@ -160,6 +155,23 @@ def _leading_names(expressions: Iterable[str]) -> list[str]:
     """Names that the expressions begin with, each once; a number has none."""
     found = (re.match(r"[A-Za-z_]\w*", text) for text in expressions)
     return list(dict.fromkeys(x[0] for x in found if x))
+
+
+def _sizes(declared: Any) -> list[Size | int]:
+    """Sizes of a field: of its lanes, or of the blocks that it may be."""
+    if isinstance(declared, Part):
+        return [size_of(block, **declared.given) for block in declared.cases.values() if block is not None]
+    return [declared.size] if isinstance(declared, Lanes) else []
+
+
+def size_of(block: type, **given: str) -> Size:
+    """Size of a block without parts by type, for lanes that a kernel slices by itself; with expressions for arguments
+    that have other names where these lanes are declared."""
+    total: Any = None
+    for x in lanes_of(block).values():
+        for size in _sizes(x):
+            total = size if total is None else total + size
+    return total.given(**given)
 
 
 def free_names(sizes: Iterable[Size | int]) -> list[str]:

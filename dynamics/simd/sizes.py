@@ -10,6 +10,9 @@ Python computes the workspace size, and where compiled code slices it.
 
 from __future__ import annotations
 
+import copy
+import re
+
 
 class Size:
     """An integer expression of symbols.
@@ -42,11 +45,22 @@ class Size:
             result.factor = f"({result.text})"
         return result
 
-    def at_least(self, other: Size) -> Size:
+    def at_least(self, other: Size | int) -> Size:
         """The larger of the two sizes."""
         pair = self._joined(self, other, by=", ")
         pair.text = pair.factor = f"max({pair.text})"
         return pair
+
+    def given(self, **arguments: str) -> Size:
+        """The same size where arguments that its symbols depend on are other expressions."""
+        size = copy.copy(self)
+        names = (re.match(r"\w*", origin) for origin in self.origins.values())
+        size.origins = {
+            name: arguments.get(found[0], found[0]) + origin[found.end() :]
+            for (name, origin), found in zip(self.origins.items(), names, strict=True)
+            if found
+        }
+        return size
 
     def __add__(self, other: Size | int) -> Size:
         return self._joined(self, other, by=" + ")

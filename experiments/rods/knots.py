@@ -38,7 +38,7 @@ def measure(repeats: int) -> dict[str, Any]:
     robot, rng = cable_manipulator(), np.random.default_rng(SEED)
     n, nu = robot.nq, robot.nu
     states = np.hstack([rng.uniform(-1.0, 1.0, (KNOTS, 4 * n)), rng.uniform(0.0, 10.0, (KNOTS, nu))])
-    work, r = np.empty(residual_work(robot.model)), np.empty(n)
+    work, r = np.empty(residual_work(robot.model.arrays, robot.arrays)), np.empty(n)
     A = np.empty(result_size(robot.model.arrays, robot.arrays))
     result = {}
     vectors, none = np.ascontiguousarray(states[:, : 4 * n]), np.zeros((KNOTS, 0))

@@ -6,7 +6,7 @@ import pytest
 from dynamics import Fixed, Revolute, Spherical
 from dynamics.rods.algorithms.backward_pass import BLOCKS, Blocks
 from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
-from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, closure_size
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import STEP, complex_residual, complex_steps, hybrid_builder
@@ -32,9 +32,9 @@ def second_order(robot, state):
     """Hqq, Hqv, Hvv, Hqa (n, n) and the rates of A along w (G, n), by the kernel for plain numbers."""
     n, m, e = robot.nq, robot.model.arrays, robot.arrays
     r, A = np.empty(n), np.empty(result_size(m, e))
-    residual_kernel(m, e, SECOND, state.copy(), np.empty(residual_work(robot.model)), r, A)
+    residual_kernel(m, e, SECOND, state.copy(), np.empty(residual_work(robot.model.arrays, robot.arrays)), r, A)
     blocks = dict(zip(Blocks._fields, A[: BLOCKS * n * n].reshape(-1, n, n), strict=True))
-    end = A[BLOCKS * n * n + 2 * n * robot.nu :][virtual_rows(e.closures, n) :]
+    end = A[BLOCKS * n * n + 2 * n * robot.nu :][: closure_size(m, e.closures)][-robot.model.constraint_count * n :]
     return *(blocks[name] for name in ("Hqq", "Hqv", "Hvv", "Hqa")), end.reshape(-1, n)
 
 

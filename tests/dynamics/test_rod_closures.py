@@ -43,8 +43,9 @@ def robot():
 def chains(robot, state):
     """e, e', e'' (G,) and A, A', A'' (G, n) at a state, by the kernel for plain numbers."""
     n, G = robot.nq, robot.model.constraint_count
-    r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
-    residual_kernel(robot.model.arrays, robot.arrays, FIRST, state.copy(), np.empty(residual_work(robot.model)), r, A)
+    m, e = robot.model.arrays, robot.arrays
+    r, A = np.empty(n), np.empty(result_size(m, e))
+    residual_kernel(m, e, FIRST, state.copy(), np.empty(residual_work(m, e)), r, A)
     out = A[BLOCKS * n * n + 2 * n * robot.nu :]
     return out[: 3 * G].reshape(3, G), out[3 * G : 3 * G * (1 + n)].reshape(3, G, n)
 

@@ -117,8 +117,9 @@ def test_plain_numbers(rng):
     n = robot.nq
     q, v, a, w, u = random_state(robot, rng)
     state = np.concatenate([q, v, a, w, u])
-    r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
-    residual_kernel(robot.model.arrays, robot.arrays, FIRST, state, np.empty(residual_work(robot.model)), r, A)
+    m, e = robot.model.arrays, robot.arrays
+    r, A = np.empty(n), np.empty(result_size(m, e))
+    residual_kernel(m, e, FIRST, state, np.empty(residual_work(m, e)), r, A)
     assert relative_error(r, robot.residual(q, v, a, u)) < IDENTITY
     derivatives = robot.residual_derivatives(q, v, a, u)
     for value, expected in zip(A[: 3 * n * n].reshape(3, n, n), derivatives, strict=False):

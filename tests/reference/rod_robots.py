@@ -148,7 +148,7 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
     v, a, w, u, wrenches, numbers of closed chains: of r or a (n, size), and of A (., size)."""
     n, size = robot.nq, len(state)
     m, e = robot.model.arrays, robot.arrays
-    work, x = aligned_zeros(residual_work(robot.model), 2, LANES), aligned_zeros(size, 2, LANES)
+    work, x = aligned_zeros(residual_work(robot.model.arrays, robot.arrays), 2, LANES), aligned_zeros(size, 2, LANES)
     r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_size(m, e), 2, LANES)
     L = aligned_zeros(n * n, 2, LANES)
     dr, dA = np.empty((n, size)), np.empty((len(A), size))
@@ -168,14 +168,15 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
 
 def complex_residual(robot: SoftRobot, level: int, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """r (K, n) and A (K, .) of `residual_kernel` for complex states (K, size), their imaginary parts tiny."""
-    numbers = states.shape[1], residual_work(robot.model), robot.nq, result_size(robot.model.arrays, robot.arrays)
+    m, e = robot.model.arrays, robot.arrays
+    numbers = states.shape[1], residual_work(m, e), robot.nq, result_size(m, e)
     out = [np.empty((len(states), size), complex) for size in numbers[2:]]
     for t in range(0, len(states), LANES):
         x, work, *results = (aligned_zeros(size, 2, LANES) for size in numbers)
         own = states[t : t + LANES].T
         x[:, 0], x[:, 1, : own.shape[1]] = own.real[:, :1], own.imag
         x[:, 0, : own.shape[1]] = own.real
-        residual_kernel(robot.model.arrays, robot.arrays, level, x, work, *results)
+        residual_kernel(m, e, level, x, work, *results)
         for rows, y in zip(out, results, strict=True):
             rows[t : t + LANES] = (y[:, 0] + 1j * y[:, 1]).T[: own.shape[1]]
     return out[0], out[1]
@@ -184,7 +185,7 @@ def complex_residual(robot: SoftRobot, level: int, states: np.ndarray) -> tuple[
 # ------------------------------------------------------------------------------------------------ poses
 def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
     """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
-    n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
+    n, work, place = robot.nq, np.empty(residual_work(robot.model.arrays, robot.arrays)), np.eye(4)
     state = np.concatenate([q, np.zeros(3 * n + robot.nu + int(robot.arrays.counts[1]))])
     r, A = np.empty(n), np.empty(result_size(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)

@@ -67,6 +67,7 @@ from dynamics.rods.model.arrays import (
     VIRTUAL_RATE,
     C,
     P,
+    n,
 )
 from dynamics.simd import (
     LANES,
@@ -85,7 +86,6 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_algebra import add_transpose
 from dynamics.simd.lane_blocks import lanes, slicing
-from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
     add6,
     add_cross,
@@ -482,9 +482,6 @@ def segment_curvature(h, b, halves, level, seg, ws):
 #
 # Where coordinates i go in groups, blocks are summed transposed, so that the entries of a group lie side by side.
 
-n = Size("n", "m.counts[0]")
-"""Number of coordinates."""
-
 
 class Blocks(NamedTuple):
     """Derivatives of ID; terms that enter transposed are summed in blocks of their own."""
@@ -646,6 +643,10 @@ def _add_forces(m, s, seg, tau):
             store(tau, j, fma(two, second, x) if rod else x)
 
 
+SEGMENT_SCRATCH = FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES
+"""Scratch of a segment: factors, curvature, products of a group."""
+
+
 @kernel
 def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
     """Add one segment's part to the blocks of A."""
@@ -702,8 +703,3 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
         add_to_parent(m, s, segments)
         add_loads_to_parent(m, external, s, loads)
     add_transposed_blocks(n, level, b)
-
-
-def backward_size(of_loads: int = 0) -> int:
-    """Scratch size of `backward_pass`, of which loads and contacts need `of_loads`."""
-    return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # products of a group

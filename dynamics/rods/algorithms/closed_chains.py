@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from dynamics.model.joints import Continuous, Fixed, Revolute, Spherical
 from dynamics.rods.algorithms.backward_pass import BLOCKS
-from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel, work_size
+from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel, workspace_size
 from dynamics.rods.kinematics.center_lines import check_turns
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import (
@@ -26,6 +26,7 @@ from dynamics.rods.model.arrays import (
     ClosureArrays,
     closure_size,
     input_size,
+    slice_closures,
 )
 from dynamics.rods.model.rod_model import RodModel, coordinate_scales
 from dynamics.rods.model.segment_list import Closure
@@ -115,8 +116,8 @@ def _evaluate(m, external, closures, level, state, wrenches, work_size, closed_s
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.counts[0]
     work, tau, A, closed = np.empty(work_size), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_size)
-    results = span(work), span(tau), span(A), span(closed)
-    inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results)
+    results = span(work), span(tau), span(A), slice_closures(m, closures, span(closed))[0]
+    inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results, span(closed[:0]))
     return work, closed, tau, A  # all of them, so that they are not freed before the kernel runs
 
 
@@ -126,14 +127,13 @@ def evaluate_chains(
     """The workspace of the kernel, which begins with the segments, and ChainValues, at q, v (n,) without
     acceleration."""
     n, G = model.nq, model.constraint_count
-    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_size(model.closures))
+    m, closures = model.arrays, model.closures
+    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_size(closures))
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v
-    work, closed, _, _ = _evaluate(
-        model.arrays, model.external, model.closures, level, state, wrenches, work_size(model),
-        closure_size(model.closures, n),
-    )  # fmt: skip
+    sizes = workspace_size(m, model.external, closures), closure_size(m, closures)
+    work, closed, _, _ = _evaluate(m, model.external, closures, level, state, wrenches, *sizes)
     e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
     A, A_rate = closed[3 * G : (3 + 2 * n) * G].reshape(2, G, n)
     return work, ChainValues(e, rate, rate_2, A, A_rate)

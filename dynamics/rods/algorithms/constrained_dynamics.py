@@ -12,7 +12,7 @@ from dynamics.rods.algorithms.equation_of_motion import (
     result_size,
     slice_results,
 )
-from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND, RodArrays, virtual_rows
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND, RodArrays, closure_size
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import (
     LANES,
@@ -80,17 +80,15 @@ def _factorize(n, free, mass, rows, K, d, pivots):
 @kernel
 def _fill_derivatives(n, nu, free, rate, b, c, X):
     """Fill the right-hand sides, columns q_f, v_f, u, from the results b and c."""
-    F, closed = free.size, c.closed
-    G = X.shape[0] - F
-    rows, o = 3 * G, G * n
+    F, G = free.size, X.shape[0] - free.size
     for y in range(F):
         j = free[y]
         for x in range(F):
             X[x, y] = -b.dq[free[x] * n + j]
             X[x, F + y] = -b.dv[free[x] * n + j]
         for g in range(G):
-            k = rows + g * n + j
-            J, J1, J2 = closed[k], closed[o + k], closed[2 * o + k]
+            k = g * n + j
+            J, J1, J2 = c.closed.A[k], c.closed.A_rate[k], c.closed.A_rate_2[k]
             X[F + g, y] = -(J2 + 2.0 * rate * J1 + rate * rate * J)
             X[F + g, F + y] = -2.0 * (J1 + rate * J)
     for k in range(nu):
@@ -141,17 +139,17 @@ def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
     F, (b, c, _), mass_matrix = free.size, slice_results(m, e, span(s.A)), np.int64(MASS_MATRIX)
     closed = c.closed
     residual_kernel(m, e, mass_matrix, span(state), span(s.work), span(r), span(s.A))
-    regular = _factorize(n, free, b.M, closed[3 * G :], s.K, s.d, s.pivots)
+    regular = _factorize(n, free, b.M, closed.A, s.K, s.d, s.pivots)
     for x in range(F):
         s.y[x, 0] = -r[free[x]] if regular else np.nan
     for g in range(G):
-        s.y[F + g, 0] = -(closed[2 * G + g] + rate * (2.0 * closed[G + g] + rate * closed[g]))
+        s.y[F + g, 0] = -(closed.rate_2[g] + rate * (2.0 * closed.rate[g] + rate * closed.e[g]))
     _solve_scaled(s.K, s.d, s.pivots, s.y)
     for x in range(F):
         state[2 * n + free[x]] = s.y[x, 0]
     for g in range(G):
         state[state.size - G + g] = s.y[F + g, 0]
-    _add_motion(n, free, b.M, closed[3 * G :], s.y, r)
+    _add_motion(n, free, b.M, closed.A, s.y, r)
     if level >= FIRST:
         residual_kernel(m, e, level, span(state), span(s.work), span(r), span(s.A))
         _fill_derivatives(n, nu, free, rate, b, c, derivatives)
@@ -180,7 +178,7 @@ def constrained_motion(
     coordinates, and the states contain the accelerations of the others; rate: 1 / T of Baumgarte's method, or 0."""
     n, nu, G, K = model.nq, int(arrays.counts[0]), model.constraint_count, len(states)
     F = len(free)
-    numbers = np.array([residual_work(model), result_size(model.arrays, arrays)])
+    numbers = np.array([residual_work(model.arrays, arrays), result_size(model.arrays, arrays)])
     forces, derivatives = np.empty((K, n)), np.empty((K if level >= FIRST else 0, F + G, 2 * F + nu))
     states[:, 2 * n + free], states[:, states.shape[1] - G :] = 0.0, 0.0
     _constrained(model.arrays, arrays, level, rate, free, states, numbers, forces, derivatives)
@@ -192,14 +190,15 @@ def constrained_motion(
 def _project_point(m, e, free, s, state, r, rows, a):
     """`project_motion` with arrays s for two right-hand sides; rows (G n) of A; a (n), zero."""
     n, G, F = m.counts[0], e.closures.kind.size, free.size
-    (b, (_, _, closed), _), multipliers = slice_results(m, e, span(s.A)), state[len(state) - G :]
+    (b, c, _), multipliers = slice_results(m, e, span(s.A)), state[len(state) - G :]
+    closed = c.closed
     multipliers[:], s.y[:] = 0.0, 0.0
     residual_kernel(m, e, np.int64(MASS_MATRIX), span(state), span(s.work), span(r), span(s.A))
-    scale_into(n * G, rows, 1.0, closed[3 * G :])
+    scale_into(n * G, rows, 1.0, closed.A)
     if not _factorize(n, free, b.M, rows, s.K, s.d, s.pivots):
         s.d[:] = np.nan
     for g in range(G):
-        s.y[F + g, 1] = -closed[G + g]
+        s.y[F + g, 1] = -closed.rate[g]
     _solve_scaled(s.K, s.d, s.pivots, s.y)
     for x in range(F):
         state[n + free[x]] += s.y[x, 1]
@@ -208,7 +207,7 @@ def _project_point(m, e, free, s, state, r, rows, a):
     for x in range(F):
         s.y[x, 0], s.y[x, 1] = -r[free[x]], 0.0
     for g in range(G):
-        s.y[F + g, 0] = s.y[F + g, 1] = -closed[2 * G + g]
+        s.y[F + g, 0] = s.y[F + g, 1] = -closed.rate_2[g]
         for i in range(n):
             s.y[F + g, 1] -= rows[g * n + i] * a[i]
     _solve_scaled(s.K, s.d, s.pivots, s.y)
@@ -263,8 +262,9 @@ class _Results:
 
     def __init__(self, model: RodModel, arrays: RobotArrays, level: int, states, directions=None):
         n, count = model.nq, result_size(model.arrays, arrays)
-        numbers = states.shape[1], residual_work(model), n, count
-        self.n, self.nu, self.closures = n, int(arrays.counts[0]), arrays.closures
+        numbers = states.shape[1], residual_work(model.arrays, arrays), n, count
+        self.n, self.nu, self.G = n, int(arrays.counts[0]), model.constraint_count
+        self.virtual = closure_size(model.arrays, arrays.closures) - self.G * n
         self.all = np.empty((len(states), count), complex)
         for t in range(0, len(states), LANES):
             state, work, r, A = (aligned_zeros(size, 2, LANES) for size in numbers)
@@ -289,8 +289,8 @@ class _Results:
 
     def rows(self, virtual: bool) -> np.ndarray:
         """A, or its rate along w, (K, G, n)."""
-        n, G = self.n, len(self.closures.kind)
-        first = virtual_rows(self.closures, n) if virtual else 3 * G
+        n, G = self.n, self.G
+        first = self.virtual if virtual else 3 * G
         return np.real(self.all)[:, BLOCKS * n * n + 2 * n * self.nu + first :][:, : G * n].reshape(-1, G, n)
 
 

@@ -13,39 +13,26 @@ import numpy as np
 
 from dynamics.algorithms.branch_factor import factorize, solve_factored
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
-from dynamics.rods.algorithms.backward_pass import block_size, n, scatter_derivatives, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel, work_size
-from dynamics.rods.loads.drives import DRIVE_NUMBERS, DriveArrays, add_drives, drive_arrays
-from dynamics.rods.loads.tendons import TENDON_NUMBERS, TendonArrays, add_tendons
+from dynamics.rods.algorithms.backward_pass import Blocks, block_size, scatter_derivatives, slice_blocks
+from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, workspace_size
+from dynamics.rods.loads.drives import DriveArrays, add_drives, drive_arrays
+from dynamics.rods.loads.tendons import TendonArrays, add_tendons
 from dynamics.rods.model.arrays import (
     CONTROLS,
     FIRST,
     MASS_MATRIX,
     SECOND,
     ClosureArrays,
+    ClosureResults,
     LoadArrays,
     RodArrays,
-    closed_size,
-    closure_size,
     input_size,
+    n,
 )
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    driver,
-    fma,
-    gather,
-    helper,
-    kernel,
-    load,
-    scatter,
-    shared_kernel,
-    split,
-    store,
-)
+from dynamics.simd import LANES, align_stack, driver, fma, gather, helper, kernel, load, scatter, shared_kernel, store
 from dynamics.simd.lane_algebra import scale_into
-from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.lane_blocks import lanes, part, size_of, slicing
 from dynamics.simd.sizes import Size
 from dynamics.simd.span import by_reference
 
@@ -58,7 +45,7 @@ class RobotArrays(NamedTuple):
     """Arrays of a robot with n coordinates, W external wrenches, and nu controls: of tendons, chambers, driven joints,
     and laws, in this order."""
 
-    counts: np.ndarray  # (3,) nu; number of entries of a state after u; number of results for closed chains and laws
+    counts: np.ndarray  # (2,) nu; number of entries of a state after u
     external: LoadArrays  # with the reactions of closed chains
     closures: ClosureArrays
     band: np.ndarray  # (n, 2) columns band[i, 0] ... band[i, 1] - 1 of row i of K and D may differ from zero
@@ -77,9 +64,8 @@ def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: Seq
     parent, end = _elimination_order(model)
     n, laws, inputs = model.nq, len(model.load_controls), 6 * model.wrench_count + input_size(model.closures)
     torques = sum(own.stop - own.start for own in driven)
-    results = closure_size(model.closures, n) + 2 * n * laws
     return RobotArrays(
-        np.array([count + torques + laws, inputs, results], np.int64), model.reaction_loads, model.closures,
+        np.array([count + torques + laws, inputs], np.int64), model.reaction_loads, model.closures,
         _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
         drive_arrays(model, driven, count), np.arange(n), parent, end,
     )  # fmt: skip
@@ -123,11 +109,12 @@ nu = Size("nu", "e.counts[0]")
 
 
 class ControlBlocks(NamedTuple):
-    """Results that follow after `Blocks`: B and Hqu of the controls, and those of closed chains."""
+    """Results that follow after `Blocks`: B and Hqu of all controls, those of closed chains, B and Hqu of laws."""
 
     B: np.ndarray = lanes(n * nu)
     Hqu: np.ndarray = lanes(n * nu)
-    closed: np.ndarray = lanes(Size("closed", "e.counts[2]"))  # of closed chains (`arrays`)
+    closed: ClosureResults = part(ClosureResults, closures="e.closures")
+    of_laws: np.ndarray = lanes(2 * (n * Size("laws", f"e.external.laws.integers[{CONTROLS}]")))
 
 
 _slice_control_blocks, _control_block_size = slicing(ControlBlocks)
@@ -178,11 +165,12 @@ def _add_law_controls(n, nu, laws, level, results, B, Hqu):
 def residual_kernel(m, e, level, state, work, r, A):
     """Store r (n) and, in A, the results of `slice_results` as far as the level goes, with `Blocks` of r in place of
     ID. m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed
-    chains (12 C + G); work: `residual_work`."""
+    chains (12 C + G); work: `Workspace`, which is also scratch of tendons and drives."""
     n, nu = m.counts[0], e.counts[0]
-    b, (B, Hqu, closed), _ = slice_results(m, e, A)
+    b, (B, Hqu, closed, of_laws), _ = slice_results(m, e, A)
     laws = e.external.laws.integers[CONTROLS]
-    inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu - laws :], work, r, A, closed)
+    inputs = state[4 * n + nu - laws :]
+    inverse_dynamics_kernel(m, e.external, e.closures, level, state, inputs, work, r, A, closed, of_laws)
     _add_elasticity(e, level, n, state, r, b)
     if level >= FIRST:
         B[:] = 0.0
@@ -190,22 +178,38 @@ def residual_kernel(m, e, level, state, work, r, A):
         Hqu[:] = 0.0
     add_tendons(e.tendons, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
     if laws > 0:
-        _add_law_controls(n, nu, laws, level, closed[closed_size(e.closures, n) :], B, Hqu)
+        _add_law_controls(n, nu, laws, level, of_laws, B, Hqu)
     add_drives(e.drives, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
 
 
-def residual_work(model: RodModel) -> int:
-    """Scratch size of `residual_kernel`."""
-    return max(work_size(model), TENDON_NUMBERS, DRIVE_NUMBERS)
+def residual_work(m: RodArrays, e: RobotArrays) -> int:
+    """Workspace size of `residual_kernel`."""
+    return workspace_size(m, e.external, e.closures)
+
+
+RESULTS = size_of(Blocks) + size_of(ControlBlocks)
+WORK = size_of(Workspace, external="e.external", closures="e.closures")
+"""Sizes of the results and of the workspace of `residual_kernel`."""
+
+
+class _Driver(NamedTuple):
+    """Scratch of `drive_residual`."""
+
+    state: np.ndarray = lanes(Size("inputs", "states.shape[1]"))
+    r: np.ndarray = lanes(n)
+    A: np.ndarray = lanes(RESULTS)
+    work: np.ndarray = lanes(WORK)
+
+
+_slice_driver, residual_driver_size = slicing(_Driver)
 
 
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
     """Store r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
-    state, w = split(work, states.shape[1])
-    forces, A = split(w, m.counts[0])
-    b, of_controls, w = slice_results(m, e, A)
+    (state, forces, A, w), _ = _slice_driver(m, states, e, work)
+    b, of_controls, _ = slice_results(m, e, A)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
@@ -222,11 +226,6 @@ def scatter_results(b, of_controls, t, rows, B, Hqu):
         scatter(of_controls.B, t, B)
     if Hqu.shape[0] > 0:
         scatter(of_controls.Hqu, t, Hqu)
-
-
-def residual_driver_size(model: RodModel, e: RobotArrays) -> int:
-    """Scratch size per lane of `drive_residual`."""
-    return 5 * model.nq + int(e.counts[0] + e.counts[1]) + result_size(model.arrays, e) + residual_work(model)
 
 
 # --------------------------------------------------------------------------------------------
@@ -304,24 +303,29 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
     linearly_implicit_kernel(m, e, 0.0, level, state, L, work, r, A)
 
 
+class _AccelerationsDriver(NamedTuple):
+    """Scratch of `drive_accelerations`."""
+
+    state: np.ndarray = lanes(Size("inputs", "states.shape[1]"))
+    L: np.ndarray = lanes(n * n)
+    r: np.ndarray = lanes(n)
+    A: np.ndarray = lanes(RESULTS)
+    work: np.ndarray = lanes(WORK)
+
+
+_slice_accelerations_driver, accelerations_driver_size = slicing(_AccelerationsDriver)
+
+
 @driver
 def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu):
     """Store a and its derivatives for `states` (K, 4 n + nu + 6 W), knots in lanes; arguments as in
     `drive_residual`."""
     m, e = by_reference(m), by_reference(e)
-    n = m.counts[0]
-    state, w = split(work, states.shape[1])
-    r, w = split(w, n)
-    L, A = split(w, n * n)
-    b, of_controls, w = slice_results(m, e, A)
+    (state, L, r, A, w), _ = _slice_accelerations_driver(m, states, e, work)
+    b, of_controls, _ = slice_results(m, e, A)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
         accelerations_kernel(m, e, level, state, L, w, r, A)
-        scatter(state[2 * n :], t, a)
+        scatter(state[2 * m.counts[0] :], t, a)
         scatter_results(b, of_controls, t, rows, au, Hqu)
-
-
-def accelerations_driver_size(model: RodModel, e: RobotArrays) -> int:
-    """Scratch size per lane of `drive_accelerations`."""
-    return residual_driver_size(model, e) + model.nq**2

@@ -17,19 +17,19 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.derivatives.hessian import InverseDynamicsHessian
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.rods.algorithms.backward_pass import (
+    SEGMENT_SCRATCH,
     BlockRows,
+    Blocks,
     backward_pass,
-    backward_size,
-    block_size,
     clear_blocks,
     scatter_derivatives,
     slice_blocks,
 )
 from dynamics.rods.kinematics.center_lines import check_turns
-from dynamics.rods.kinematics.closure_kernel import closure_hessian, closure_rows, hessian_scratch, subtract_turning
-from dynamics.rods.kinematics.forward_pass import forward_pass, forward_size
+from dynamics.rods.kinematics.closure_kernel import ClosureScratch, closure_hessian, closure_rows, subtract_turning
+from dynamics.rods.kinematics.forward_pass import forward_pass
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
-from dynamics.rods.loads.segment_loads import load_work, pair_size
+from dynamics.rods.loads.segment_loads import LoadScratch, PairScratch
 from dynamics.rods.model.arrays import (
     CONTROLS,
     FAMILIES,
@@ -39,29 +39,45 @@ from dynamics.rods.model.arrays import (
     MASS_MATRIX,
     SECOND,
     SEGMENT,
-    closed_size,
+    n,
     no_closures,
+    slice_closures,
 )
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.simd import LANES, by_reference, driver, gather, launch, scatter, shared_kernel, split
+from dynamics.simd import LANES, by_reference, driver, gather, launch, scatter, shared_kernel
+from dynamics.simd.lane_blocks import lanes, size_of, slicing
+from dynamics.simd.sizes import Size
 from dynamics.validation import as_batch, as_choice, as_floats, as_kind
 
-
 # ------------------------------------------------------------------------------------------------ kernels
+segment_count = Size("segment_count", "external.start.size - 1")
+_touching = Size("touching", "external.contacts.numbers.shape[0] > 0")
+_closing = Size("closing", "closures.kind.size > 0")
+_in_turn = size_of(LoadScratch).at_least(_touching * size_of(PairScratch)).at_least(_closing * size_of(ClosureScratch))
+
+
+class Workspace(NamedTuple):
+    """Workspace of `inverse_dynamics_kernel`: segments, columns J, R, Q, W of all coordinates, sums of loads, and room
+    that the forward pass, closed chains, contacts, loads, and the backward pass take in turn."""
+
+    segments: np.ndarray = lanes(segment_count * SEGMENT)
+    columns: np.ndarray = lanes(n * FAMILIES)
+    loads: np.ndarray = lanes(segment_count * LOADS)
+    room: np.ndarray = lanes(_in_turn.at_least(SEGMENT_SCRATCH))
+
+
+slice_workspace, workspace_size = slicing(Workspace)
+
+
 @shared_kernel
-def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, results):
+def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, closed, of_controls):
     """Store tau (n) and, in A, `Blocks` as far as the level goes (for MASS_MATRIX only M). state: q, v, a, w (n each);
-    inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
-    those of closed chains (`arrays`), then B and Hqu of laws, if there is room; work: `work_size`."""
-    n, (b, _) = m.counts[0], slice_blocks(m, A)
+    inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; work:
+    `Workspace`; closed: `ClosureResults`; of_controls: B and Hqu of laws, or empty where they are not needed."""
+    b, _ = slice_blocks(m, A)
     controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
-    closed, of_controls = results, results[:0]
-    if external.laws.integers[CONTROLS] > 0 and results.shape[0] > 0:
-        of_controls = results[closed_size(closures, n) :]
-        of_controls[: 2 * n * external.laws.integers[CONTROLS]] = 0.0
-    segments, w = split(work, m.parent.size * SEGMENT)
-    columns, w = split(w, FAMILIES * n)
-    loads, w = split(w, m.parent.size * LOADS)
+    of_controls[:] = 0.0
+    (segments, columns, loads, w), _ = slice_workspace(m, external, closures, work)
     clear_blocks(level, b)
     forward_pass(m, level, state, segments, columns, w)
     if level >= SECOND and closures.kind.size > 0:
@@ -73,12 +89,18 @@ def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, t
         subtract_turning(m, closures, closed, b.dq)
 
 
-def work_size(model: RodModel) -> int:
-    """Scratch size per lane of `inverse_dynamics_kernel`."""
-    segments, columns, scratch = forward_size(model.arrays)
-    of_loads = max(pair_size(model.external.contacts, model.nq), load_work(model.external))
-    least = max(scratch, backward_size(of_loads), hessian_scratch(model.closures, model.nq))
-    return segments + columns + len(model.arrays.parent) * LOADS + least
+class _Driver(NamedTuple):
+    """Scratch of `drive_inverse_dynamics`."""
+
+    state: np.ndarray = lanes(4 * n)
+    inputs: np.ndarray = lanes(Size("input_count", "wrenches.shape[1]"))
+    tau: np.ndarray = lanes(n)
+    momenta: np.ndarray = lanes(MOMENTA)
+    A: np.ndarray = lanes(size_of(Blocks))
+    work: np.ndarray = lanes(size_of(Workspace))
+
+
+_slice_driver, _driver_size = slicing(_Driver)
 
 
 @driver
@@ -86,28 +108,18 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
     """Store tau, `BlockRows`, and momenta if it has rows, for the knots in lanes of `states` (K, 4 n) and of `wrenches`
     (K, .), controls of laws and wrenches."""
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
-    n = m.counts[0]
-    x, w = split(work, 4 * n)
-    y, w = split(w, wrenches.shape[1])
-    forces, w = split(w, n)
-    sums, w = split(w, MOMENTA)
-    b, rest = slice_blocks(m, w)
-    A, w = split(w, w.shape[0] - rest.shape[0])
+    (x, y, forces, sums, A, w), _ = _slice_driver(m, wrenches, external, closures, work)
+    (b, _), (none, _) = slice_blocks(m, A), slice_closures(m, closures, A[:0])
     for c in range(first, last):
         t = c * LANES
         gather(states, t, x)
         gather(wrenches, t, y)
-        inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
+        inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, none, A[:0])
         scatter(forces, t, tau)
         scatter_derivatives(b, t, rows)
         if momenta.shape[0] > 0:
             store_momenta(m, w, sums)
             scatter(sums, t, momenta)
-
-
-def driver_size(model: RodModel) -> int:
-    """Scratch size per lane of `drive_inverse_dynamics`."""
-    return work_size(model) + 5 * model.nq + MOMENTA + model.input_count + block_size(model.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -162,7 +174,8 @@ def evaluate(
     plant = model.arrays, model.external, no_closures()
     sums = np.empty((0, MOMENTA)) if momenta is None else momenta
     arguments = *plant, level, states, inputs, tau, BlockRows(*blocks), sums
-    launch(drive_inverse_dynamics, K, driver_size(model), *arguments)
+    size = _driver_size(model.arrays, inputs, model.external, plant[2])
+    launch(drive_inverse_dynamics, K, size, *arguments)
     if not np.vdot(tau, tau) < np.inf:
         check_turns(model, states[:, :n], "q")
     return [tau, *blocks]

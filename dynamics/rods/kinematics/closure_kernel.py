@@ -1,5 +1,9 @@
 """Constraints of closed chains: gaps of closures, with first derivatives and Hessians."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from dynamics.rods.kinematics.forward_pass import add_beyond, load_column
 from dynamics.rods.model.arrays import (
     ACCELERATION,
@@ -13,10 +17,10 @@ from dynamics.rods.model.arrays import (
     SEGMENT,
     TWIST,
     VIRTUAL,
-    ClosureArrays,
-    virtual_rows,
+    n,
 )
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.spatial.spatial import (
     add3,
     add6,
@@ -68,6 +72,27 @@ SIDE = 24
 # a row's wrench on a side: moment about the origin, its time derivatives, force (3 each)
 MOMENT, MOMENT_RATE, MOMENT_RATE_2, FORCE = 0, 3, 6, 9
 JETS = 12
+# three numbers each of a coordinate, of the joint as a whole, points of A and B, turns of A and B
+VELOCITY, RATE, VIRTUAL_RATE, RIGHT = 0, 15, 30, 33
+VIRTUAL_RIGHT = RIGHT + 15  # factors of VIRTUAL_RATE, and angular velocities of A and B
+VECTORS = RIGHT + 24
+# sums over rows: D, f of mu, D of lambda
+OF_MU, PULL, OF_LAMBDA = 0, 9, 12
+SUMS = 21
+
+
+class ClosureScratch(NamedTuple):
+    """Scratch of `closure_rows` and `closure_hessian`: sides, also with rates along w, wrenches of a row, sums of rows,
+    vectors of all coordinates."""
+
+    sides: np.ndarray = lanes(2 * SIDE)
+    virtual: np.ndarray = lanes(2 * SIDE)
+    jets: np.ndarray = lanes(2 * JETS)
+    sums: np.ndarray = lanes(SUMS)
+    vectors: np.ndarray = lanes(n * VECTORS)
+
+
+slice_scratch, _ = slicing(ClosureScratch)
 
 
 @helper
@@ -120,11 +145,11 @@ def _store_jets(x, moment, rate, rate_2, force):
 
 
 @kernel
-def store_row(k, i, sides, jets, closed):
-    """Store e, e', e'' of row i, and its wrenches on both sides."""
-    align_stack(closed)
-    rows, A, B = k.kind.size, sides[:SIDE], sides[SIDE:]
-    a = _vector(k.a, i, closed)
+def store_row(k, i, sides, jets, c):
+    """Store e, e', e'' of row i in the results c, and its wrenches on both sides."""
+    align_stack(jets)
+    A, B = sides[:SIDE], sides[SIDE:]
+    a = _vector(k.a, i, jets)
     if k.kind[i] == POSITION:
         p, p1, p2 = load3(A, POINT), load3(A, POINT_RATE), load3(A, POINT_RATE_2)
         q, q1, q2 = load3(B, POINT), load3(B, POINT_RATE), load3(B, POINT_RATE_2)
@@ -133,35 +158,35 @@ def store_row(k, i, sides, jets, closed):
         _store_jets(jets[JETS:], cross(a, q), cross(a, q1), cross(a, q2), scale3(a, -1.0))
     else:
         x, x1, x2 = _turned(A, a)
-        y, y1, y2 = _turned(B, _vector(k.b, i, closed))
+        y, y1, y2 = _turned(B, _vector(k.b, i, jets))
         e, e1, e2 = dot3(x, y), dot3(x1, y) + dot3(x, y1), fma(2.0, dot3(x1, y1), dot3(x2, y) + dot3(x, y2))
-        c, c1 = cross(x, y), add_cross(cross(x1, y), x, y1)
-        c2 = add_scaled3(add_cross(cross(x2, y), x, y2), 2.0, cross(x1, y1))
+        h, h1 = cross(x, y), add_cross(cross(x1, y), x, y1)
+        h2 = add_scaled3(add_cross(cross(x2, y), x, y2), 2.0, cross(x1, y1))
         zero = scale3(x, 0.0)
-        _store_jets(jets, c, c1, c2, zero)
-        _store_jets(jets[JETS:], scale3(c, -1.0), scale3(c1, -1.0), scale3(c2, -1.0), zero)
-    store(closed, i, e)
-    store(closed, rows + i, e1)
-    store(closed, 2 * rows + i, e2)
+        _store_jets(jets, h, h1, h2, zero)
+        _store_jets(jets[JETS:], scale3(h, -1.0), scale3(h1, -1.0), scale3(h2, -1.0), zero)
+    store(c.e, i, e)
+    store(c.rate, i, e1)
+    store(c.rate_2, i, e2)
 
 
 @kernel
-def _add_columns(m, s, level, row, size, jets, columns, A):
-    """Add one side's part of row A_j (and A_j', A_j'' at distances `size`) of the coordinates that move it."""
-    align_stack(A)
-    n, z, g = m.counts[0], splat(A, 0.0), m.gravity
+def _add_columns(m, s, level, row, jets, columns, c):
+    """Add one side's part of row A_j, A_j', A_j'' of the coordinates that move it."""
+    align_stack(jets)
+    n, z, g = m.counts[0], splat(jets, 0.0), m.gravity
     h, h1, h2, f = load3(jets, MOMENT), load3(jets, MOMENT_RATE), load3(jets, MOMENT_RATE_2), load3(jets, FORCE)
     W, weight = join(h, f), (z + g[0], z + g[1], z + g[2])
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
         o = row * n + j
         J = load_column(columns, n, 0, j)
-        store(A, o, add_dot6(load(A, o), W, J))
+        store(c.A, o, add_dot6(load(c.A, o), W, J))
         if level >= FIRST:
             R, Q, w = load_column(columns, n, 6, j), load_column(columns, n, 12, j), angular(J)
-            store(A, size + o, load(A, size + o) + dot6(W, R) + dot3(h1, w))
+            store(c.A_rate, o, load(c.A_rate, o) + dot6(W, R) + dot3(h1, w))
             x = fma(2.0, dot3(h1, angular(R)), dot3(h2, w) + dot3(f, cross(weight, w)))
-            store(A, 2 * size + o, load(A, 2 * size + o) + dot6(W, Q) + x)
+            store(c.A_rate_2, o, load(c.A_rate_2, o) + dot6(W, Q) + x)
 
 
 # ------------------------------------------------------------------------------------------------ reactions
@@ -209,52 +234,53 @@ def _on_side(m, k, c, side, share, families, segments, columns):
 
 
 @kernel
-def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
-    """Store e, e', e'', A, A', A'' as far as the level goes in `closed`, and the reactions among the wrenches, after
-    `forward_pass`.  Multipliers follow after the wrenches; work: 72 numbers."""
-    align_stack(closed)
-    rows, n = k.kind.size, m.counts[0]
-    size, joints, first = rows * n, k.segment.shape[0], 6 * k.first_wrench[0]
-    sides, jets, A = work[: 2 * SIDE], work[2 * SIDE : 2 * SIDE + 2 * JETS], closed[3 * rows :]
-    closed[: 3 * (rows + size) + 6 * n * joints] = 0.0
+def closure_rows(m, k, level, segments, columns, wrenches, work, results):
+    """Store e, e', e'', A, A', A'' as far as the level goes in the results, and the reactions among the wrenches, after
+    `forward_pass`.  Multipliers follow after the wrenches; work: `ClosureScratch`."""
+    align_stack(work)
+    n, rows, joints, first = m.counts[0], k.kind.size, k.segment.shape[0], 6 * k.first_wrench[0]
+    x, _ = slice_scratch(m, work)
+    sides, jets = x.sides, x.jets
+    results.e[:], results.rate[:], results.rate_2[:], results.turning[:] = 0.0, 0.0, 0.0, 0.0
+    results.A[:], results.A_rate[:], results.A_rate_2[:] = 0.0, 0.0, 0.0
     reactions, multipliers = wrenches[first:], wrenches[first + 12 * joints + 1 + rows :]
     reactions[: 12 * joints] = 0.0
     families = 3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0)
     for c in range(joints):
         store_side(k, c, 0, m.gravity, segments, sides)
         store_side(k, c, 1, m.gravity, segments, sides[SIDE:])
-        turning = A[3 * size + 6 * n * c :]
+        turning = results.turning[6 * n * c :]
         if level >= FIRST:
             for side in range(2):
                 _on_side(m, k, c, side, -1.0, families, segments, columns)
                 _relative_spins(m, k.segment[c, side], 1.0 - 2.0 * side, columns, turning)
                 _on_side(m, k, c, side, 1.0, families, segments, columns)
         for i in range(k.row_start[c], k.row_start[c + 1]):
-            store_row(k, i, sides, jets, closed)
+            store_row(k, i, sides, jets, results)
             multiplier, turns = load(multipliers, i), k.kind[i] != POSITION
-            x, y = rotate(load9(sides, 0), _vector(k.a, i, sides)), rotate(load9(sides, SIDE), _vector(k.b, i, sides))
+            a, b = rotate(load9(sides, 0), _vector(k.a, i, sides)), rotate(load9(sides, SIDE), _vector(k.b, i, sides))
             for side in range(2):
                 s = k.segment[c, side]
                 _add_reaction(multiplier, turns, jets[JETS * side :], reactions[12 * c + 6 * side :])
                 if level < MASS_MATRIX or s < 0:
                     continue
                 _on_side(m, k, c, side, -1.0, families, segments, columns)
-                _add_columns(m, s, level, i, size, jets[JETS * side :], columns, A)
+                _add_columns(m, s, level, i, jets[JETS * side :], columns, results)
                 if level >= FIRST and turns:
                     if side == 0:
-                        _add_turning(m, s, multiplier, 1.0, x, y, columns, turning)
+                        _add_turning(m, s, multiplier, 1.0, a, b, columns, turning)
                     else:
-                        _add_turning(m, s, multiplier, -1.0, y, x, columns, turning)
+                        _add_turning(m, s, multiplier, -1.0, b, a, columns, turning)
                 _on_side(m, k, c, side, 1.0, families, segments, columns)
 
 
 @kernel
-def subtract_turning(m, k, closed, dq):
+def subtract_turning(m, k, results, dq):
     """Subtract from dr/dq the change of moments that rotate with the sides."""
     align_stack(dq)
-    n, rows = m.counts[0], k.kind.size
+    n = m.counts[0]
     for c in range(k.segment.shape[0]):
-        turning = closed[3 * rows * (1 + n) + 6 * n * c :]
+        turning = results.turning[6 * n * c :]
         for s in range(k.path_start[c], k.path_start[c + 1]):
             i = k.path[s]
             w = load3(turning, 6 * i)
@@ -285,14 +311,6 @@ def subtract_turning(m, k, closed, dq):
 # the second of z = w.  In qv there is (f x w_i).Jp_j + (c x w_i).w_j + c_i.(w_Aj - w_Bj), and for e(q) itself half of
 # {that}, without its second term, in qq, with the wrench of mu.  Directions turn by exponentials: a + t x a + t x (t x
 # a) / 2.
-
-# three numbers each of a coordinate, of the joint as a whole, points of A and B, turns of A and B
-VELOCITY, RATE, VIRTUAL_RATE, RIGHT = 0, 15, 30, 33
-VIRTUAL_RIGHT = RIGHT + 15  # factors of VIRTUAL_RATE, and angular velocities of A and B
-VECTORS = RIGHT + 24
-# sums over rows: D, f of mu, D of lambda
-OF_MU, PULL, OF_LAMBDA = 0, 9, 12
-SUMS = 21
 
 
 @helper
@@ -462,20 +480,15 @@ def _add_products(m, k, c, vectors, Hqq, Hqv):
 
 
 @kernel
-def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
-    """Add, between `forward_pass` and `closure_rows`, the composites n and e, the rates of A along w (`virtual_rows`),
-    and the rest of the Hessian to Hqv and to Hqq, which is then added to its transpose; work: `hessian_scratch`."""
-    align_stack(closed)
+def closure_hessian(m, k, segments, columns, wrenches, work, results, Hqq, Hqv):
+    """Add, between `forward_pass` and `closure_rows`, the composites n and e, the rates of A along w, and the rest of
+    the Hessian to Hqv and to Hqq, which is then added to its transpose; work: `ClosureScratch`."""
+    align_stack(work)
     rows, n = k.kind.size, m.counts[0]
-    vectors, w = split(work, VECTORS * n)
-    sides, w = split(w, 2 * SIDE)
-    virtual, w = split(w, 2 * SIDE)
-    jets, w = split(w, 2 * JETS)
-    sums, w = split(w, SUMS)
+    (sides, virtual, jets, sums, vectors), _ = slice_scratch(m, work)
     given = wrenches[6 * k.first_wrench[0] + 12 * k.segment.shape[0] :]
     rate, weights, multipliers = load(given, 0), given[1:], given[1 + rows :]
-    Aw = closed[virtual_rows(k, n) :]
-    Aw[: rows * n] = 0.0
+    results.virtual[:] = 0.0
     for c in range(k.segment.shape[0]):
         for side in range(2):
             store_side(k, c, side, m.gravity, segments, sides[SIDE * side :])
@@ -484,12 +497,12 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
         sums[:SUMS] = 0.0
         for i in range(k.row_start[c], k.row_start[c + 1]):
             _sum_row(k, i, sides, load(weights, i), load(multipliers, i), sums)
-            store_row(k, i, virtual, jets, closed)
+            store_row(k, i, virtual, jets, results)
             for side in range(2):
                 s = k.segment[c, side]
                 if s >= 0:
                     add_beyond(m, s, m.parent.size, -1.0, 4, segments, columns)
-                    _add_virtual_row(m, s, jets[JETS * side :], columns, Aw[i * n : (i + 1) * n])
+                    _add_virtual_row(m, s, jets[JETS * side :], columns, results.virtual[i * n : (i + 1) * n])
                     add_beyond(m, s, m.parent.size, 1.0, 4, segments, columns)
         _add_composites(k, c, rate, sides, virtual, sums, segments)
         for t in range(k.path_start[c], k.path_start[c + 1]):
@@ -503,8 +516,3 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
         for t in range(k.path_start[c], k.path_start[c + 1]):
             _complete(rate, sides, virtual, sums, vectors[VECTORS * k.path[t] : VECTORS * (k.path[t] + 1)])
         _add_products(m, k, c, vectors, Hqq, Hqv)
-
-
-def hessian_scratch(k: ClosureArrays, n: int) -> int:
-    """Scratch size of `closure_hessian`."""
-    return VECTORS * n + 4 * SIDE + 2 * JETS + SUMS if len(k.kind) else 0

@@ -20,7 +20,6 @@ from dynamics.rods.model.arrays import (
     TWIST,
     VALUES,
     VIRTUAL,
-    RodArrays,
 )
 from dynamics.simd import align_stack, group_size, helper, kernel, load, sincos, splat, store
 from dynamics.spatial.spatial import (
@@ -407,8 +406,3 @@ def forward_pass(m, level, state, segments, columns, ws):
         R, p = placed(R, p, m.after, s)
         store9(seg, END, R)
         store3(seg, END + 9, p)
-
-
-def forward_size(arrays: RodArrays) -> tuple[int, int, int]:
-    """Sizes of the segments, of the columns and of the scratch of `forward_pass`."""
-    return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.counts[0]), 288 + 2 * TANGENT

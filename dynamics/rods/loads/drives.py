@@ -37,7 +37,6 @@ from dynamics.spatial.spatial import add3, add_scaled3, angular, cross, dot3, jo
 # scratch of a joint
 X, U, W, ONE, OTHER = 0, 6, 12, 18, 24
 """Displacement, wrench, virtual motion, and unit vectors of two components."""
-DRIVE_NUMBERS = 30
 
 
 class DriveArrays(NamedTuple):
@@ -195,7 +194,7 @@ def _component(x, k):
 def add_drives(e, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
     """Add the part of driven joints to r = ... - B u and, as the level goes, to dr/dq, B, Hqq, Hqu.
 
-    e: DriveArrays; state: q, v, a, w, u; scratch ws: DRIVE_NUMBERS."""
+    e: DriveArrays; state: q, v, a, w, u; scratch ws: 30 numbers."""
     align_stack(ws)
     for k in range(e.coordinate.size):
         i, c = e.coordinate[k], e.control[k]

@@ -1,6 +1,10 @@
 """Loads on the nodes of segments: loads of poses, contact with fixed objects, with other links and with friction, loads
 of fluids, and users' laws."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from dynamics.rods.kinematics.forward_pass import add_families, load_column
 from dynamics.rods.loads.composites import add_at, add_moved, store_block, times6, transposed_times6, turn
 from dynamics.rods.loads.contacts import (
@@ -57,15 +61,16 @@ from dynamics.rods.model.arrays import (
     VIRTUAL,
     WRENCH,
     C,
-    LoadArrays,
     P,
-    RodContactArrays,
     entry,
+    n,
     touching_path,
     touching_segment,
 )
-from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, sqrt, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
 from dynamics.simd.functions import all_less
+from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
     accumulate,
     add3,
@@ -475,15 +480,26 @@ def add_law(m, laws, law, share, level, s, R, p, mu, controls, seg, columns, ext
 # added mass (above).  The wrench e = P'mu is one of the composites.
 
 
+class LoadScratch(NamedTuple):
+    """Scratch of `add_loads`: two 6x6 matrices, and registers of laws."""
+
+    M: np.ndarray = lanes(36)
+    A: np.ndarray = lanes(36)
+    registers: np.ndarray = lanes(Size("registers", f"external.laws.integers[{REGISTERS}]"))
+
+
+_slice_load_scratch, _ = slicing(LoadScratch)
+
+
 @kernel
 def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, work, b, of_controls):
     """Add the loads at the end of segment s; the columns reach up to it.
 
-    controls: of laws; wrenches: (6 each) in the order in which they were added; work: `load_work`; b: `Blocks`;
+    controls: of laws; wrenches: (6 each) in the order in which they were added; work: `LoadScratch`; b: `Blocks`;
     of_controls: B and Hqu of laws, or empty where they are not needed."""
     align_stack(seg)
     R, p, mu = load9(seg, END), load3(seg, END + 9), load6(seg, END + VIRTUAL)
-    M, A = work[:36], work[36:72]
+    (M, A, registers), _ = _slice_load_scratch(external, work)
     z = splat(seg, 0.0)
     none = (z, z, z, z, z, z)
     for k in range(external.start[s], external.start[s + 1]):
@@ -493,7 +509,7 @@ def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, wo
         elif kind == DRAG:
             add_drag(parameters, level, R, p, mu, seg, M, A, extra)
         elif kind == LAW:
-            law, share, registers = int(parameters[0]), parameters[1], work[72:]
+            law, share = int(parameters[0]), parameters[1]
             add_law(
                 m, external.laws, law, share, level, s, R, p, mu, controls, seg, columns, extra, A, M, registers, b,
                 of_controls,
@@ -513,11 +529,6 @@ def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, wo
                 add_pose_terms(level, point, moment, force, none, none, mu, seg, A, extra)
         else:
             add_added_mass(parameters, m.gravity, level, R, p, mu, seg, M, A, extra)
-
-
-def load_work(external: LoadArrays) -> int:
-    """Scratch size of `add_loads`."""
-    return 72 + int(external.laws.integers[REGISTERS])
 
 
 @kernel
@@ -801,16 +812,25 @@ def _add_second(n, path, first, last, of_rates, records, b):
                 store(b.Hvv, ij, fma(0.5, _product(x, 0, y, SIDE_RATES + 3, 3, z), load(b.Hvv, ij)))
 
 
+class PairScratch(NamedTuple):
+    """Scratch of `add_contact_pairs`."""
+
+    points: np.ndarray = lanes(2 * POINT_NUMBERS)
+    law: np.ndarray = lanes(PAIR_LAW)
+    A: np.ndarray = lanes(36)
+    records: np.ndarray = lanes(n * RECORD)
+    columns: np.ndarray = lanes(n * FAMILIES)
+
+
+_slice_pair_scratch, _ = slicing(PairScratch)
+
+
 @shared_kernel
 def add_contact_pairs(m, k, level, segments, loads, work, b):
     """Add the contacts to composites, loads and `Blocks`, between the forward and the backward pass; work:
-    `pair_size`."""
+    `PairScratch`."""
     n = m.counts[0]
-    points, w = split(work, 2 * POINT_NUMBERS)
-    law, w = split(w, PAIR_LAW)
-    A, w = split(w, 36)
-    records, w = split(w, RECORD * n)
-    columns, w = split(w, FAMILIES * n)
+    (points, law, A, records, columns), _ = _slice_pair_scratch(m, work)
     families = 4 if level >= SECOND else 3
     for i in range(k.numbers.shape[0]):
         c = k.numbers[i]
@@ -839,8 +859,3 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
         _add_first(n, k.integers, first, last, of_rates, records, b)
         if level >= SECOND:
             _add_second(n, k.integers, first, last, of_rates, records, b)
-
-
-def pair_size(k: RodContactArrays, n: int) -> int:
-    """Scratch size of `add_contact_pairs`."""
-    return 2 * POINT_NUMBERS + PAIR_LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

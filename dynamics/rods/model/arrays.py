@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import helper
+from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 from dynamics.tape.program import Program
 
 # --------------------------------------------------------------------------------------------
@@ -49,6 +51,10 @@ class RodArrays(NamedTuple):
     base: np.ndarray  # (12,)
     gravity: np.ndarray  # (3,)
     counts: np.ndarray  # (1,) n
+
+
+n = Size("n", "m.counts[0]")
+"""Number of coordinates."""
 
 
 # ------------------------------------------------------------------------------------------- workspace of a segment
@@ -214,19 +220,21 @@ def input_size(closures: ClosureArrays) -> int:
     return 12 * len(closures.segment) + (1 + 2 * rows if rows else 0)
 
 
-def closure_size(closures: ClosureArrays, n: int) -> int:
-    """Size of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n for each joint between, and rates of A along
-    w (G n)."""
-    return int(closed_size(closures, n))
+rows = Size("rows", "closures.kind.size")
 
 
-@helper
-def closed_size(closures, n):
-    """`closure_size`, for kernels."""
-    return virtual_rows(closures, n) + closures.kind.size * n
+class ClosureResults(NamedTuple):
+    """Results for closed chains: gaps e and their Jacobian A, each with two time derivatives, the change of moments
+    that rotate with the sides of each joint, and rates of A along w."""
+
+    e: np.ndarray = lanes(rows)
+    rate: np.ndarray = lanes(rows)
+    rate_2: np.ndarray = lanes(rows)
+    A: np.ndarray = lanes(rows * n)
+    A_rate: np.ndarray = lanes(rows * n)
+    A_rate_2: np.ndarray = lanes(rows * n)
+    turning: np.ndarray = lanes(Size("joints", "closures.segment.shape[0]") * n * 6)
+    virtual: np.ndarray = lanes(rows * n)
 
 
-@helper
-def virtual_rows(closures, n):
-    """Start of the rates of A along w in the results."""
-    return 3 * closures.kind.size * (1 + n) + 6 * n * closures.segment.shape[0]
+slice_closures, closure_size = slicing(ClosureResults)

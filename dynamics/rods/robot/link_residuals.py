@@ -13,16 +13,14 @@ from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import ROTATION, VECTOR
-from dynamics.rods.algorithms.backward_pass import BLOCKS, backward_size, n, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel
-from dynamics.rods.kinematics.forward_pass import TANGENT, forward_pass, load_column
+from dynamics.rods.algorithms.backward_pass import Blocks, slice_blocks
+from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, slice_workspace
+from dynamics.rods.kinematics.forward_pass import forward_pass, load_column
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import (
     END,
-    FAMILIES,
     FIRST,
     FOLLOWER,
-    LOADS,
     MASS_MATRIX,
     ROD,
     SECOND,
@@ -31,12 +29,14 @@ from dynamics.rods.model.arrays import (
     WRENCH,
     LoadArrays,
     RodArrays,
+    n,
     no_closures,
+    slice_closures,
 )
 from dynamics.rods.model.rod_model import Rod, RodModel
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.simd.lane_algebra import add_transpose, scale_into, store_pair
-from dynamics.simd.sizes import Size
+from dynamics.simd.lane_blocks import size_of
 from dynamics.spatial import so3
 from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import (
@@ -64,12 +64,9 @@ from dynamics.validation import as_array, as_kind, as_placement, look_up
 # the world or of the frame, have the generalised forces J'f, so that second derivatives of J are first or second
 # derivatives of ID.
 
-segments_count = Size("segments_count", "external.start.size - 1")
-WORK = segments_count * (SEGMENT + LOADS) + n * FAMILIES + max(288 + 2 * TANGENT, backward_size())
-"""Scratch size of inverse dynamics, and of the forward pass alone."""
 TARGET = 0.06
 """Length of the arms of the cross that marks a target in pictures, relative to the longest rod."""
-SCRATCH = {"state": 4 * n, "scratch": 6 + n + n * n * BLOCKS, "room": WORK}
+SCRATCH = {"state": 4 * n, "wrench": 6, "tau": n, "A": size_of(Blocks), "room": size_of(Workspace)}
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -89,19 +86,11 @@ def load_configuration(m, x, state):
 
 
 @helper
-def swept(m, level, state, room):
-    """Segments and columns after a forward pass; they lie at the start of the scratch."""
-    segments, columns, w = sliced(m, room)
+def swept(m, external, closures, level, state, room):
+    """Segments and columns after a forward pass."""
+    (segments, columns, _, w), _ = slice_workspace(m, external, closures, room)
     forward_pass(m, level, state, segments, columns, w)
     return segments, columns
-
-
-@helper
-def sliced(m, room):
-    """The scratch split into segments, columns, and the rest."""
-    segments, w = split(room, m.parent.size * SEGMENT)
-    columns, w = split(w, FAMILIES * m.counts[0])
-    return segments, columns, w
 
 
 @helper
@@ -194,12 +183,12 @@ def load_at_end(m: RodArrays, kind: int) -> LoadArrays:
 
 
 @kernel
-def _translation(m, target, path, x, state, room, r, J):
+def _translation(m, external, closures, target, path, x, state, room, r, J):
     """r (3) and its Jacobian J (3 n) at x = (q, v)."""
     align_stack(state)
     n = m.counts[0]
     load_configuration(m, x, state)
-    segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
+    segments, columns = swept(m, external, closures, np.int64(MASS_MATRIX), state, room)
     _, p = end_pose(m, segments)
     store3(r, 0, (p[0] - load(target, 0), p[1] - load(target, 1), p[2] - load(target, 2)))
     J[:] = 0.0
@@ -209,15 +198,14 @@ def _translation(m, target, path, x, state, room, r, J):
 
 
 @kernel
-def _translation_hessian(m, external, closures, state, mu, room, scratch, H):
-    """H (n n), the Hessian of mu'r; scratch: a wrench (6), generalised forces (n) and the blocks of ID."""
+def _translation_hessian(m, external, closures, state, mu, room, wrench, tau, A, H):
+    """H (n n), the Hessian of mu'r; wrench (6), tau (n) and A, `Blocks` of ID, are scratch."""
     align_stack(state)
     n, level = m.counts[0], np.int64(FIRST)
-    wrench, w = split(scratch, 6)
-    forces, A = split(w, n)
+    none, _ = slice_closures(m, closures, A[:0])
     wrench[:3] = 0.0
     store3(wrench, 3, load3(mu, 0))
-    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
+    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, tau, A, none, A[:0])
     scale_into(n * n, H, -1.0, slice_blocks(m, A)[0].dq)
 
 
@@ -286,12 +274,12 @@ def _turning(r):
 
 
 @kernel
-def _rotation(m, target, path, x, state, room, r, J):
+def _rotation(m, external, closures, target, path, x, state, room, r, J):
     """r (3) and its Jacobian J (3 n) at x = (q, v)."""
     align_stack(state)
     n = m.counts[0]
     load_configuration(m, x, state)
-    segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
+    segments, columns = swept(m, external, closures, np.int64(MASS_MATRIX), state, room)
     R, _ = end_pose(m, segments)
     store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(load9(target, 0)), R))))
     _, Ji = _turning(load3(r, 0))
@@ -301,16 +289,15 @@ def _rotation(m, target, path, x, state, room, r, J):
 
 
 @kernel
-def _rotation_hessian(m, external, closures, path, state, r, mu, room, scratch, H):
-    """H (n n), the Hessian of mu'r, after the value; scratch as in `_translation_hessian`."""
+def _rotation_hessian(m, external, closures, path, state, r, mu, room, wrench, tau, A, H):
+    """H (n n), the Hessian of mu'r, after the value."""
     align_stack(state)
     n, level = m.counts[0], np.int64(FIRST)
-    wrench, w = split(scratch, 6)
-    forces, A = split(w, n)
+    none, _ = slice_closures(m, closures, A[:0])
     phi = load3(r, 0)
     c, Ji = _turning(phi)
     lam = rotate_back(Ji, load3(mu, 0))
-    segments, columns, _ = sliced(m, room)
+    (segments, columns, _, _), _ = slice_workspace(m, external, closures, room)
     R, _ = end_pose(m, segments)
     P = so3.full(so3.congruence(Ji, so3.gamma(phi, lam, c)))
     H[:] = 0.0
@@ -321,7 +308,7 @@ def _rotation_hessian(m, external, closures, path, state, r, mu, room, scratch, 
                 store_pair(H, n, i, j, -dot3(turned, angular(load_column(columns, n, 0, j))))
     wrench[3:] = 0.0
     store3(wrench, 0, rotate(R, lam))
-    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
+    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, tau, A, none, A[:0])
     K = slice_blocks(m, A)[0].dq
     add_transpose(n, -0.5, K)
     for k in range(n * n):
@@ -382,14 +369,14 @@ class LinkRotation(LinkResidual):
 
 
 @kernel
-def _velocity(m, reference, target, path, x, state, room, r, J):
+def _velocity(m, external, closures, reference, target, path, x, state, room, r, J):
     """r (6) and its Jacobian J (6 2n) at x = (q, v)."""
     align_stack(state)
     n = m.counts[0]
     load_configuration(m, x, state)
     for i in range(n):
         store(state, n + i, load(x, x.shape[0] - n + i))
-    segments, columns = swept(m, np.int64(FIRST), state, room)
+    segments, columns = swept(m, external, closures, np.int64(FIRST), state, room)
     R, p = end_pose(m, segments)
     c = components(reference, R, p, load6(segments, (m.parent.size - 1) * SEGMENT + END + TWIST))
     v_c, omega = (c[0], c[1], c[2]), (c[3], c[4], c[5])
@@ -409,18 +396,17 @@ def _velocity(m, reference, target, path, x, state, room, r, J):
 
 
 @kernel
-def _velocity_hessian(m, external, closures, state, mu, room, scratch, H):
-    """H (2n 2n), the Hessian of mu'r, after the value; scratch as in `_translation_hessian`."""
+def _velocity_hessian(m, external, closures, state, mu, room, wrench, tau, A, H):
+    """H (2n 2n), the Hessian of mu'r, after the value."""
     align_stack(state)
     n, level = m.counts[0], np.int64(SECOND)
-    wrench, w = split(scratch, 6)
-    forces, A = split(w, n)
+    none, _ = slice_closures(m, closures, A[:0])
     store3(wrench, 0, load3(mu, 3))
     store3(wrench, 3, load3(mu, 0))
     for i in range(n):
         store(state, 3 * n + i, load(state, n + i))
         store(state, n + i, load(state, 2 * n + i))
-    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
+    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, tau, A, none, A[:0])
     b, _ = slice_blocks(m, A)
     H[:] = 0.0
     for i in range(n):

@@ -281,7 +281,7 @@ class _Linearized(NamedTuple):
 def _linearized(robot: SoftRobot, states: np.ndarray) -> list[_Linearized]:
     m, e, n, nu, G = robot.model.arrays, robot.arrays, robot.nq, robot.nu, robot.model.constraint_count
     results = np.empty((len(states), result_size(m, e)))
-    _linearize(m, e, FIRST, states, np.empty(residual_work(robot.model)), np.empty(n), results)
+    _linearize(m, e, FIRST, states, np.empty(residual_work(m, e)), np.empty(n), results)
     points, rows = [], BLOCKS * n * n
     for own in results:
         A, A_rate, A_rate_2 = own[rows + 2 * n * nu + 3 * G :][: 3 * G * n].reshape(3, G, n)

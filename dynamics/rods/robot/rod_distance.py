@@ -42,16 +42,17 @@ from dynamics.residuals.distance import (
     solids_apart,
 )
 from dynamics.residuals.kernel_residual import residual_kernels
-from dynamics.rods.algorithms.backward_pass import BLOCKS, n, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel
+from dynamics.rods.algorithms.backward_pass import Blocks, slice_blocks
+from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, slice_workspace
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.kinematics.forward_pass import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT, WRENCH, no_closures
+from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT, WRENCH, n, no_closures, slice_closures
 from dynamics.rods.model.rod_model import Rod, RodModel
-from dynamics.rods.robot.link_residuals import WORK, load_configuration, massless, sliced, swept
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, store
+from dynamics.rods.robot.link_residuals import load_configuration, massless, swept
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.simd.lane_algebra import add_scaled
+from dynamics.simd.lane_blocks import size_of
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import add_cross, angular, dot3, linear, load3, load9, rotate, scale3, store3, store9
 from dynamics.validation import as_items, as_kind, as_not_negative, look_up
@@ -77,12 +78,12 @@ def _advance(m, s, segments, columns):
 
 
 @kernel
-def _value(m, nodes, pairs, target, x, state, room, body, near, r, J):
+def _value(m, external, closures, nodes, pairs, target, x, state, room, body, near, r, J):
     """Rows of all nodes, in their order, and J (rows n) at x = (q, v)."""
     align_stack(state)
     n, k, rows = m.counts[0], 0, pairs.radius.size // nodes.size
     load_configuration(m, x, state)
-    segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
+    segments, columns = swept(m, external, closures, np.int64(MASS_MATRIX), state, room)
     for i in range(nodes.size):
         store9(body, i * BODY + ROTATION, load9(segments, nodes[i] * SEGMENT + END))
         store3(body, i * BODY + POSITION, load3(segments, nodes[i] * SEGMENT + END + 9))
@@ -146,23 +147,23 @@ def _add_node(m, pairs, s, first, last, point, mu, near, columns, force, H):
 
 
 @kernel
-def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, scratch, H):
-    """H (n n), the Hessian of mu'r, after the value; scratch: wrenches, generalised forces and the blocks of ID."""
+def _hessian(m, external, closures, nodes, pairs, state, mu, room, near, forces, tau, A, H):
+    """H (n n), the Hessian of mu'r, after the value; forces (wrenches of the nodes), tau and A, `Blocks` of ID, are
+    scratch."""
     align_stack(state)
     n, k, rows, level = m.counts[0], 0, pairs.radius.size // nodes.size, np.int64(FIRST)
-    wrenches, w = split(scratch, 6 * nodes.size)
-    forces, A = split(w, n)
-    segments, columns, _ = sliced(m, room)
-    H[:], columns[:], wrenches[:] = 0.0, 0.0, 0.0
+    none, _ = slice_closures(m, closures, A[:0])
+    (segments, columns, _, _), _ = slice_workspace(m, external, closures, room)
+    H[:], columns[:], forces[:] = 0.0, 0.0, 0.0
     for s in range(nodes[nodes.size - 1] + 1):
         point = _advance(m, s, segments, columns)
         if nodes[k] == s:
-            force = wrenches[6 * k + 3 : 6 * k + 6]
+            force = forces[6 * k + 3 : 6 * k + 6]
             add_beyond(m, s, s, -1.0, np.int64(1), segments, columns)
             _add_node(m, pairs, s, k * rows, (k + 1) * rows, point, mu, near, columns, force, H)
             add_beyond(m, s, s, 1.0, np.int64(1), segments, columns)
             k += 1
-    inverse_dynamics_kernel(m, external, closures, level, state, wrenches, room, forces, A, A[:0])
+    inverse_dynamics_kernel(m, external, closures, level, state, forces, room, tau, A, none, A[:0])
     add_scaled(n * n, H, -1.0, slice_blocks(m, A)[0].dq)
 
 
@@ -196,7 +197,8 @@ class RodDistance(MovingObstacles):
     kernels = residual_kernels(
         _value, None, _hessian, pair_count, n,
         {"state": 4 * n, "body": (node_count + moving_count) * BODY, "near": pair_count * NEAR,
-         "scratch": 6 * node_count + n + n * n * BLOCKS, "room": WORK}, model=massless, target=moving_count * PLACE,
+         "forces": 6 * node_count, "tau": n, "A": size_of(Blocks), "room": size_of(Workspace)},
+        model=massless, target=moving_count * PLACE,
     )  # fmt: skip
     obstacles: tuple[Geometry, ...]
     rods: tuple[str, ...]

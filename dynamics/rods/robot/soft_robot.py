@@ -300,7 +300,7 @@ class SoftRobot(ByContent):
         }
         flat = {name: x.reshape(len(x), x.shape[1] * x.shape[2]) for name, x in out.items()}
         rows = BlockRows(*(flat[name] for name in BlockRows._fields))
-        workspace_size = residual_driver_size(self.model, self.arrays)
+        workspace_size = residual_driver_size(self.model.arrays, states, self.arrays)
         arguments = self.model.arrays, self.arrays, level, states, r, rows, flat["B"], flat["Hqu"]
         launch(drive_residual, len(states), workspace_size, *arguments)
         return [r, *out.values()]
@@ -337,7 +337,7 @@ class SoftRobot(ByContent):
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]
         aq, av, au, Hqq, Hqv, Hvv, Hqu = (x.reshape(len(x), n * x.shape[2]) for x in out)
         none = np.empty((0, n * n))
-        workspace_size = accelerations_driver_size(self.model, self.arrays)
+        workspace_size = accelerations_driver_size(self.model.arrays, states, self.arrays)
         rows = BlockRows(aq, av, none, Hqq, Hqv, Hvv, none)
         arguments = self.model.arrays, self.arrays, level, states, a, rows, au, Hqu
         launch(drive_accelerations, len(states), workspace_size, *arguments)

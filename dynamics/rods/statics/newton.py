@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.algorithms.backward_pass import slice_blocks
 from dynamics.rods.algorithms.constrained_dynamics import fill_border, project_motion
-from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size
+from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size, slice_results
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense
@@ -195,9 +195,15 @@ class _Problem(NamedTuple):
     work: np.ndarray
     r: np.ndarray  # (n,)
     A: np.ndarray
-    chains: np.ndarray  # the end of A, results of closed chains: e first, A after 3 G
     rho: np.ndarray  # (F + G,)
     counts: np.ndarray  # (2,) evaluations, and Jacobians among them
+
+
+@kernel
+def _closed(p):
+    """Results of closed chains."""
+    _, c, _ = slice_results(p.m, p.e, p.A)
+    return c.closed
 
 
 @kernel
@@ -213,8 +219,9 @@ def _evaluate(p, level, y):
     residual_kernel(p.m, p.e, level, p.state, p.work, p.r, p.A)
     for x in range(F):
         p.rho[x] = p.r[p.free[x]]
+    closed = _closed(p)
     for g in range(G):
-        p.rho[F + g] = (p.closing[0] * p.chains[g] + p.closing[1] * p.chains[G + g]) / p.closing[2]
+        p.rho[F + g] = (p.closing[0] * closed.e[g] + p.closing[1] * closed.rate[g]) / p.closing[2]
     p.counts[0] += 1
     p.counts[1] += level >= FIRST
 
@@ -223,7 +230,7 @@ def _evaluate(p, level, y):
 def _fill_jacobian(p, J):
     """Fill J (F + G, F + G) from dr/dq, dr/dv, M and A."""
     n, c, F, (b, _) = p.r.size, p.c, p.free.size, slice_blocks(p.m, p.A)
-    fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
+    fill_border(n, p.free, _closed(p).A, J)
     for x in range(F):
         for y in range(F):
             k = p.free[x] * n + p.free[y]
@@ -350,13 +357,17 @@ def _newton(p, k, y, tolerance, max_iterations, final):
 
 
 @routine
-def _linearize(p, J):
-    """Compute r and its derivative J (n n) at the state, with e and A of closed chains."""
+def _linearize(p, J, e, A):
+    """Compute r and its derivative J (n, n) at the state, with e (G,) and A (G n,) of closed chains."""
     p = by_reference(p)
     residual_kernel(p.m, p.e, np.int64(FIRST), p.state, p.work, p.r, p.A)
-    b, _ = slice_blocks(p.m, p.A)
+    (b, _), closed = slice_blocks(p.m, p.A), _closed(p)
     for i in range(len(J)):
         J[i] = b.dq[i]
+    for g in range(len(e)):
+        e[g] = closed.e[g]
+    for i in range(len(A)):
+        A[i] = closed.A[i]
 
 
 class Newton:
@@ -372,13 +383,12 @@ class Newton:
         n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
         self._free, self._chains = np.arange(n) if free is None else free, G
         N = len(self._free) + G
-        sizes, results = robot.arrays.counts, result_size(robot.model.arrays, robot.arrays)
-        state, A = np.zeros(4 * n + nu + int(sizes[1])), np.empty(results)
+        m, e = robot.model.arrays, robot.arrays
+        state, A = np.zeros(4 * n + nu + int(e.counts[1])), np.empty(result_size(m, e))
         base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
         self._problem = _Problem(
-            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), np.empty(3), state,
-            np.empty(residual_work(robot.model)), r, A, A[results - int(sizes[2]) :], rho, counts,
-        )  # fmt: skip
+            m, e, self._free, base, np.empty(3), np.empty(3), state, np.empty(residual_work(m, e)), r, A, rho, counts
+        )
         self._factors = no_factors(N)
 
     def solve(
@@ -425,10 +435,9 @@ class Newton:
         p.state[:] = 0.0
         p.state[:n], p.state[4 * n : 4 * n + len(inputs)] = q, inputs
         p.state[len(p.state) - G :] = multipliers
-        J = np.empty(n * n)
-        _linearize(p, J)
-        rows = p.chains[3 * G : (3 + n) * G].reshape(G, n)
-        return p.r.copy(), J.reshape(n, n), p.chains[:G].copy(), rows.copy()
+        J, e, A = np.empty(n * n), np.empty(G), np.empty(G * n)
+        _linearize(p, J, e, A)
+        return p.r.copy(), J.reshape(n, n), e, A.reshape(G, n)
 
     def project(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q, v, a (3, n), with velocities and accelerations projected so that the chains stay closed, under the inputs

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.derivatives.implicit_function import add_along, store_hessian
-from dynamics.rods.algorithms.equation_of_motion import linearly_implicit_kernel, residual_kernel
-from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, virtual_rows
-from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.algorithms.equation_of_motion import linearly_implicit_kernel, nu, residual_kernel
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, n
 from dynamics.rods.stepping.soft_steps import (
     EXTRAPOLATED_EULER,
     GAMMA,
     IMPLICIT_MIDPOINT,
     NEWMARK,
     SEMI_IMPLICIT_EULER,
+    N,
     advance,
     chain_rate,
     enter,
@@ -38,15 +38,9 @@ from dynamics.rods.stepping.soft_steps import (
     unknown,
     unknown_count,
 )
-from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, store
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_algebra import add_product, scale_into
-
-
-class SoftCurvature(NamedTuple):
-    """Places for Z (nz N) and S (N N)."""
-
-    Z: np.ndarray
-    S: np.ndarray
+from dynamics.simd.lane_blocks import lanes
 
 
 @kernel
@@ -66,50 +60,48 @@ def store_acceleration_rows(n, nu, sign, s, az):
 def _store_chain_rows(n, N, nz, s, az):
     """Rows of A v' + e / T behind them."""
     align_stack(az)
-    G = N - n
-    rows = s.c.closed[3 * G :]
-    for g in range(G):
+    for g in range(N - n):
         for j in range(n):
-            x, k = load(rows, g * n + j), (n + g) * nz + j
-            store(az, k, fma(chain_rate(n, N, s), x, load(rows, (G + g) * n + j)))
+            x, k = load(s.c.closed.A, g * n + j), (n + g) * nz + j
+            store(az, k, fma(chain_rate(n, N, s), x, load(s.c.closed.A_rate, g * n + j)))
             store(az, k + n, x)
         for j in range(2 * n, nz):
             store(az, (n + g) * nz + j, splat(az, 0.0))
 
 
 @kernel
-def _store_mixed(n, N, nu, cq, cv, s, c):
+def _store_mixed(n, N, nu, cq, cv, s, Z, S):
     """Z and S of the stage, from the Hessian of w'r."""
-    align_stack(c.Z)
+    align_stack(Z)
     b = s.b
     for i in range(n):
         for j in range(n):
             k, t, o = i * n + j, j * n + i, i * N + j
             zq = fma(cq, load(b.Hqq, k), fma(cv, load(b.Hqv, k), load(b.Hqa, k)))
             zv = fma(cq, load(b.Hqv, t), cv * load(b.Hvv, k))
-            store(c.Z, o, zq)
-            store(c.Z, n * N + o, zv)
-            store(c.S, o, fma(cq, load(b.Hqa, t) + zq, cv * zv))
+            store(Z, o, zq)
+            store(Z, n * N + o, zv)
+            store(S, o, fma(cq, load(b.Hqa, t) + zq, cv * zv))
         for j in range(nu):
-            store(c.Z, (2 * n + j) * N + i, cq * load(s.c.Hqu, i * nu + j))
+            store(Z, (2 * n + j) * N + i, cq * load(s.c.Hqu, i * nu + j))
 
 
 @kernel
-def _store_mixed_chains(n, N, nu, rates, cq, c):
+def _store_mixed_chains(n, N, nu, rates, cq, Z, S):
     """The columns of multipliers, and rows of S, from rates of A along w."""
-    align_stack(c.Z)
-    zero = splat(c.Z, 0.0)
+    align_stack(Z)
+    zero = splat(Z, 0.0)
     for g in range(n, N):
         for i in range(n):
             x = -load(rates, (g - n) * n + i)
-            store(c.Z, i * N + g, x)
-            store(c.Z, (n + i) * N + g, zero)
-            store(c.S, i * N + g, cq * x)
-            store(c.S, g * N + i, cq * x)
+            store(Z, i * N + g, x)
+            store(Z, (n + i) * N + g, zero)
+            store(S, i * N + g, cq * x)
+            store(S, g * N + i, cq * x)
         for i in range(nu):
-            store(c.Z, (2 * n + i) * N + g, zero)
+            store(Z, (2 * n + i) * N + g, zero)
         for j in range(n, N):
-            store(c.S, g * N + j, zero)
+            store(S, g * N + j, zero)
 
 
 @kernel
@@ -124,7 +116,7 @@ def _store_adjoint(n, N, y, s):
 
 
 @shared_kernel
-def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
+def differentiate_stage(m, e, cq, cv, level, y, s, az, Z, S, H):
     """After `solve_stage`, az (N nz) = d(a, lambda)/d(q, v, u) and, of SECOND, H (nz nz), the Hessian of y'a."""
     align_stack(az)
     n, nu, N, first = m.counts[0], e.counts[0], unknown_count(m, e), np.int64(FIRST)
@@ -140,10 +132,10 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
         _store_adjoint(n, N, y, s)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
         store_hessian(None, n, nu, 2 * n + nu, s.b, s.c.Hqu, H)
-        _store_mixed(n, N, nu, cq, cv, s, c)
+        _store_mixed(n, N, nu, cq, cv, s, Z, S)
         if N > n:
-            _store_mixed_chains(n, N, nu, s.c.closed[virtual_rows(e.closures, n) :], cq, c)
-        add_along(N, nz, az, c.Z, c.S, H)
+            _store_mixed_chains(n, N, nu, s.c.closed.virtual, cq, Z, S)
+        add_along(N, nz, az, Z, S, H)
 
 
 # --------------------------------------------------------------------------------------------
@@ -157,43 +149,24 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
 #     da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,  H = d(z~)' H1 d(z~) + Hessian of y0'a0,  y0 = dv lam_v + dq lam_q + G'y1
 
 
+nz = 2 * n + nu
+
+
 class SoftExpansion(NamedTuple):
-    """Scratch of its derivatives."""
+    """Scratch of a step's derivatives: its end, y and y0, derivatives az and bz of the first and second unknowns, G; Z
+    and S of a stage, H of the first acceleration, Z and S of the chain."""
 
-    end: np.ndarray  # (2 n), of the step
-    y: np.ndarray  # (n)
-    y0: np.ndarray  # (n)
-    az: np.ndarray  # (N nz), of the first unknowns
-    bz: np.ndarray  # (N nz), of the second
-    G: np.ndarray  # (n n)
-    curvature: SoftCurvature
-    H0: np.ndarray  # (nz nz), of the first acceleration
-    chained: SoftCurvature
-
-
-@helper
-def slice_expansion(m, e, w):
-    """A `SoftExpansion`, and the rest of w."""
-    n, N = m.counts[0], unknown_count(m, e)
-    nz = 2 * n + e.counts[0]
-    end, w = split(w, 2 * n)
-    y, w = split(w, n)
-    y0, w = split(w, n)
-    az, w = split(w, N * nz)
-    bz, w = split(w, N * nz)
-    G, w = split(w, n * n)
-    Z, w = split(w, nz * N)
-    S, w = split(w, N * N)
-    H0, w = split(w, nz * nz)
-    Z0, w = split(w, nz * n)
-    S0, w = split(w, n * n)
-    return SoftExpansion(end, y, y0, az, bz, G, SoftCurvature(Z, S), H0, SoftCurvature(Z0, S0)), w
-
-
-def expansion_size(model: RodModel, nu: int) -> int:
-    """Workspace size of `slice_expansion`."""
-    n, N, nz = model.nq, model.nq + model.constraint_count, 2 * model.nq + nu
-    return n * (4 + nz + 2 * n) + N * (3 * nz + N) + nz * nz
+    end: np.ndarray = lanes(2 * n)
+    y: np.ndarray = lanes(n)
+    y0: np.ndarray = lanes(n)
+    az: np.ndarray = lanes(N * nz)
+    bz: np.ndarray = lanes(N * nz)
+    G: np.ndarray = lanes(n * n)
+    Z: np.ndarray = lanes(nz * N)
+    S: np.ndarray = lanes(N * N)
+    H0: np.ndarray = lanes(nz * nz)
+    Z0: np.ndarray = lanes(nz * n)
+    S0: np.ndarray = lanes(n * n)
 
 
 @kernel
@@ -258,8 +231,8 @@ def _differentiate_euler(m, e, h, level, y, s, az, add, H):
 
 
 @kernel
-def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.counts[0], e.counts[0], d.stage
+def _expand_euler(m, e, h, level, x, u, lam, s, p, F, H):
+    n, nu = m.counts[0], e.counts[0]
     enter(n, x, u, s)
     if level >= SECOND:
         _weigh(n, h * h, h, lam, p.y)
@@ -269,15 +242,15 @@ def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
 
 
 @kernel
-def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nz, s = m.counts[0], 2 * m.counts[0] + e.counts[0], d.stage
+def _expand_midpoint(m, e, h, level, x, u, lam, s, p, F, H):
+    n, nz = m.counts[0], 2 * m.counts[0] + e.counts[0]
     cq, cv = 0.25 * h * h, 0.5 * h
     enter(n, x, u, s)
-    solve_midpoint(m, e, h, x, d)
+    solve_midpoint(m, e, h, x, s)
     advance(n, h, 2.0 * cq, h, x, s.state[2 * n : 3 * n], p.end)
     if level >= SECOND:
         _weigh(n, 2.0 * cq, h, lam, p.y)
-    differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.curvature, H)
+    differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.Z, p.S, H)
     _shift_columns(n, n, nz, cv, p.az)
     _store_step_rows(n, nz, h, 2.0 * cq, h, p.az, F)
     if level >= SECOND:
@@ -286,29 +259,28 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
 
 
 @kernel
-def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
-    """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, p.chained and y0."""
+def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, s, p, H):
+    """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, Z0, S0 and y0."""
     n, nz = m.counts[0], 2 * m.counts[0] + e.counts[0]
-    scale_into(2 * n, p.end, 1.0, d.stage.state)
+    scale_into(2 * n, p.end, 1.0, s.state)
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
-    differentiate_stage(m, e, cq, cv, level, p.y, d.stage, p.bz, p.curvature, H)
+    differentiate_stage(m, e, cq, cv, level, p.y, s, p.bz, p.Z, p.S, H)
     _pass_on(n, nz, h, dq, dv, level, lam, p, H)
 
 
 @kernel
 def _pass_on(n, nz, h, dq, dv, level, lam, p, H):
-    """What the second acceleration passes on to the first: G, p.chained and y0, and H along (q, v, u)."""
+    """What the second acceleration passes on to the first: G, Z0, S0 and y0, and H along (q, v, u)."""
     align_stack(H)
     _combine_columns(n, n, nz, dq, dv, p.bz, p.G)
     if level >= SECOND:
-        c = p.chained
         _weigh(n, dq, dv, lam, p.y0)
         add_product(False, n, n, 1, 1.0, 1.0, p.G, 1, n, p.y, p.y0)
-        _combine_columns(nz, n, nz, dq, dv, H, c.Z)
+        _combine_columns(nz, n, nz, dq, dv, H, p.Z0)
         for k in range(n * n):
-            store(c.S, k, fma(dq, load(c.Z, k), dv * load(c.Z, n * n + k)))
-        _shift_rows(n, n, h, c.Z)
+            store(p.S0, k, fma(dq, load(p.Z0, k), dv * load(p.Z0, n * n + k)))
+        _shift_rows(n, n, h, p.Z0)
         _shift_columns(nz, n, nz, h, H)
         _shift_rows(n, nz, h, H)
 
@@ -327,46 +299,46 @@ def _chain(n, nz, h, cq, cv, dq, dv, p, F):
 
 
 @kernel
-def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.counts[0], e.counts[0], d.stage
+def _expand_newmark(m, e, h, level, x, u, lam, s, p, F, H):
+    n, nu = m.counts[0], e.counts[0]
     nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
     enter(n, x, u, s)
-    solve_newmark(m, e, h, x, d)
-    _expand_last(m, e, h, cq, cv, cq, cv, level, lam, d, p, H)
+    solve_newmark(m, e, h, x, s)
+    _expand_last(m, e, h, cq, cv, cq, cv, level, lam, s, p, H)
     enter(n, x, u, s)
     _differentiate_euler(m, e, 0.0, level, p.y0, s, p.az, True, H)
     if level >= SECOND:
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
+        add_along(n, nz, p.az, p.Z0, p.S0, H)
     _chain(n, nz, h, cq, cv, cq, cv, p, F)
 
 
 @kernel
-def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
-    n, N, s, g = m.counts[0], unknown_count(m, e), d.stage, GAMMA * h
+def _expand_sdirk(m, e, h, level, x, u, lam, s, p, F, H):
+    n, N, g = m.counts[0], unknown_count(m, e), GAMMA * h
     nz, cq, cv, dq, dv = 2 * n + e.counts[0], g * g, g, 2.0 * g * (h - g), h - g
     enter(n, x, u, s)
-    solve_sdirk(m, e, h, x, d)
-    _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
+    solve_sdirk(m, e, h, x, s)
+    _expand_last(m, e, h, cq, cv, dq, dv, level, lam, s, p, H)
     for i in range(N):
-        store(s.state, unknown(n, N, s, i), load(d.first, i))
+        store(s.state, unknown(n, N, s, i), load(s.first, i))
     advance(n, g, cq, cv, x, s.state[2 * n : 3 * n], s.state)
-    differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.curvature, p.H0)
+    differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.Z, p.S, p.H0)
     _shift_columns(n, n, nz, g, p.az)
     if level >= SECOND:
         _shift_columns(nz, n, nz, g, p.H0)
         _shift_rows(n, nz, g, p.H0)
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
+        add_along(n, nz, p.az, p.Z0, p.S0, H)
         for k in range(nz * nz):
             store(H, k, load(H, k) + load(p.H0, k))
     _chain(n, nz, h, cq, cv, dq, dv, p, F)
 
 
 @kernel
-def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
+def _expand_extrapolated(m, e, h, level, x, u, lam, s, p, F, H):
     """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, a1 is that of (q~ - h/2 v~, v~)."""
     align_stack(F)
-    n, s, t, least = m.counts[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
-    nz, twice = 2 * n + e.counts[0], d.base
+    n, t, least = m.counts[0], 0.5 * h, np.int64(MASS_MATRIX)
+    nz, twice = 2 * n + e.counts[0], s.base
     enter(n, x, u, s)
     semi_implicit_step(m, e, t, least, s, s.state)
     if level >= SECOND:
@@ -382,7 +354,7 @@ def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
     enter(n, x, u, s)
     _differentiate_euler(m, e, t, level, p.y0, s, p.az, True, H)
     if level >= SECOND:
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
+        add_along(n, nz, p.az, p.Z0, p.S0, H)
     _chain(n, nz, h, 2.0 * t * t, 2.0 * t, 4.0 * t * t, 2.0 * t, p, F)
     enter(n, x, u, s)
     if level >= SECOND:
@@ -398,15 +370,15 @@ def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
 
 
 @shared_kernel
-def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
-    """F (2 n nz) and, of the level SECOND, H (nz nz); d: `slice_motion`, p: `slice_expansion`."""
+def expand_kernel(m, e, integrator, h, level, x, u, lam, s, p, F, H):
+    """F (2 n nz) and, of the level SECOND, H (nz nz); s: `slice_stage`, p: `SoftExpansion`."""
     if integrator == SEMI_IMPLICIT_EULER:
-        _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
+        _expand_euler(m, e, h, level, x, u, lam, s, p, F, H)
     elif integrator == IMPLICIT_MIDPOINT:
-        _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H)
+        _expand_midpoint(m, e, h, level, x, u, lam, s, p, F, H)
     elif integrator == EXTRAPOLATED_EULER:
-        _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H)
+        _expand_extrapolated(m, e, h, level, x, u, lam, s, p, F, H)
     elif integrator == NEWMARK:
-        _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H)
+        _expand_newmark(m, e, h, level, x, u, lam, s, p, F, H)
     else:
-        _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H)
+        _expand_sdirk(m, e, h, level, x, u, lam, s, p, F, H)

@@ -22,17 +22,16 @@ import numpy as np
 
 from dynamics.rods.algorithms.backward_pass import Blocks
 from dynamics.rods.algorithms.equation_of_motion import (
+    RESULTS,
+    WORK,
     ControlBlocks,
-    RobotArrays,
     accelerations_kernel,
     linearly_implicit_kernel,
+    nu,
     residual_kernel,
-    residual_work,
-    result_size,
     slice_results,
 )
-from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX
-from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, n
 from dynamics.simd import (
     absolute,
     align_stack,
@@ -44,11 +43,12 @@ from dynamics.simd import (
     select_less,
     shared_kernel,
     splat,
-    split,
     store,
 )
 from dynamics.simd.functions import all_less
 from dynamics.simd.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
+from dynamics.simd.lane_blocks import lanes, slicing
+from dynamics.simd.sizes import Size
 
 # --------------------------------------------------------------------------------------------
 # Dense linear equations in the lanes, by elimination without pivoting.
@@ -128,49 +128,57 @@ KEPT, LINEAR, EXACT = 0, 1, 2
 """Factors of a step of Newton's method: those that are there, of M + cq K + cv D, or of J."""
 
 
-class ImplicitStage(NamedTuple):
-    """Scratch of an evaluation of the residual and of the equations with its Jacobian."""
-
-    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
-    r: np.ndarray  # (N)
-    J: np.ndarray  # (N N)
-    A: np.ndarray  # `residual_kernel`, where b and c find its results
-    b: Blocks
-    c: ControlBlocks
-    accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
-    step: np.ndarray  # (N)
-    scale: np.ndarray  # (N)
-    work: np.ndarray
-
-
 @helper
 def unknown_count(m, e):
     """N."""
     return m.counts[0] + e.closures.kind.size
 
 
+N = n + Size("closed", "e.closures.kind.size")
+"""Number of unknowns."""
+
+
+class StepScratch(NamedTuple):
+    """Lanes of a `SoftStage`."""
+
+    base: np.ndarray = lanes(2 * n)
+    first: np.ndarray = lanes(N)
+    state: np.ndarray = lanes(4 * n + nu + Size("inputs", "e.counts[1]"), zero=True)
+    r: np.ndarray = lanes(N)
+    J: np.ndarray = lanes(N * N)
+    A: np.ndarray = lanes(RESULTS)
+    accepted: np.ndarray = lanes(N)
+    step: np.ndarray = lanes(N)
+    scale: np.ndarray = lanes(N)
+    work: np.ndarray = lanes(WORK)
+
+
+_slice_lanes, _ = slicing(StepScratch)
+
+
+class SoftStage(NamedTuple):
+    """Scratch of a step and of its stages, one after the other."""
+
+    base: np.ndarray  # q, v of a stage (2 n)
+    first: np.ndarray  # (N), the unknowns of the first of two stages
+    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
+    r: np.ndarray  # (N)
+    J: np.ndarray  # (N N)
+    A: np.ndarray  # `residual_kernel`, where b and c find its results
+    accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
+    step: np.ndarray  # (N)
+    scale: np.ndarray  # (N)
+    work: np.ndarray
+    b: Blocks
+    c: ControlBlocks
+
+
 @helper
-def slice_stage(m, e, w):
-    """An `ImplicitStage`, the last member of which is all that is left of w."""
-    n, nu, wrenches = m.counts[0], e.counts[0], e.counts[1]
-    N = unknown_count(m, e)
-    state, w = split(w, 4 * n + nu + wrenches)
-    r, w = split(w, N)
-    J, w = split(w, N * N)
-    b, c, rest = slice_results(m, e, w)
-    A, w = split(w, w.shape[0] - rest.shape[0])
-    accepted, w = split(w, N)
-    step, w = split(w, N)
-    scale, w = split(w, N)
-    state[:] = 0.0
-    return ImplicitStage(state, r, J, A, b, c, accepted, step, scale, w)
-
-
-def stage_size(model: RodModel, e: RobotArrays) -> int:
-    """Workspace size of `slice_stage` and of the residual's work."""
-    n, inputs = model.nq, int(e.counts[0] + e.counts[1])
-    N = n + model.constraint_count
-    return 4 * (n + N) + inputs + N * N + result_size(model.arrays, e) + residual_work(model)
+def slice_stage(m, e, work):
+    """A `SoftStage` in `StepScratch`."""
+    x, _ = _slice_lanes(m, e, work)
+    b, c, _ = slice_results(m, e, x.A)
+    return SoftStage(x.base, x.first, x.state, x.r, x.J, x.A, x.accepted, x.step, x.scale, x.work, b, c)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -210,13 +218,12 @@ def _store_border(n, N, exact, cq, cv, s, J):
         return
     align_stack(J)
     G, rate, zero = N - n, chain_rate(n, N, s), splat(J, 0.0)
-    rows = s.c.closed[3 * G : 3 * G + 2 * G * n]
     for g in range(G):
         for j in range(n):
-            x = load(rows, g * n + j)
+            x = load(s.c.closed.A, g * n + j)
             below = fma(cq, rate * x, cv * x)
             if exact:
-                below = fma(cq, load(rows, (G + g) * n + j), below)
+                below = fma(cq, load(s.c.closed.A_rate, g * n + j), below)
             store(J, j * N + n + g, -x)
             store(J, (n + g) * N + j, below)
         for k in range(G):
@@ -253,8 +260,7 @@ def _evaluate_residual(m, e, N, level, s):
     n = m.counts[0]
     residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
     for g in range(N - n):
-        closed = s.c.closed
-        store(s.r, n + g, fma(chain_rate(n, N, s), load(closed, g), load(closed, N - n + g)))
+        store(s.r, n + g, fma(chain_rate(n, N, s), load(s.c.closed.e, g), load(s.c.closed.rate, g)))
 
 
 @kernel
@@ -369,27 +375,6 @@ INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2", 
 GAMMA = 1.0 - 0.5 * np.sqrt(2.0)
 
 
-class Motion(NamedTuple):
-    """Scratch of a step."""
-
-    base: np.ndarray  # q, v of a stage (2 n)
-    first: np.ndarray  # (N), the unknowns of the first of two stages
-    stage: ImplicitStage
-
-
-@helper
-def slice_motion(m, e, w):
-    """A `Motion`, the scratch of which is all that is left of w."""
-    base, w = split(w, 2 * m.counts[0])
-    first, w = split(w, unknown_count(m, e))
-    return Motion(base, first, slice_stage(m, e, w))
-
-
-def motion_size(model: RodModel, e: RobotArrays) -> int:
-    """Workspace size of `slice_motion`."""
-    return 3 * model.nq + model.constraint_count + stage_size(model, e)
-
-
 # ------------------------------------------------------------------------------------------------ motion
 @kernel
 def enter(n, x, u, s):
@@ -401,41 +386,41 @@ def enter(n, x, u, s):
 
 
 @kernel
-def solve_midpoint(m, e, h, x, d):
+def solve_midpoint(m, e, h, x, s):
     """a of the midpoint rule and the state there, in the stage's state."""
-    n, a = m.counts[0], d.stage.state[2 * m.counts[0] : 3 * m.counts[0]]
+    n, a = m.counts[0], s.state[2 * m.counts[0] : 3 * m.counts[0]]
     a[:] = 0.0
-    advance(n, 0.5 * h, 0.0, 0.0, x, a, d.base)
-    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage, LINEAR)
+    advance(n, 0.5 * h, 0.0, 0.0, x, a, s.base)
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, s.base, s, LINEAR)
 
 
 @kernel
-def solve_newmark(m, e, h, x, d):
-    """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in d.base.
+def solve_newmark(m, e, h, x, s):
+    """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in s.base.
 
     The start a1 = -a0, at q+ = q + h v and v+ = v, is where a stiff motion ends that a0 has pushed far away."""
-    n, s, least = m.counts[0], d.stage, np.int64(MASS_MATRIX)
+    n, least = m.counts[0], np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
-    advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
+    advance(n, h, 0.25 * h * h, 0.5 * h, x, a, s.base)
     for i in range(n):
         store(a, i, -load(a, i))
-    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s, LINEAR)
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, s.base, s, LINEAR)
 
 
 @kernel
-def solve_sdirk(m, e, h, x, d):
-    """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
-    n, N, s, g = m.counts[0], unknown_count(m, e), d.stage, GAMMA * h
+def solve_sdirk(m, e, h, x, s):
+    """a0, in s.first, and a1 of the two stages, and the state at the end, in the stage's state."""
+    n, N, g = m.counts[0], unknown_count(m, e), GAMMA * h
     a = s.state[2 * n : 3 * n]
     a[:] = 0.0
     start_chains(n, N, 1.0 / h, s)
-    advance(n, g, 0.0, 0.0, x, a, d.base)
-    solve_stage(m, e, g * g, g, d.base, s, LINEAR)
+    advance(n, g, 0.0, 0.0, x, a, s.base)
+    solve_stage(m, e, g * g, g, s.base, s, LINEAR)
     for i in range(N):
-        store(d.first, i, load(s.state, unknown(n, N, s, i)))
-    advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
-    solve_stage(m, e, g * g, g, d.base, s, KEPT)
+        store(s.first, i, load(s.state, unknown(n, N, s, i)))
+    advance(n, h, 2.0 * g * (h - g), h - g, x, a, s.base)
+    solve_stage(m, e, g * g, g, s.base, s, KEPT)
 
 
 @kernel
@@ -447,28 +432,28 @@ def semi_implicit_step(m, e, h, level, s, out):
 
 
 @shared_kernel
-def step_kernel(m, e, integrator, h, x, u, d, x_next):
-    """x+ = f(x, u), apart from x; d: `slice_motion`."""
+def step_kernel(m, e, integrator, h, x, u, s, x_next):
+    """x+ = f(x, u), apart from x; s: `slice_stage`."""
     align_stack(x)
-    n, s, least = m.counts[0], d.stage, np.int64(MASS_MATRIX)
+    n, least = m.counts[0], np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     enter(n, x, u, s)
     if integrator == SEMI_IMPLICIT_EULER:
         linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
         advance(n, h, h * h, h, x, a, x_next)
     elif integrator == EXTRAPOLATED_EULER:
-        semi_implicit_step(m, e, h, least, s, d.base)
+        semi_implicit_step(m, e, h, least, s, s.base)
         semi_implicit_step(m, e, 0.5 * h, least, s, s.state)
         semi_implicit_step(m, e, 0.5 * h, least, s, x_next)
         for i in range(2 * n):
-            store(x_next, i, fma(2.0, load(x_next, i), -load(d.base, i)))
+            store(x_next, i, fma(2.0, load(x_next, i), -load(s.base, i)))
     elif integrator == IMPLICIT_MIDPOINT:
-        solve_midpoint(m, e, h, x, d)
+        solve_midpoint(m, e, h, x, s)
         advance(n, h, 0.5 * h * h, h, x, a, x_next)
     else:
         if integrator == NEWMARK:
-            solve_newmark(m, e, h, x, d)
+            solve_newmark(m, e, h, x, s)
         else:
-            solve_sdirk(m, e, h, x, d)
+            solve_sdirk(m, e, h, x, s)
         for i in range(2 * n):
             store(x_next, i, load(s.state, i))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +12,10 @@ from scipy.integrate import Radau
 from dynamics.geometry.world_shape import WorldShape
 from dynamics.model.subject import Subject
 from dynamics.rods.algorithms.closed_chains import check_closed
+from dynamics.rods.algorithms.equation_of_motion import nu
 from dynamics.rods.kinematics.center_lines import check_turns, skeleton
 from dynamics.rods.kinematics.charts import beyond, change, change_charts, change_derivatives, farther, move_near
-from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.arrays import FIRST, SECOND, n
 from dynamics.rods.model.rod_model import RodModel, turning_joints
 from dynamics.rods.robot.pictures import (
     Panel,
@@ -28,8 +29,8 @@ from dynamics.rods.robot.pictures import (
 from dynamics.rods.robot.reactions import prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.plant import RodPlant
-from dynamics.rods.stepping.soft_expansions import expand_kernel, expansion_size, slice_expansion
-from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_size, slice_motion, step_kernel
+from dynamics.rods.stepping.soft_expansions import SoftExpansion, expand_kernel, nz
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, StepScratch, slice_stage, step_kernel
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.simd import (
     LANES,
@@ -42,9 +43,9 @@ from dynamics.simd import (
     scatter,
     scatter_blocks,
     span,
-    split,
     store,
 )
+from dynamics.simd.lane_blocks import lanes, part, size_of, slicing
 from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
@@ -168,33 +169,68 @@ def end_in_charts(
     lam = lam[rows] if len(lam) else np.zeros((len(rows), 2 * n))
     J, curved = change_derivatives(turns, n, ends[rows], which[rows], lam)
     fx, fu, *products = again(rows, np.einsum("kij,ki->kj", J, lam))
-    for into, part in zip(F, (fx, fu), strict=True):
+    for into, own in zip(F, (fx, fu), strict=True):
         if len(into):
-            into[rows] = J @ part
+            into[rows] = J @ own
     if len(H[0]):
         xx, uu = (X.swapaxes(1, 2) @ curved for X in (fx, fu))
-        for into, part, more in zip(H, products, (xx @ fx, uu @ fx, uu @ fu), strict=True):
-            into[rows] = part + more
+        for into, own, more in zip(H, products, (xx @ fx, uu @ fx, uu @ fu), strict=True):
+            into[rows] = own + more
 
 
 # --------------------------------------------------------------------------------------------
 # Trajectories of soft robots and their expansions: knots in lanes, or candidates of a line search.
 
 
+_STEP = size_of(StepScratch)
+
+
+class _Steps(NamedTuple):
+    """Scratch of `drive_soft_steps`."""
+
+    x: np.ndarray = lanes(2 * n)
+    u: np.ndarray = lanes(nu)
+    x_next: np.ndarray = lanes(2 * n)
+    step: np.ndarray = lanes(_STEP)
+
+
+class _ClosedLoops(NamedTuple):
+    """Scratch of `drive_soft_closed_loops`."""
+
+    gap: np.ndarray = lanes(4 * n)
+    near: np.ndarray = lanes(2 * n)
+    step: np.ndarray = lanes(_STEP)
+
+
+class _Expansions(NamedTuple):
+    """Scratch of `drive_soft_expansion`, from its inputs to the step."""
+
+    x: np.ndarray = lanes(2 * n)
+    u: np.ndarray = lanes(nu)
+    lam: np.ndarray = lanes(2 * n)
+    F: np.ndarray = lanes(2 * n * nz)
+    H: np.ndarray = lanes(nz * nz)
+    expansion: SoftExpansion = part(SoftExpansion)
+    step: np.ndarray = lanes(_STEP)
+
+
+_slice_steps, _steps_size = slicing(_Steps)
+_slice_closed_loops, _closed_loops_size = slicing(_ClosedLoops)
+_slice_expansions, _expansions_size = slicing(_Expansions)
+
+
 @driver
 def drive_soft_steps(first, last, work, m, e, integrator, h, turns, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
-    x_, w = split(work, x.shape[1])
-    y_, w = split(w, x.shape[1])
-    u_, w = split(w, u.shape[1])
-    d = slice_motion(m, e, w)
+    w, _ = _slice_steps(m, e, work)
+    s = slice_stage(m, e, w.step)
     for c in range(first, last):
-        gather(x, c * LANES, x_)
-        gather(u, c * LANES, u_)
-        step_kernel(m, e, integrator, h, x_, u_, d, y_)
-        change_charts(turns, m.counts[0], y_)
-        scatter(y_, c * LANES, x_next)
+        gather(x, c * LANES, w.x)
+        gather(u, c * LANES, w.u)
+        step_kernel(m, e, integrator, h, w.x, w.u, s, w.x_next)
+        change_charts(turns, m.counts[0], w.x_next)
+        scatter(w.x_next, c * LANES, x_next)
 
 
 @kernel
@@ -214,9 +250,8 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
     `dynamics.systems.rollouts.drive_closed_loops`."""
     m, e, loops = by_reference(m), by_reference(e), by_reference(loops)
     n, nx = m.counts[0], X.shape[2]
-    own, w = split(work, 2 * nx)
-    near, w = split(w, nx)
-    d = slice_motion(m, e, w)
+    (own, near, step), _ = _slice_closed_loops(m, e, work)
+    s = slice_stage(m, e, step)
     for c in range(first, last):
         alpha = load(loops.alphas, c)
         if start == 0:
@@ -228,7 +263,7 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops
                 store(near, i, load(x, i))
             move_near(turns, n, loops.xs[t], near)
             feedback(e, None, loops, t, c, own, near, u, X, U)
-            step_kernel(m, e, integrator, h, x, u, d, x_next)
+            step_kernel(m, e, integrator, h, x, u, s, x_next)
             change_charts(turns, n, x_next)
             _close_gap(e, turns, loops.xs, loops.gaps, t + 1, alpha, x_next, own)
 
@@ -241,20 +276,15 @@ def drive_soft_expansion(first, last, work, m, e, integrator, h, x, u, lam, ends
     n, nu = m.counts[0], e.counts[0]
     nz, knots = 2 * n + nu, u.shape[0]
     level = np.int64(SECOND if lam.shape[0] > 0 else FIRST)
-    x_, w = split(work, 2 * n)
-    u_, w = split(w, nu)
-    lam_, w = split(w, 2 * n)
-    F, w = split(w, 2 * n * nz)
-    H, w = split(w, nz * nz)
-    p, w = slice_expansion(m, e, w)
-    d = slice_motion(m, e, w)
+    w, _ = _slice_expansions(m, e, work)
+    F, H, p, s = w.F, w.H, w.expansion, slice_stage(m, e, w.step)
     for c in range(first, last):
         t = c * LANES
-        gather(x[:knots], t, x_)
-        gather(u, t, u_)
+        gather(x[:knots], t, w.x)
+        gather(u, t, w.u)
         if level >= SECOND:
-            gather(lam, t, lam_)
-        expand_kernel(m, e, integrator, h, level, x_, u_, lam_, d, p, F, H)
+            gather(lam, t, w.lam)
+        expand_kernel(m, e, integrator, h, level, w.x, w.u, w.lam, s, p, F, H)
         if ends.shape[0] > 0:
             scatter(p.end, t, ends)
         if fx.shape[0] > 0:
@@ -405,9 +435,9 @@ class SoftRobotSystem(DiscreteSystem):
         self.euclidean = not len(self._turns)
         self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
         self._no_ends = np.empty((0, self.nx))
-        self._motion_size = 2 * self.nx + self.nu + motion_size(robot.model, robot.arrays)
-        nz = self.ndx + self.nu
-        self._expansion_size = self._motion_size + nz * (self.ndx + nz) + expansion_size(self.model, self.nu)
+        arrays = robot.model.arrays, robot.arrays
+        self._steps_size, self._loops_size = _steps_size(*arrays), _closed_loops_size(*arrays)
+        self._expansion_size = _expansions_size(*arrays)
 
     def __repr__(self) -> str:
         return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -521,12 +551,12 @@ class SoftRobotSystem(DiscreteSystem):
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        launch(drive_soft_steps, len(us), self._motion_size, *self._plant, self._turns, xs, us, out)
+        launch(drive_soft_steps, len(us), self._steps_size, *self._plant, self._turns, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
-        plant, workspace_size = (*self._plant, self._turns), self._motion_size + self.nx
-        launch(drive_soft_closed_loops, loops.alphas.size, workspace_size, *plant, loops, start, stop, X, U)
+        plant = *self._plant, self._turns
+        launch(drive_soft_closed_loops, loops.alphas.size, self._loops_size, *plant, loops, start, stop, X, U)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
