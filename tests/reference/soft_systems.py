@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.model.arrays import FIRST
-from dynamics.rods.stepping.soft_expansions import Expansion, expand_kernel
+from dynamics.rods.stepping.soft_expansions import SoftExpansion, expand_kernel
 from dynamics.rods.stepping.soft_steps import INTEGRATORS, StepScratch, slice_stage, step_kernel
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.simd import LANES, aligned_zeros, kernel
@@ -16,7 +16,7 @@ from tests.reference.rod_robots import STEP
 class Both(NamedTuple):
     """Scratch of a step and of its expansion."""
 
-    expansion: Expansion = part(Expansion)
+    expansion: SoftExpansion = part(SoftExpansion)
     step: np.ndarray = lanes(size_of(StepScratch))
 
 
