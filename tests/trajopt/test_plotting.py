@@ -336,7 +336,7 @@ def test_a_skeleton_without_segments_and_one_of_a_wrong_shape():
     problem = drive(vehicle(skeleton=lambda xs: np.empty((len(xs), 0, 2, 3))))
     assert len(plot_trajectory(DDP().solve(problem)).axes) == 3
     problem = drive(vehicle(skeleton=lambda xs: square(xs)[:, :, :, :2]))
-    with pytest.raises(ValueError, match=r"skeleton: got shape \(11, 4, 2, 2\), expected \(11, any, 2, 3\)"):
+    with pytest.raises(ValueError, match=r"skeleton: got shape \(11, 4, 2, 2\), expected \(11, segments, 2, 3\)"):
         plot_trajectory(DDP().solve(problem))
 
 
