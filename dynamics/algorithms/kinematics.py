@@ -11,7 +11,7 @@ Gravity enters as the acceleration of the base, a_0 = -g.
 """
 
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
-from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, sincos, splat
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, sincos, splat, store
 from dynamics.spatial.spatial import (
     add6,
     add_cross_force,
@@ -233,3 +233,35 @@ def forward_pass(m, q, v, a, body, dof, order):
             store6(body, b + FORCE, add_cross_force(inertia_times(m.mass[i], h, Iw, ai), vi, momentum))
         if order == DERIVATIVES:
             store6(body, b + INERTIA_RATE, rate_rotation(h, Iw, vi))
+
+
+# --------------------------------------------------------------------------------------------
+# The virtual velocity V = sum of w_k s_k down the path to each body, and zeta = V_p x s of each degree of freedom.
+
+VIRTUAL, SUM_G0, SUM_G4, SUM_MOMENT, SUM_ROTATION = 0, 6, 12, 18, 21
+VIRTUAL_BODY = 27
+
+
+@helper
+def load_virtual(m, i, virtual):
+    """V of the parent of body i."""
+    zero = splat(virtual, 0.0)
+    if m.parent[i] >= 0:
+        return load6(virtual, m.parent[i] * VIRTUAL_BODY + VIRTUAL)
+    return (zero, zero, zero, zero, zero, zero)
+
+
+@kernel
+def virtual_motion(m, w, dof, virtual, zeta):
+    """Store V of every body and zeta of every degree of freedom, and zero the subtree sums."""
+    zero = splat(virtual, 0.0)
+    for i in range(m.parent.size):
+        parent = load_virtual(m, i, virtual)
+        V = parent
+        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+            s = load6(dof, k * DOF + COLUMN)
+            store6(zeta, k * 6, cross_motion(parent, s))
+            V = add_scaled6(V, load(w, k), s)
+        store6(virtual, i * VIRTUAL_BODY + VIRTUAL, V)
+        for k in range(6, VIRTUAL_BODY):
+            store(virtual, i * VIRTUAL_BODY + k, zero)

@@ -1,9 +1,19 @@
 """Rows of the constraints of contacts, loop endpoints and couplings: their motion and its first derivatives."""
 
 from dynamics.algorithms.frames import frame_pose, last_dof
-from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
+from dynamics.algorithms.kinematics import (
+    ACCELERATION,
+    BODY,
+    COLUMN,
+    DOF,
+    PSI,
+    PSI2,
+    RATE,
+    VELOCITY,
+    VIRTUAL,
+    VIRTUAL_BODY,
+)
 from dynamics.contacts.contact_set import ContactArrays, LoopArrays
-from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
 from dynamics.spatial.spatial import (

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.frames import last_dof
-from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, PSI2, RATE
+from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, PSI2, RATE, VIRTUAL, VIRTUAL_BODY
 from dynamics.contacts.contact_motion import (
     CONTACT,
     POINT,
@@ -32,7 +32,6 @@ from dynamics.contacts.derivatives import WIDTH, ContactFirstOrder, contact_load
 from dynamics.contacts.dynamics import ContactWorkspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
-from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel

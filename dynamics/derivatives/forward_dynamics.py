@@ -17,13 +17,12 @@ from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forwa
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices, unbatch
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
-from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.algorithms.kinematics import BODY, DOF, VIRTUAL_BODY
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel

@@ -30,19 +30,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
-from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
-from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
-from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
-from dynamics.derivatives.dead_loads import add_dead_loads
-from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
-from dynamics.derivatives.virtual import (
+from dynamics.algorithms.kinematics import (
+    BODY,
+    COLUMN,
+    DERIVATIVES,
+    DOF,
+    PSI,
+    PSI2,
+    RATE,
     SUM_G0,
     SUM_G4,
     SUM_MOMENT,
     SUM_ROTATION,
     VIRTUAL_BODY,
+    forward_pass,
     load_virtual,
     virtual_motion,
+)
+from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
+from dynamics.derivatives.dead_loads import add_dead_loads
+from dynamics.derivatives.inverse_dynamics import (
+    InverseDynamicsDerivatives,
+    add_armature,
+    add_to_parent,
+    first_order_vectors,
+    load_composite,
+    store_row_pair,
 )
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel

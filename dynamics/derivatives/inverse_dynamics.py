@@ -5,7 +5,7 @@ For dof j at or above dof i (S_i below):
     M_ij = i_i . s_j          dtau_i/dq_j = b_i . psi_j + i_i . psi2_j          dtau_i/dv_j = b_i . s_j + i_i . rate_j
                               dtau_j/dq_i = f_q,i . s_j  (joint j strictly above)  dtau_j/dv_i = f_v,i . s_j
 
-with the vectors of `composites`.                                              [Singh 2022, eqs. 30, 32, algorithm 1]
+with the vectors given below.                                                [Singh 2022, eqs. 30, 32, algorithm 1]
 """
 
 from __future__ import annotations
@@ -16,14 +16,86 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
-from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.kinematics import (
+    BODY,
+    COLUMN,
+    COMPOSITE,
+    DERIVATIVES,
+    DOF,
+    FORCE,
+    INERTIA,
+    INERTIA_RATE,
+    MOMENT,
+    MOMENTUM,
+    PSI,
+    PSI2,
+    RATE,
+    forward_pass,
+)
 from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
-from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
-from dynamics.spatial.spatial import add_dot6, dot6, load6
+from dynamics.spatial.spatial import (
+    accumulate,
+    add6,
+    add_cross_force,
+    add_dot6,
+    add_inertia_times,
+    cross_force,
+    dot6,
+    inertia_times,
+    linear,
+    load3,
+    load6,
+    rate_times,
+    sub6,
+)
+
+# --------------------------------------------------------------------------------------------
+# Contributions of one degree of freedom to the derivatives: force vectors of the composite body it moves.
+#
+# For the composite body at and below a joint, with mass m, first moment h, inertia I, momentum p, net force f, and with
+# J the rotational part of the inertia's rate (its moment part is the linear momentum), the body-level Coriolis matrix
+# is
+#
+#     2B x  = (rate) x + x x* p             2B' x = (rate) x - x x* p                    [Singh 2022, eq. 28]
+#
+# and the vectors of a column s, with its psi, psi2 and rate = psi + Sdot, are
+#
+#     i_s = I s                                                  row of M
+#     b_s = 2B' s                                                row multiplying psi in dtau/dq
+#     f_q = 2B psi + I psi2 + s x* f                             column of dtau/dq above the joint      [eq. 30]
+#     f_v = 2B s + I rate                                        column of dtau/dv above the joint      [eq. 32]
+
+
+@helper
+def load_composite(body, b):
+    """Moment, inertia, inertia rate, momentum, force of the composite body stored at offset b."""
+    return (
+        load3(body, b + MOMENT), load6(body, b + INERTIA), load6(body, b + INERTIA_RATE), load6(body, b + MOMENTUM),
+        load6(body, b + FORCE),
+    )  # fmt: skip
+
+
+@helper
+def add_to_parent(body, parent, child):
+    """Add the composite at offset `child` to the one at offset `parent`."""
+    accumulate(body, parent + COMPOSITE, child + COMPOSITE, 27)
+
+
+@helper
+def first_order_vectors(mass, h, I, J, p, f, s, psi, psi2, rate):
+    """i_s, b_s, f_q, f_v of one column."""
+    k = linear(p)
+    sp = cross_force(s, p)
+    js = rate_times(k, J, s)
+    i_s = inertia_times(mass, h, I, s)
+    b_s = sub6(js, sp)
+    f_v = add_inertia_times(add6(js, sp), mass, h, I, rate)
+    f_q = add_cross_force(add_inertia_times(add_cross_force(rate_times(k, J, psi), psi, p), mass, h, I, psi2), s, f)
+    return i_s, b_s, f_q, f_v
 
 
 class InverseDynamicsDerivatives(NamedTuple):

@@ -29,7 +29,7 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.algorithms.loads import LOADS, Loads, Wrenches, add_loads, dead_load, loads_batch
 from dynamics.algorithms.mass_matrix import mass_matrix
-from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
+from dynamics.derivatives.regressor import INERTIAL, parameter_rotation, turned_bodies
 from dynamics.model.knot_driver import Gathered, knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, gather, helper, kernel, load, shared_kernel, splat, store

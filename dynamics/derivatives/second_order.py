@@ -22,9 +22,9 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
-from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
-from dynamics.derivatives.dead_load_tensors import TENSOR_SUMS, add_highest_lag, lower_lags, sum_tensor_loads
+from dynamics.derivatives.dead_loads import TENSOR_SUMS, add_highest_lag, lower_lags, sum_tensor_loads
 from dynamics.derivatives.hessian import InverseDynamicsHessian
+from dynamics.derivatives.inverse_dynamics import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.packed import (
     QQ_I,
     QQ_K,
@@ -40,8 +40,8 @@ from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, aligned_empty, chunk_count, driver, helper, kernel, split, store
+from dynamics.simd.chunks import stream
 from dynamics.simd.sizes import Size
-from dynamics.simd.streaming import stream
 from dynamics.spatial.spatial import (
     accumulate,
     add6,

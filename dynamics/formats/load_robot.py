@@ -10,9 +10,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
+from dynamics.formats.robot_files import is_file
 from dynamics.formats.urdf import urdf_builder
 from dynamics.formats.xml import root_of
 from dynamics.model.builder import INERTIAS, ModelBuilder

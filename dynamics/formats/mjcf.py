@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dynamics.formats.mesh_paths import is_file
-from dynamics.formats.mujoco_names import body_names, joint_names, named
-from dynamics.formats.remarks import Remarks
+from dynamics.formats.mujoco_states import body_names, joint_names, named
+from dynamics.formats.robot_files import Remarks, is_file
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical

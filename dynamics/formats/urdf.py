@@ -11,8 +11,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.formats.mesh_paths import MeshPaths
-from dynamics.formats.remarks import Remarks
+from dynamics.formats.robot_files import MeshPaths, Remarks
 from dynamics.formats.xml import attribute_of, by_name, child_of, number_of, numbers_of, parse, read_origin
 from dynamics.geometry.geometry import PURPOSES, as_color
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere

@@ -21,10 +21,17 @@ from typing import Any, NamedTuple
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.mimic import AS_IS, PROJECTED
 from dynamics.simd.chunks import scatter
-from dynamics.simd.lane_blocks import import_lines, import_of, lanes_of, origin_lines, parameters_of, sum_lines
+from dynamics.simd.lane_blocks import (
+    import_lines,
+    import_of,
+    lanes_of,
+    origin_lines,
+    parameters_of,
+    sum_lines,
+    written_module,
+)
 from dynamics.simd.sizes import Size
 from dynamics.simd.threads import launch
-from dynamics.simd.written import written_module
 
 nb = Size("nb", "m.parent.size")
 """Number of moving bodies."""

@@ -20,10 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-REPLACED = (
-    "arithmetic", "by_type", "comparison", "compilation", "functions", "groups", "references", "rows", "span",
-    "streaming", "tile_sums", "tiles", "vector",
-)  # fmt: skip
+REPLACED = "by_type", "compilation", "functions", "rows", "span", "tiles", "vector"
 """Modules of `dynamics.simd` whose names are here."""
 
 LANES = 4
@@ -324,11 +321,7 @@ def add_knots(ws: np.ndarray, first: int, count: int, target: np.ndarray) -> Non
     target[first : first + count].reshape(count, -1)[...] += ws[:, :count].T
 
 
-def stream(ws: np.ndarray, first: int, target: np.ndarray) -> None:
-    """`scatter`."""
-    from dynamics.simd.chunks import scatter
-
-    scatter(ws, first, target)
+stream_tile = scatter_tile
 
 
 # ------------------------------------------------------------------------------------------------ small matrices

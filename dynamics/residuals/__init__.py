@@ -4,7 +4,7 @@ knots in one call."""
 from dynamics.residuals.center_of_mass import CenterOfMass
 from dynamics.residuals.centroidal_momentum import CentroidalMomentum
 from dynamics.residuals.collisions import Collisions
-from dynamics.residuals.contact_force import ContactForce
+from dynamics.residuals.contact_residual import ContactForce
 from dynamics.residuals.control_gravity import ControlGravity
 from dynamics.residuals.distance import Distance
 from dynamics.residuals.frame_placement import FramePlacement

@@ -18,8 +18,7 @@ from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import VALUE
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VALUE, VECTOR
 from dynamics.simd import align_stack, kernel, load, store
 from dynamics.spatial.spatial import load3
 

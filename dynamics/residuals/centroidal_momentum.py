@@ -45,9 +45,8 @@ from dynamics.algorithms.kinematics import (
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import VALUE
+from dynamics.residuals.robot_residual import VALUE, VECTOR
 from dynamics.residuals.squares import add_pair
-from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.simd.lane_algebra import store_pair
 from dynamics.spatial.spatial import (

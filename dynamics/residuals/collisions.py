@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import neutral
-from dynamics.collisions.collision_geometry import collision_geometry, simplified
-from dynamics.collisions.collision_pairs import Disabled, collision_pairs
+from dynamics.collisions.collision_pairs import Disabled, collision_geometry, collision_pairs, simplified
 from dynamics.geometry.geometry import Geometry, shape_in_place
 from dynamics.geometry.shapes import Box, Shape
 from dynamics.model.model import RigidBodyModel

@@ -24,7 +24,7 @@ from dynamics.model.actuation import joint_torques, times_actuation
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
 from dynamics.model.subject import Subject
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, VECTOR, RobotResidual
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
 from dynamics.simd import (
     LANES,
@@ -45,11 +45,11 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.simd.lane_blocks import lanes, part, slicing
-from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
-from dynamics.simd.tile_sums import add_knots
+from dynamics.simd.span import by_reference
+from dynamics.simd.tiles import add_knots
 from dynamics.spatial.spatial import add_scaled3, dot3, load3, scale3
-from dynamics.validation import as_items, as_number
+from dynamics.validation import as_array, as_items, as_number
 
 # --------------------------------------------------------------------------------------------
 # Numbers made of forces and moments at contacts, and their derivatives in these.
@@ -602,3 +602,40 @@ class ContactResidual(RobotResidual):
         span = weights.layout, weights.rows, start, stop, order
         launch(self.kernels.drive, stop - start, self._scratch_size, *plant, *span, xs, us, *where)
         return float(values.sum())
+
+
+class ContactForce(ContactResidual):
+    """Forces on the robot at its contacts less a target, N, in the axes that each contact asks for.
+
+    Parameters
+    ----------
+    system : RigidBodySystem with contacts, or Impact, of whose impulses it then is, N s
+    frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
+    target : number, (3,) for each of the S contacts, or (S, 3), N
+
+    Raises
+    ------
+    ValueError : a system without contacts, a frame unknown (with the nearest matches), not in contact or named twice,
+        or a target of wrong shape or with non-finite entries.
+    TypeError : a system of another kind.
+
+    Notes
+    -----
+    nr = 3 S.  Of forces it depends on the controls, so it has no value at the terminal knot.
+    """
+
+    target_kind = VECTOR
+    kernels = FORCES
+    target: np.ndarray
+
+    def __init__(self, system: InContact, frames: Frames = None, target: ArrayLike = 0.0) -> None:
+        contact = contacts_of(system, frames)
+        S = len(contact)
+        target = as_array("target", target)
+        if target.shape not in ((), (3,), (S, 3)):
+            raise ValueError(f"target: got shape {target.shape}, expected a number, (3,) or ({S}, 3)")
+        target = np.array(np.broadcast_to(target, (S, 3)), order="C")
+        super().__init__(system.model, "contact forces")
+        self._set(target=target, system=system)
+        A = np.tile(np.eye(3), (S, 1, 1))
+        self._prepare(system, contact, system.contact_arrays, ForceMap(contact[:, None], A, -target, np.zeros(3), 0.0))

@@ -18,10 +18,10 @@ from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import path_dofs
-from dynamics.residuals.target_gradient import PLACEMENT
+from dynamics.residuals.robot_residual import PLACEMENT, path_dofs
 from dynamics.simd import align_stack, helper, load, select_less, shared_kernel, store
 from dynamics.spatial import se3, so3
+from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import (
     add_rotated,
     add_scaled6,
@@ -34,7 +34,6 @@ from dynamics.spatial.spatial import (
     rotate_back,
     store6,
 )
-from dynamics.spatial.stumpff import stumpff
 from dynamics.spatial.tangent import load_column6, store_column6
 
 

@@ -19,12 +19,11 @@ from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import path_dofs
-from dynamics.residuals.target_gradient import ROTATION
+from dynamics.residuals.robot_residual import ROTATION, path_dofs
 from dynamics.simd import align_stack, helper, kernel, store
 from dynamics.spatial import so3
+from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import add_scaled3, dot3, load3, load9, multiply, rotate, rotate_back, store3
-from dynamics.spatial.stumpff import stumpff
 from dynamics.spatial.tangent import store_column3
 
 

@@ -16,8 +16,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import path_dofs
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VECTOR, path_dofs
 from dynamics.simd import align_stack, helper, kernel, load, store
 from dynamics.spatial.spatial import add_cross, cross, dot3, load3, load6, store3
 from dynamics.spatial.tangent import load_column3, store_column3

@@ -39,8 +39,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import path_dofs
-from dynamics.residuals.target_gradient import VECTOR
+from dynamics.residuals.robot_residual import VECTOR, path_dofs
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.simd.lane_algebra import store_pair
 from dynamics.spatial import se3

@@ -12,12 +12,29 @@ import numpy as np
 
 from dynamics.model.kernel_model import kernel_model
 from dynamics.residuals import squares
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, RobotResidual, Rows, run, scatter_block
-from dynamics.residuals.target_gradient import PLACEMENT, VECTOR
+from dynamics.residuals.robot_residual import (
+    HESSIAN,
+    JACOBIAN,
+    PLACEMENT,
+    VALUE,
+    VECTOR,
+    Blocks,
+    RobotResidual,
+    Rows,
+    run,
+    scatter_block,
+)
 from dynamics.simd import LANES, gather, kernel
-from dynamics.simd.lane_blocks import free_names, import_lines, import_of, origin_lines, parameters_of, sum_lines
+from dynamics.simd.lane_blocks import (
+    free_names,
+    import_lines,
+    import_of,
+    origin_lines,
+    parameters_of,
+    sum_lines,
+    written_module,
+)
 from dynamics.simd.sizes import Size
-from dynamics.simd.written import written_module
 from dynamics.validation import as_array, as_floats, as_placement
 
 # --------------------------------------------------------------------------------------------

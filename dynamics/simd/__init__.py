@@ -1,13 +1,10 @@
 """SIMD numbers for numba: one knot per lane, one source for floats, vectors and complex vectors, without robotics."""
 
-from dynamics.simd.arithmetic import fma, fms, fnma
 from dynamics.simd.chunks import chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine, shared_kernel
 from dynamics.simd.elimination import equilibrate, factorize_dense, solve_dense
-from dynamics.simd.functions import absolute, arctan2, select_less, sincos, sqrt
-from dynamics.simd.groups import group_size, load_group, store_group
-from dynamics.simd.references import by_reference
-from dynamics.simd.span import flat
+from dynamics.simd.functions import absolute, arctan2, fma, fms, fnma, select_less, sincos, sqrt
+from dynamics.simd.span import by_reference, flat
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
     LANES,
@@ -15,12 +12,15 @@ from dynamics.simd.vector import (
     aligned_arrays,
     aligned_empty,
     aligned_zeros,
+    group_size,
     lane,
     load,
+    load_group,
     span,
     splat,
     split,
     store,
+    store_group,
     with_lane,
 )
 

@@ -9,8 +9,12 @@ A driver over complex lanes asks `launch` for twice its workspace size and views
 
 from dynamics.simd.compilation import helper, kernel, shared_kernel
 from dynamics.simd.span import flat
-from dynamics.simd.tiles import gather_tile, scatter_tile
+from dynamics.simd.tiles import gather_tile, scatter_tile, stream_tile
 from dynamics.simd.vector import LANES, span, split
+
+LARGE = 2**18
+"""Numbers of an array beyond which stores go past the caches, where a plain store reads its cache line and evicts
+another: a few such arrays exceed the cache of one core."""
 
 
 def chunk_count(knots: int) -> int:
@@ -88,3 +92,14 @@ def gather_state(q, v, x, first, ws):
     gather(v, first, v_)
     gather(x, first, x_)
     return q_, v_, x_, w
+
+
+@helper
+def stream(ws, first, target):
+    """`scatter` past the caches if target is large; target (K, n) from `aligned_empty`."""
+    knots, n = target.shape
+    if target.size < LARGE or n % LANES != 0 or first + LANES > knots:
+        scatter(ws, first, target)
+        return
+    for i in range(0, n, LANES):
+        stream_tile(ws, i, target, first * n + i, n)

@@ -4,9 +4,8 @@ Matrices are C-contiguous.  Columns are eliminated in panels of LANES; the updat
 product, which is summed in registers, four rows by two vectors at a time.
 """
 
-from dynamics.simd.arithmetic import fma, fnma
 from dynamics.simd.compilation import helper, kernel
-from dynamics.simd.functions import absolute, select_less
+from dynamics.simd.functions import absolute, fma, fnma, select_less
 from dynamics.simd.rows import entry, load_part, matrix, set_entry, store_part
 from dynamics.simd.vector import LANES, lane
 

@@ -7,7 +7,7 @@ Every map is [[a 1 + b J, y], [0, 1]], stored as four numbers (a, b, y0, y1).  `
 """
 
 from dynamics.simd import fma, fms, fnma, helper, sincos
-from dynamics.spatial.stumpff import half_sinc
+from dynamics.spatial.so3 import half_sinc
 
 
 # ------------------------------------------------------------------------------------------------ group

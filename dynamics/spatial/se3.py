@@ -11,6 +11,7 @@ numbers each).  `c` is `stumpff(phi.phi)`.
 
 from dynamics.simd import fma, fms, fnma, helper
 from dynamics.spatial import so3
+from dynamics.spatial.so3 import stumpff, stumpff_derivatives
 from dynamics.spatial.spatial import (
     add3,
     add_cross,
@@ -23,7 +24,6 @@ from dynamics.spatial.spatial import (
     rotate_back,
     scale3,
 )
-from dynamics.spatial.stumpff import stumpff, stumpff_derivatives
 
 
 @helper

@@ -3,6 +3,7 @@
 from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import se2, se3, so3
+from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import (
     add_symmetric,
     dot3,
@@ -16,7 +17,6 @@ from dynamics.spatial.spatial import (
     store6,
     store9,
 )
-from dynamics.spatial.stumpff import stumpff
 
 # --------------------------------------------------------------------------------------------
 # The tangent of a robot's configuration: maps of the groups applied joint by joint to vectors and rows of matrices.

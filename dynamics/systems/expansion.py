@@ -40,7 +40,7 @@ from dynamics.simd import (
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_algebra import add_scaled, scale_into
 from dynamics.simd.lane_blocks import lanes, part, part_by_type, size_of, slicing
-from dynamics.simd.references import by_reference
+from dynamics.simd.span import by_reference
 from dynamics.spatial.tangent import (
     ADJOINT,
     JACOBIAN,

@@ -17,9 +17,8 @@ from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
-from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
-from dynamics.systems.robot_system import RobotSystem
+from dynamics.systems.robot_system import RobotSystem, check_references, undriven_basis
 from dynamics.validation import (
     as_array,
     as_flag,

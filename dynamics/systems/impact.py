@@ -48,7 +48,7 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_algebra import add_transpose, scale_into
 from dynamics.simd.lane_blocks import lanes, part, slicing
-from dynamics.simd.references import by_reference
+from dynamics.simd.span import by_reference
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.inertial_gradient import of_impacts
 from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of

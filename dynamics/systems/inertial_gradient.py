@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix
-from dynamics.derivatives.inertial_parameters import INERTIAL
-from dynamics.derivatives.regressor import regressor_product
+from dynamics.derivatives.regressor import INERTIAL, regressor_product
 from dynamics.simd import launch
 from dynamics.systems.expansion import drive_linearization, linearization_size
 from dynamics.systems.frame_forces import force_map

@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.derivatives.hessian import inverse_dynamics_hessian
-from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
+from dynamics.derivatives.regressor import INERTIAL
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import felt_springs, joint_forces
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops
-from dynamics.systems.plant_model import SLOW, plant_model
-from dynamics.systems.robot_system import RobotSystem
+from dynamics.systems.robot_system import SLOW, RobotSystem, plant_model
 from dynamics.validation import as_flag, as_floats, as_kind, as_positive, as_whole_number
 
 # --------------------------------------------------------------------------------------------

@@ -31,9 +31,15 @@ from dynamics.systems.expansion import (
 )
 from dynamics.systems.frame_forces import force_map, frame_actuators
 from dynamics.systems.inertial_gradient import of_steps
-from dynamics.systems.plant_model import check_substeps, plant_model
-from dynamics.systems.quasi_static import check_references, holding_controls
-from dynamics.systems.robot_system import RobotSystem, check_same_joints, contacts_of
+from dynamics.systems.robot_system import (
+    RobotSystem,
+    check_references,
+    check_same_joints,
+    check_substeps,
+    contacts_of,
+    holding_controls,
+    plant_model,
+)
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps, rollout_size
 from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of
 from dynamics.validation import as_array, as_batch, as_choice, as_positive, as_whole_number

@@ -1,23 +1,29 @@
-"""Limits of a model as limits of a system, for the tangent at the neutral state and for the controls."""
+"""What systems of a rigid robot share: limits, the manifold of states, controls at rest, and friction for a step."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass
-from dynamics.algorithms.configuration import neutral
-from dynamics.algorithms.frames import body_placements, frame_placement
+from dynamics.algorithms.configuration import neutral, random_configuration
+from dynamics.algorithms.frames import body_placements, frame_jacobian, frame_placement
+from dynamics.algorithms.inverse_dynamics import gravity_forces
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
-from dynamics.model.actuation import Actuation, actuation_of, actuator_limits, on_full_joints
+from dynamics.contacts.frame_contact import FrameContact
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, loop_gap, loop_rows
+from dynamics.model.actuation import Actuation, actuation_of, actuator_limits, on_full_joints, spring_matrices
 from dynamics.model.attachments import Actuator
+from dynamics.model.joint_forces import with_springs
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.model.subject import Subject
+from dynamics.simd.caller import warn
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.pictures import Solid, skeleton, solids
 from dynamics.systems.state_difference import (
@@ -27,7 +33,7 @@ from dynamics.systems.state_difference import (
     integrate_jacobian,
     integrate_states,
 )
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_flag
 
 PLAIN = (REVOLUTE, PRISMATIC, TRANSLATION)
 """Joints whose displacement from the neutral configuration is their configuration."""
@@ -354,3 +360,189 @@ def contacts_of(model: RigidBodyModel, contacts: Contacts) -> list[Contact]:
     """The same contacts on another model; ValueError where it lacks a frame."""
     held = contacts.contacts if isinstance(contacts, ContactSet) else contacts
     return [each if each.model is model else replace(each, model=model) for each in held]
+
+
+# --------------------------------------------------------------------------------------------
+# A robot at rest: controls that hold it there, and checks that its contacts are at their references.
+
+AWAY = 1e-3
+"""Largest distance of a contact's frame from its reference at the start of a motion, m and rad; for a coupling, of the
+joint with the largest ratio from the position given by the others."""
+
+
+def undriven_basis(B: np.ndarray) -> np.ndarray:
+    """Orthonormal basis N (nv, k) of the null space of B': the directions that no control drives."""
+    U, singular, _ = np.linalg.svd(B)
+    rank = int((singular > singular.max() * max(B.shape) * np.finfo(float).eps).sum())
+    return U[:, rank:]
+
+
+def holding_controls(model: RigidBodyModel, q: np.ndarray, B: np.ndarray, contacts: ContactSet) -> np.ndarray:
+    """u (K, nu) with B u = g - J'f, g of gravity and springs, f the contact forces and moments of least norm (N and
+    N m) with N'J'f = N'g, N'B = 0; q (K, nq).
+
+    Least squares where that has no solution."""
+    K, _, c = spring_matrices(model)
+    load = gravity_forces(model, q)
+    if model.springs:
+        load += q[:, np.repeat(model.q_index, model.joint_nv)] @ K - c
+    if len(contacts) > 0:
+        J = np.concatenate([_rows(model, q, held) for held in contacts.contacts], axis=1)
+        N = undriven_basis(B)
+        carried = np.linalg.pinv(N.T @ J.swapaxes(1, 2)) @ (load @ N)[..., None]
+        load = load - (J.swapaxes(1, 2) @ carried)[..., 0]
+    return load @ np.linalg.pinv(B).T
+
+
+def _rows(model: RigidBodyModel, q: np.ndarray, held: Contact) -> np.ndarray:
+    """Jacobian (K, rows, nv) of a contact's constraints."""
+    if isinstance(held, LoopConstraint):
+        return loop_rows(model, q, held).J
+    if isinstance(held, JointCoupling):
+        return np.broadcast_to(held.row, (len(q), 1, model.nv))
+    return frame_jacobian(model, q, held.frame)[:, : 3 if held.turns else 6]
+
+
+def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet) -> None:
+    """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
+    that of a rigid foot rotated by more, a loop is open, or joints do not satisfy their coupling."""
+    for held in contacts.contacts:
+        if isinstance(held, LoopConstraint):
+            distance, angle = loop_gap(model, q, held)
+            for gap, state, unit in ((distance, "open", "m"), (angle, "turned", "rad")):
+                if gap > AWAY:
+                    raise ValueError(
+                        f"x0: the loop of {held.frame1!r} and {held.frame2!r} is {state} by {gap:.3g} {unit}, expected "
+                        f"at most {AWAY:g} {unit}; see dynamics.close_loops"
+                    )
+        if isinstance(held, JointCoupling):
+            gap, largest = float(held.gap(q)), max(map(abs, held.joints.values()))
+            if abs(gap) > AWAY * largest:
+                raise ValueError(
+                    f"x0: the coupling of {', '.join(map(repr, held.joints))} is off by {gap:.3g}: its sum is "
+                    f"{held.offset + gap:.6g}, expected {held.offset:.6g} to within {AWAY * largest:g}; "
+                    "see dynamics.close_loops"
+                )
+        if not isinstance(held, FrameContact) or held.reference is None:
+            continue
+        R, p = held.pose
+        placement = frame_placement(model, q, held.frame)
+        distance = float(np.linalg.norm(placement.p - p))
+        if distance > AWAY:
+            raise ValueError(
+                f"x0: frame {held.frame!r} is {distance:.3g} m away from the reference of its contact, expected at "
+                f"most {AWAY:g} m"
+            )
+        angle = 0.0 if held.turns else 2.0 * np.arcsin(min(np.linalg.norm(placement.R - R) / np.sqrt(8.0), 1.0))
+        if angle > AWAY:
+            raise ValueError(
+                f"x0: frame {held.frame!r} is turned by {angle:.3g} rad from the reference of its contact, expected at "
+                f"most {AWAY:g} rad"
+            )
+
+
+# --------------------------------------------------------------------------------------------
+# The model that a system steps: the robot's model with the friction of its joints.
+#
+# An Euler step of h takes damping d implicitly at no cost: with d v+ = d v + h d a in place of d v the equation of
+# motion is that of a robot with h d more armature, and damping is never too stiff for the step.
+#
+# Coulomb friction c is smoothed over a speed e; at rest its derivative is c/e.  A step subtracts h M^-1 diag(c/e) v
+# from slow velocities v and must not reverse them: e is such that this matrix has no eigenvalue above one at some
+# configurations, and at least `SLOW`.
+
+SLOW = 0.01
+"""Least smoothing speed, rad/s or m/s."""
+
+SAMPLES = 16
+"""Number of configurations at which inertias are evaluated."""
+
+DAMPING_LIMIT = 2.78
+"""Value of h d/m at which RK4 becomes unstable, on the negative real axis."""
+
+
+def plant_model(
+    model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | np.ndarray | None
+) -> RigidBodyModel:
+    """The model with `arrays.joint_friction` and `arrays.spring`, and the armature of implicit damping unless
+    `explicit`; the model itself if its joints have neither, or if friction is left out.
+
+    Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
+    joint_friction = as_flag("joint_friction", joint_friction)
+    has_friction = joint_friction and model.friction.any()
+    if friction_speed is not None:
+        given = np.asarray(friction_speed)
+        friction_speed = as_array("friction_speed", friction_speed, (model.nv,) if given.ndim else ())
+        if not (friction_speed > 0.0).all():
+            raise ValueError(f"friction_speed: got {given.min()}, expected a positive speed, or None")
+        if not has_friction:
+            raise ValueError(f"friction_speed: got {given}, expected None where no joint has Coulomb friction")
+    damped = joint_friction and model.damping.any()
+    if model.springs:
+        model = replace(model, arrays=with_springs(model.arrays, spring_matrices(model)))
+    if not (has_friction or damped):
+        return model
+    arrays = model.arrays
+    if not explicit:
+        arrays = arrays._replace(armature=arrays.armature + dt * model.damping)
+    plant, speed = replace(model, arrays=arrays), SLOW
+    if (has_friction and friction_speed is None) or (damped and explicit):
+        inverse = _inverse_inertias(plant)
+        if explicit:
+            _warn_of_stiffness(model, dt * inverse)
+        if has_friction and friction_speed is None:
+            speed = np.maximum(SLOW, _steady_speed(model.friction, dt * inverse))
+    speed = np.full(model.nv, 1.0) * (speed if friction_speed is None else friction_speed)
+    rows = np.column_stack([model.damping, model.friction, speed**2])
+    return replace(plant, arrays=arrays._replace(joint_friction=rows))
+
+
+@lru_cache(maxsize=16)  # systems of one robot are made again and again: refined ones, phases, other integrators
+def _inverse_inertias(model: RigidBodyModel) -> np.ndarray:
+    """M^-1 (SAMPLES, nv, nv) at the neutral and at random configurations."""
+    rng = np.random.default_rng(0)
+    qs = [neutral(model), *(random_configuration(model, rng) for _ in range(SAMPLES - 1))]
+    return np.linalg.inv(mass_matrix(model, np.array(qs)))
+
+
+def _steady_speed(friction: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Speeds e (nv,) with no eigenvalue of W diag(c/e) above one, W = h M^-1 (K, nv, nv): e_k = c_k W_kk times the
+    largest eigenvalue that W has when its diagonal is scaled to one."""
+    has_friction = friction > 0.0
+    W = W[:, has_friction][:, :, has_friction]
+    diagonal = np.einsum("kii->ki", W)
+    scale = 1.0 / np.sqrt(diagonal)
+    coupling = np.linalg.eigvalsh(scale[:, :, None] * W * scale[:, None, :])[:, -1]
+    speed = np.zeros(len(friction))
+    speed[has_friction] = friction[has_friction] * (diagonal * coupling[:, None]).max(axis=0)
+    return speed
+
+
+def check_substeps(model: RigidBodyModel, plant: RigidBodyModel, dt: float, substeps: int) -> None:
+    """Raise ValueError if RK4 steps of dt/substeps are too long for the damping of a plant of the model."""
+    damping = plant.arrays.joint_friction[:, 0]
+    if damping.any():
+        ratios = _stiffness(damping, dt * _inverse_inertias(model))
+        k, least = int(ratios.argmax()), int(np.ceil(ratios.max() / DAMPING_LIMIT))
+        if substeps < least:
+            raise ValueError(
+                f"substeps: got {substeps}, expected at least {least}: the damping of {plant.dof_names[k]!r} is "
+                "too stiff for longer steps of RK4"
+            )
+
+
+def _stiffness(damping: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Largest h d/m (nv,) of each joint over the samples."""
+    return (damping * np.einsum("kii->ki", W)).max(axis=0)
+
+
+def _warn_of_stiffness(model: RigidBodyModel, W: np.ndarray) -> None:
+    ratios = _stiffness(model.damping, W)
+    k = int(ratios.argmax())
+    if ratios[k] > DAMPING_LIMIT:
+        warn(
+            f"damping of {model.dof_names[k]!r}: times dt and over the inertia of its joint it is up to "
+            f"{ratios[k]:.3g}, and RK4 needs less than {DAMPING_LIMIT}: take a smaller dt, an Euler integrator, which "
+            "takes damping implicitly, or joint_friction=False",
+            RuntimeWarning,
+        )

@@ -24,7 +24,7 @@ from dynamics.simd import (
 )  # fmt: skip
 from dynamics.simd.lane_algebra import combine
 from dynamics.simd.lane_blocks import lanes, part, slicing
-from dynamics.simd.references import by_reference
+from dynamics.simd.span import by_reference
 from dynamics.spatial.tangent import difference_configuration
 from dynamics.systems.controlled_acceleration import Dynamics, nu
 from dynamics.systems.steps import StepWork, move, nq, step_kernel

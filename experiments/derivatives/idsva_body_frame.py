@@ -6,7 +6,7 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
                                                                                    [Singh 2022, algorithm 1, figure 3]
 """
 
-from dynamics.derivatives.composites import first_order_vectors
+from dynamics.derivatives.inverse_dynamics import first_order_vectors
 from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.simd import align_stack, fma, kernel, load, splat, store
 from dynamics.spatial.spatial import (

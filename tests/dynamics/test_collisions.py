@@ -32,7 +32,7 @@ from dynamics import (
     random_configuration,
 )
 from dynamics.algorithms.frames import body_placements
-from dynamics.collisions import collision_geometry as fits
+from dynamics.collisions import collision_pairs as fits
 from dynamics.collisions.collision_pairs import cores, distances, segment_distances
 from dynamics.geometry.capsules import capsule_around, volume
 from dynamics.geometry.triangles import LARGEST_FILE, MeshError, mesh_triangles, surface

@@ -11,7 +11,7 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from dynamics.spatial import se2, se3, so3
-from dynamics.spatial.stumpff import half_sinc, stumpff, stumpff_derivatives
+from dynamics.spatial.so3 import half_sinc, stumpff, stumpff_derivatives
 
 J2 = np.array([[0.0, -1.0], [1.0, 0.0]])
 

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import dynamics
 import trajopt
-from dynamics.systems.plant_model import SLOW
+from dynamics.systems.robot_system import SLOW
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import SMOOTHING, make_contact_system, model_slopes, rough, step

@@ -16,7 +16,7 @@ from dynamics.residuals import FrameTranslation
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
-from dynamics.simd import LANES, align_stack, driver, kernel, launch, load, splat, store, written
+from dynamics.simd import LANES, align_stack, driver, kernel, lane_blocks, launch, load, splat, store
 from dynamics.simd.lane_blocks import lanes, part, part_by_type, slicing, view
 from dynamics.simd.sizes import Size
 from dynamics.simd.squares import ResidualWeights
@@ -230,22 +230,22 @@ def test_sizes():
 
 def test_sources_without_a_folder(monkeypatch):
     """Are compiled in memory, and found by tracebacks."""
-    monkeypatch.setattr(written, "cache_root", lambda: None)
+    monkeypatch.setattr(lane_blocks, "cache_root", lambda: None)
     text = "from dynamics.simd import driver\n\n\n@driver\ndef drive(first, last, work, out):\n    out[0] = 1 / last\n"
-    module = written.written_module("tests.dynamics.nowhere", text)
+    module = lane_blocks.written_module("tests.dynamics.nowhere", text)
     out = np.zeros(1)
     launch(module.drive, 2 * LANES, 1, out)
-    assert out[0] == 0.5 and written.written_module("tests.dynamics.nowhere", text) is module
+    assert out[0] == 0.5 and lane_blocks.written_module("tests.dynamics.nowhere", text) is module
     with pytest.raises(ValueError, match=r"tests\.dynamics\.nowhere: got a second source"):
-        written.written_module("tests.dynamics.nowhere", text + "\n")
+        lane_blocks.written_module("tests.dynamics.nowhere", text + "\n")
 
 
 @pytest.mark.parametrize("damaged", [b"", b"x = 2\n", b"\xff\xfe\x00"])
 def test_a_source_that_is_damaged_is_written_again(tmp_path, monkeypatch, damaged):
-    monkeypatch.setattr(written, "cache_root", lambda: tmp_path)
-    path = Path(written._file("tests.dynamics.nothing", "x = 1\n"))
+    monkeypatch.setattr(lane_blocks, "cache_root", lambda: tmp_path)
+    path = Path(lane_blocks._file("tests.dynamics.nothing", "x = 1\n"))
     path.write_bytes(damaged)
-    assert written._file("tests.dynamics.nothing", "x = 1\n") == str(path)
+    assert lane_blocks._file("tests.dynamics.nothing", "x = 1\n") == str(path)
     assert path.read_text(encoding="utf-8") == "x = 1\n"
 
 

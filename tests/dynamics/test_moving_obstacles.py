@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import dynamics
 import problems
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Sphere, rods
-from dynamics.collisions.collision_geometry import collision_geometry
+from dynamics.collisions.collision_pairs import collision_geometry
 from dynamics.simd import LANES
 from dynamics.simd.squares import ResidualWeights
 from tests.dynamics.test_mimics import hand_builder

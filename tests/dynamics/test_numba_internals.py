@@ -33,7 +33,7 @@ def test_templates_of_operators():
     lost = members(templates, "AbstractTemplate", "AttributeTemplate", "infer_global", "infer_getattr", "signature")
     needs(
         not lost, f"numba.core.typing.templates lacks {lost}",
-        "Register operators and attributes of vectors and spans (arithmetic.py, span.py, references.py) by"
+        "Register operators and attributes of vectors and spans (functions.py, span.py) by"
         " what replaced "
         "these, or by numba.extending.overload.",
     )  # fmt: skip
@@ -46,7 +46,7 @@ def test_lowering_of_operators_and_attributes():
     lost += members(imputils, "iternext_impl")
     needs(
         not lost, f"numba.core.imputils lacks {lost}",
-        "Lower operators and attributes (span.py, references.py, by_type.py, counting.py) by what replaced these.",
+        "Lower operators and attributes (span.py, by_type.py, dispatchers.py) by what replaced these.",
     )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def test_libraries_of_code():
     needs(
         not lost and not members(library, "_final_module", "_reload_init"),
         f"JITCodeLibrary lacks {lost}, or a library _final_module or _reload_init",
-        "Change InnerLibrary (inner_code.py), which keeps code of inner functions neither optimised nor "
+        "Change InnerLibrary (dispatchers.py), which keeps code of inner functions neither optimised nor "
         "translated; as a first "
         "step let InnerCompiler be LeanCompiler: kernels then compile several times as long.",
     )  # fmt: skip
@@ -156,7 +156,7 @@ def test_pipelines():
         not lost and hasattr(CompileResult, "_rebuild") and "reload_init" in CompileResult._fields
         and callable(register_pass) and issubclass(IRProcessing, FunctionPass),
         f"numba.core.compiler lacks {lost}, CompileResult._rebuild or its field reload_init",
-        "Change LeanCompiler (inner_code.py), which puts `count` in the place of `range`; it may be left "
+        "Change LeanCompiler (dispatchers.py), which puts `count` in the place of `range`; it may be left "
         "out: Compiler itself "
         "in its place compiles the same kernels, more slowly.",
     )  # fmt: skip

@@ -18,7 +18,7 @@ from dynamics.derivatives.second_order import (
     second_order_packed_kernel,
 )
 from dynamics.simd import LANES, aligned_empty
-from dynamics.simd.streaming import LARGE
+from dynamics.simd.chunks import LARGE
 from problems import serial_chain
 from tests.reference import mixed_joints
 from tests.reference.random_robots import random_inertia, random_states, random_tree, random_trees, settings

@@ -9,9 +9,9 @@ from hypothesis import given
 from dynamics.algorithms.forward_dynamics import hybrid_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
-from dynamics.derivatives.inertial_parameters import inertial_parameters
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.parameters import parameter_derivatives
+from dynamics.derivatives.regressor import inertial_parameters
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Planar, Revolute
 from tests.reference import textbook_double_pendulum as textbook

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynamics
-from dynamics.algorithms.reach import own_joints, reach
+from dynamics.gait import own_joints, reach
 from problems.humanoid_model import humanoid
 from problems.humanoid_model import standing as humanoid_standing
 from problems.quadruped_model import FEET, quadruped, standing

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
-from dynamics.derivatives.inertial_parameters import inertial_parameters
 from dynamics.derivatives.parameters import parameter_derivatives
-from dynamics.derivatives.regressor import inverse_dynamics_regressor
+from dynamics.derivatives.regressor import inertial_parameters, inverse_dynamics_regressor
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Fixed, FreeFlyer, Planar, Revolute
 from dynamics.simd import LANES

@@ -30,7 +30,7 @@ from dynamics.simd import (
     store,
     with_lane,
 )
-from dynamics.simd.tile_sums import add_knots
+from dynamics.simd.tiles import add_knots
 from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import relative_error

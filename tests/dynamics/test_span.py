@@ -119,14 +119,14 @@ def weighted_sum(e):
     total = 0.0
     for r in range(e.count):
         for c in range(e.table.shape[1]):
-            total += e.counts[r] * e.table[e.inner.index[r], c] + e.table[r][c]
+            total += e.numbers[r] * e.table[e.inner.index[r], c] + e.table[r][c]
     return e.inner.factor * total + e.cube[1, 0, 2]
 
 
 @kernel
 def _double(e):
     for i in range(e.numbers.size):
-        e.counts[i] *= 2.0
+        e.numbers[i] *= 2.0
     return e.nothing is None
 
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 import dynamics
 import problems
 from dynamics import rods
-from dynamics.residuals.target_gradient import target_gradients
+from dynamics.residuals.robot_residual import target_gradients
 from tests.dynamics.test_mimics import hand_builder
 from tests.reference.rod_robots import hybrid, manipulator
 from tests.tolerances import relative_error

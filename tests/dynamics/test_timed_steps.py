@@ -8,7 +8,7 @@ import dynamics
 import problems
 import trajopt
 from dynamics import JointAccelerationSystem, JointTorques, RigidBodySystem
-from dynamics.systems.steps import INTEGRATORS
+from dynamics.systems.steps import TABLEAUS
 from tests.reference.random_robots import random_states, random_tree
 from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
@@ -36,7 +36,7 @@ def robot(kind, rng):
     return model, {"actuation": rng.standard_normal((model.nv, 2)), "joint_friction": False}
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("integrator", TABLEAUS)
 @pytest.mark.parametrize("kind", [*TREES, "feet", "following"])
 def test_steps_and_derivatives(kind, integrator, rng):
     model, options = robot(kind, rng)

@@ -6,7 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
-from dynamics.algorithms.reach import reach
+from dynamics.gait import reach
 from problems import humanoid_reach, humanoid_stand
 from problems.humanoid_model import FEET, HANDS, SOLE, humanoid, standing, walker
 from trajopt.plotting.scene import bodies_at

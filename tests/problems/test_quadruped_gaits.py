@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dynamics
 import problems
 import trajopt
-from dynamics.algorithms.reach import reach
+from dynamics.gait import reach
 from experiments.ilqr_vs_ddp.starts import controls
 from experiments.ilqr_vs_ddp.study import settled
 from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility

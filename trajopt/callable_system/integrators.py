@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import njit
 
-from dynamics.tape.closed_loops import closed_loops
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
+from dynamics.tape.interpreter import closed_loops
 from dynamics.tape.symbol import product
 from trajopt.callable_system.derivatives import COMPLEX_STEP, JACOBIAN_STEP, Differentiated
 from trajopt.callable_system.functions import KEPT, OPTIONS, finite, in_place_form, plain, recompiled
@@ -272,7 +272,7 @@ class TracedStep:
         return self.tapes.evaluate(plain(X), plain(U)) if self.rolls else self.integrator.step(g, X, U)
 
     def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """See `dynamics.tape.closed_loops`."""
+        """See `dynamics.tape.interpreter`."""
         return closed_loops(self.tapes.program(0)[0], loop)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:

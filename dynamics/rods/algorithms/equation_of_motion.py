@@ -46,8 +46,8 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_algebra import scale_into
 from dynamics.simd.lane_blocks import lanes, slicing
-from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
+from dynamics.simd.span import by_reference
 
 # --------------------------------------------------------------------------------------------
 # A soft robot as kernels read it: elasticity, tendons, chambers, driven joints, and the order of elimination of its

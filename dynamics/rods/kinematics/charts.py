@@ -19,7 +19,7 @@ import numpy as np
 
 from dynamics.rods.kinematics import exponential as jets
 from dynamics.simd import align_stack, fma, helper, kernel, load, select_less, splat, sqrt, store
-from dynamics.simd.comparison import all_less
+from dynamics.simd.functions import all_less
 from dynamics.spatial.spatial import scale6
 
 LIMIT = 4.2

@@ -65,7 +65,7 @@ from dynamics.rods.model.arrays import (
     touching_segment,
 )
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, split, sqrt, store
-from dynamics.simd.comparison import all_less
+from dynamics.simd.functions import all_less
 from dynamics.spatial.spatial import (
     accumulate,
     add3,

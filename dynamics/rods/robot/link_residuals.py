@@ -12,7 +12,7 @@ from dynamics.algorithms.frames import LOCAL_WORLD_ALIGNED, components, referenc
 from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.target_gradient import ROTATION, VECTOR
+from dynamics.residuals.robot_residual import ROTATION, VECTOR
 from dynamics.rods.algorithms.backward_pass import BLOCKS, backward_size, n, slice_blocks
 from dynamics.rods.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.rods.kinematics.forward_pass import TANGENT, forward_pass, load_column
@@ -38,6 +38,7 @@ from dynamics.simd import align_stack, fma, helper, kernel, load, splat, split, 
 from dynamics.simd.lane_algebra import add_transpose, scale_into, store_pair
 from dynamics.simd.sizes import Size
 from dynamics.spatial import so3
+from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import (
     add_cross,
     angular,
@@ -51,7 +52,6 @@ from dynamics.spatial.spatial import (
     rotate_back,
     store3,
 )
-from dynamics.spatial.stumpff import stumpff
 from dynamics.spatial.tangent import store_column3, store_column6
 from dynamics.validation import as_array, as_kind, as_placement, look_up
 

@@ -47,7 +47,7 @@ from dynamics.simd import (
     split,
     store,
 )
-from dynamics.simd.comparison import all_less
+from dynamics.simd.functions import all_less
 from dynamics.simd.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
 
 # --------------------------------------------------------------------------------------------
