@@ -154,11 +154,11 @@ def along_segments(m, pairs, p, side, dof, near, along):
     k = last_dof(m, pairs.movers[p, side])
     while k > pairs.common[p]:
         j, i = column(k, 1.0 - 2.0 * side, point, dof), k * ALONG
-        turning = cross(delta, load3(dof, k * DOF + COLUMN))
+        rotated = cross(delta, load3(dof, k * DOF + COLUMN))
         own1, own2 = 1.0 - side, 1.0 * side
-        c = load(near, o + 15) * (dot3(t1, j) + own1 * dot3(turning, t1))
-        d = load(near, o + 16) * (dot3(t2, j) + own2 * dot3(turning, t2))
-        store3(along, i + TURNED, turning)
+        c = load(near, o + 15) * (dot3(t1, j) + own1 * dot3(rotated, t1))
+        d = load(near, o + 16) * (dot3(t2, j) + own2 * dot3(rotated, t2))
+        store3(along, i + TURNED, rotated)
         store3(along, i, j)
         store(along, i + 3, c)
         store(along, i + 4, d)

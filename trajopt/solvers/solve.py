@@ -51,7 +51,7 @@ from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.line_search import TrialSteps
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
+from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.state import Directions, State, ranked
 
 # --------------------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ def _transcribed_start(
     return ws, zs, inside
 
 
-def _goes_nowhere(state: State, start: Start) -> bool:
+def _goes_nowhere(state: State, start: FirstIterate) -> bool:
     """True if no step was accepted from a start that is unusable: a held initial state in place of a rollout that is
     not finite, or a start at which derivatives or rows are not finite."""
     rows, rejected = state.model.rows, start.rejected

@@ -39,7 +39,7 @@ MULTIPLIER = 1e3
 
 
 @dataclass(frozen=True)
-class Start:
+class FirstIterate:
     """The first iterate of a solve.
 
     iterate : Iterate
@@ -113,22 +113,22 @@ def first_iterate(
     warm: bool,
     options: LoopOptions,
     clock: Stopwatch,
-) -> Start:
+) -> FirstIterate:
     """The first iterate of a solve; K: gains about controls and states; `warm`: True if these are a warm start's."""
     iterate = formulation.start(us, xs, clock)
     if xs is not None and (not warm or np.isfinite(iterate.cost)):
         closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K, clock)
-        return Start(iterate if closed is None else closed, WARM if warm else GIVEN)
+        return FirstIterate(iterate if closed is None else closed, WARM if warm else GIVEN)
     if xs is not None:
         iterate = formulation.start(us, None, clock)
     if warm and np.isfinite(iterate.cost):
-        return Start(iterate, WARM)
+        return FirstIterate(iterate, WARM)
     held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
     if _leads_away(formulation, iterate, held, options, clock):
         at_rest = formulation.start(us, held, clock)
         if np.isfinite(at_rest.cost):
-            return Start(at_rest, HELD, iterate)
-    return Start(iterate, WARM if warm else GIVEN)
+            return FirstIterate(at_rest, HELD, iterate)
+    return FirstIterate(iterate, WARM if warm else GIVEN)
 
 
 def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, clock: Stopwatch) -> Iterate | None:

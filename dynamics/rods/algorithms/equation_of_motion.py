@@ -14,7 +14,7 @@ import numpy as np
 from dynamics.algorithms.branch_factor import factorize, solve_factored
 from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
 from dynamics.rods.algorithms.backward_pass import Blocks, block_size, scatter_derivatives, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, workspace_size
+from dynamics.rods.algorithms.inverse_dynamics import RodWorkspace, inverse_dynamics_kernel, workspace_size
 from dynamics.rods.loads.drives import DriveArrays, add_drives, drive_arrays
 from dynamics.rods.loads.tendons import TendonArrays, add_tendons
 from dynamics.rods.model.arrays import (
@@ -165,7 +165,7 @@ def _add_law_controls(n, nu, laws, level, results, B, Hqu):
 def residual_kernel(m, e, level, state, work, r, A):
     """Store r (n) and, in A, the results of `slice_results` as far as the level goes, with `Blocks` of r in place of
     ID. m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed
-    chains (12 C + G); work: `Workspace`, which is also scratch of tendons and drives."""
+    chains (12 C + G); work: `RodWorkspace`, which is also scratch of tendons and drives."""
     n, nu = m.counts[0], e.counts[0]
     b, (B, Hqu, closed, of_laws), _ = slice_results(m, e, A)
     laws = e.external.laws.integers[CONTROLS]
@@ -188,11 +188,11 @@ def residual_work(m: RodArrays, e: RobotArrays) -> int:
 
 
 RESULTS = size_of(Blocks) + size_of(ControlBlocks)
-WORK = size_of(Workspace, external="e.external", closures="e.closures")
+WORK = size_of(RodWorkspace, external="e.external", closures="e.closures")
 """Sizes of the results and of the workspace of `residual_kernel`."""
 
 
-class _Driver(NamedTuple):
+class _ResidualLanes(NamedTuple):
     """Scratch of `drive_residual`."""
 
     state: np.ndarray = lanes(Size("inputs", "states.shape[1]"))
@@ -201,7 +201,7 @@ class _Driver(NamedTuple):
     work: np.ndarray = lanes(WORK)
 
 
-_slice_driver, residual_driver_size = slicing(_Driver)
+_slice_driver, residual_driver_size = slicing(_ResidualLanes)
 
 
 @driver

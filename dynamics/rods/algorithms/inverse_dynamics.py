@@ -56,7 +56,7 @@ _closing = Size("closing", "closures.kind.size > 0")
 _in_turn = size_of(LoadScratch).at_least(_touching * size_of(PairScratch)).at_least(_closing * size_of(ClosureScratch))
 
 
-class Workspace(NamedTuple):
+class RodWorkspace(NamedTuple):
     """Workspace of `inverse_dynamics_kernel`: segments, columns J, R, Q, W of all coordinates, sums of loads, and room
     that the forward pass, closed chains, contacts, loads, and the backward pass take in turn."""
 
@@ -66,14 +66,14 @@ class Workspace(NamedTuple):
     room: np.ndarray = lanes(_in_turn.at_least(SEGMENT_SCRATCH))
 
 
-slice_workspace, workspace_size = slicing(Workspace)
+slice_workspace, workspace_size = slicing(RodWorkspace)
 
 
 @shared_kernel
 def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, closed, of_controls):
     """Store tau (n) and, in A, `Blocks` as far as the level goes (for MASS_MATRIX only M). state: q, v, a, w (n each);
     inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; work:
-    `Workspace`; closed: `ClosureResults`; of_controls: B and Hqu of laws, or empty where they are not needed."""
+    `RodWorkspace`; closed: `ClosureResults`; of_controls: B and Hqu of laws, or empty where they are not needed."""
     b, _ = slice_blocks(m, A)
     controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
     of_controls[:] = 0.0
@@ -89,7 +89,7 @@ def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, t
         subtract_turning(m, closures, closed, b.dq)
 
 
-class _Driver(NamedTuple):
+class _DriverLanes(NamedTuple):
     """Scratch of `drive_inverse_dynamics`."""
 
     state: np.ndarray = lanes(4 * n)
@@ -97,10 +97,10 @@ class _Driver(NamedTuple):
     tau: np.ndarray = lanes(n)
     momenta: np.ndarray = lanes(MOMENTA)
     A: np.ndarray = lanes(size_of(Blocks))
-    work: np.ndarray = lanes(size_of(Workspace))
+    work: np.ndarray = lanes(size_of(RodWorkspace))
 
 
-_slice_driver, _driver_size = slicing(_Driver)
+_slice_driver, _driver_size = slicing(_DriverLanes)
 
 
 @driver

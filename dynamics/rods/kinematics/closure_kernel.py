@@ -200,21 +200,21 @@ def _add_reaction(multiplier, orientation, jets, wrench):
 
 
 @kernel
-def _relative_spins(m, s, sign, columns, turning):
+def _relative_spins(m, s, sign, columns, spins):
     """Add a side's angular velocities to those of A relative to B."""
-    align_stack(turning)
+    align_stack(spins)
     if s < 0:
         return
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
         w = angular(load_column(columns, m.counts[0], 0, j))
-        store3(turning, 6 * j, add_scaled3(load3(turning, 6 * j), sign, w))
+        store3(spins, 6 * j, add_scaled3(load3(spins, 6 * j), sign, w))
 
 
 @kernel
-def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
+def _add_spins(m, s, multiplier, sign, x, y, columns, spins):
     """Add sign lambda (x (y.w) - (x.y) w) for the coordinates that move a side, w their angular velocities."""
-    align_stack(turning)
+    align_stack(spins)
     if s < 0:
         return
     scale, overlap = sign * multiplier, dot3(x, y)
@@ -222,7 +222,7 @@ def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
         j = m.path[t]
         w = angular(load_column(columns, m.counts[0], 0, j))
         d = add_scaled3(scale3(x, dot3(y, w)), -overlap, w)
-        store3(turning, 6 * j + 3, add_scaled3(load3(turning, 6 * j + 3), scale, d))
+        store3(spins, 6 * j + 3, add_scaled3(load3(spins, 6 * j + 3), scale, d))
 
 
 @kernel
@@ -241,7 +241,7 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, results):
     n, rows, joints, first = m.counts[0], k.kind.size, k.segment.shape[0], 6 * k.first_wrench[0]
     x, _ = slice_scratch(m, work)
     sides, jets = x.sides, x.jets
-    results.e[:], results.rate[:], results.rate_2[:], results.turning[:] = 0.0, 0.0, 0.0, 0.0
+    results.e[:], results.rate[:], results.rate_2[:], results.spins[:] = 0.0, 0.0, 0.0, 0.0
     results.A[:], results.A_rate[:], results.A_rate_2[:] = 0.0, 0.0, 0.0
     reactions, multipliers = wrenches[first:], wrenches[first + 12 * joints + 1 + rows :]
     reactions[: 12 * joints] = 0.0
@@ -249,11 +249,11 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, results):
     for c in range(joints):
         store_side(k, c, 0, m.gravity, segments, sides)
         store_side(k, c, 1, m.gravity, segments, sides[SIDE:])
-        turning = results.turning[6 * n * c :]
+        spins = results.spins[6 * n * c :]
         if level >= FIRST:
             for side in range(2):
                 _on_side(m, k, c, side, -1.0, families, segments, columns)
-                _relative_spins(m, k.segment[c, side], 1.0 - 2.0 * side, columns, turning)
+                _relative_spins(m, k.segment[c, side], 1.0 - 2.0 * side, columns, spins)
                 _on_side(m, k, c, side, 1.0, families, segments, columns)
         for i in range(k.row_start[c], k.row_start[c + 1]):
             store_row(k, i, sides, jets, results)
@@ -268,9 +268,9 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, results):
                 _add_columns(m, s, level, i, jets[JETS * side :], columns, results)
                 if level >= FIRST and turns:
                     if side == 0:
-                        _add_turning(m, s, multiplier, 1.0, a, b, columns, turning)
+                        _add_spins(m, s, multiplier, 1.0, a, b, columns, spins)
                     else:
-                        _add_turning(m, s, multiplier, -1.0, b, a, columns, turning)
+                        _add_spins(m, s, multiplier, -1.0, b, a, columns, spins)
                 _on_side(m, k, c, side, 1.0, families, segments, columns)
 
 
@@ -280,13 +280,13 @@ def subtract_turning(m, k, results, dq):
     align_stack(dq)
     n = m.counts[0]
     for c in range(k.segment.shape[0]):
-        turning = results.turning[6 * n * c :]
+        spins = results.spins[6 * n * c :]
         for s in range(k.path_start[c], k.path_start[c + 1]):
             i = k.path[s]
-            w = load3(turning, 6 * i)
+            w = load3(spins, 6 * i)
             for t in range(k.path_start[c], k.path_start[c + 1]):
                 j = k.path[t]
-                store(dq, i * n + j, load(dq, i * n + j) - dot3(w, load3(turning, 6 * j + 3)))
+                store(dq, i * n + j, load(dq, i * n + j) - dot3(w, load3(spins, 6 * j + 3)))
 
 
 # --------------------------------------------------------------------------------------------

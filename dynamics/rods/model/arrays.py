@@ -233,7 +233,7 @@ class ClosureResults(NamedTuple):
     A: np.ndarray = lanes(rows * n)
     A_rate: np.ndarray = lanes(rows * n)
     A_rate_2: np.ndarray = lanes(rows * n)
-    turning: np.ndarray = lanes(Size("joints", "closures.segment.shape[0]") * n * 6)
+    spins: np.ndarray = lanes(Size("joints", "closures.segment.shape[0]") * n * 6)
     virtual: np.ndarray = lanes(rows * n)
 
 

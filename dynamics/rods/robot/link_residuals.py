@@ -14,7 +14,7 @@ from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import ROTATION, VECTOR
 from dynamics.rods.algorithms.backward_pass import Blocks, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, slice_workspace
+from dynamics.rods.algorithms.inverse_dynamics import RodWorkspace, inverse_dynamics_kernel, slice_workspace
 from dynamics.rods.kinematics.forward_pass import forward_pass, load_column
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import (
@@ -66,7 +66,7 @@ from dynamics.validation import as_array, as_kind, as_placement, look_up
 
 TARGET = 0.06
 """Length of the arms of the cross that marks a target in pictures, relative to the longest rod."""
-SCRATCH = {"state": 4 * n, "wrench": 6, "tau": n, "A": size_of(Blocks), "room": size_of(Workspace)}
+SCRATCH = {"state": 4 * n, "wrench": 6, "tau": n, "A": size_of(Blocks), "room": size_of(RodWorkspace)}
 
 
 # ------------------------------------------------------------------------------------------------ kernels

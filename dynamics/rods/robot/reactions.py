@@ -71,7 +71,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         for a joint that rotates about any axis.
     TypeError : a value that is not a function.
     """
-    links, coordinates, motions, turning = {}, [], [], []
+    links, coordinates, motions, rotations = {}, [], [], []
     for name, motion in _by_link(prescribed).items():
         own = _coordinates(model, name)
         if not callable(motion):
@@ -82,7 +82,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         for k in range(own.start, own.stop):
             if count := rotation_count(model, k):
                 first = links[name].start + k - own.start
-                turning.append((name, slice(first, first + count)))
+                rotations.append((name, slice(first, first + count)))
     indices = np.array(coordinates, np.int64)
 
     def values(t: float) -> np.ndarray:
@@ -92,7 +92,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         if not np.isfinite(rows).all():
             for name, _, own in motions:
                 at_time(f"prescribed[{name!r}]", t, rows[:, own], rows[:, own].shape)
-        for name, angular in turning:
+        for name, angular in rotations:
             if rows[0, angular] @ rows[0, angular] > FARTHEST**2:
                 turn = np.linalg.norm(rows[0, angular])
                 label = f"prescribed[{name!r}]({t:.6g})"

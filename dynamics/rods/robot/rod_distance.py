@@ -43,7 +43,7 @@ from dynamics.residuals.distance import (
 )
 from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.rods.algorithms.backward_pass import Blocks, slice_blocks
-from dynamics.rods.algorithms.inverse_dynamics import Workspace, inverse_dynamics_kernel, slice_workspace
+from dynamics.rods.algorithms.inverse_dynamics import RodWorkspace, inverse_dynamics_kernel, slice_workspace
 from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.kinematics.forward_pass import add_beyond, add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
@@ -197,7 +197,7 @@ class RodDistance(MovingObstacles):
     kernels = residual_kernels(
         _value, None, _hessian, pair_count, n,
         {"state": 4 * n, "body": (node_count + moving_count) * BODY, "near": pair_count * NEAR,
-         "forces": 6 * node_count, "tau": n, "A": size_of(Blocks), "room": size_of(Workspace)},
+         "forces": 6 * node_count, "tau": n, "A": size_of(Blocks), "room": size_of(RodWorkspace)},
         model=massless, target=moving_count * PLACE,
     )  # fmt: skip
     obstacles: tuple[Geometry, ...]
