@@ -26,6 +26,9 @@ _repr.maxstring = _repr.maxother = 60
 class WrongTypeError(TypeError, ValueError):
     """A value of another type where numbers or names are expected."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
 
 def _shown(value: object) -> str:
     return " ".join(_repr.repr(value).split())
@@ -231,9 +234,9 @@ def as_names(name: str, value: Iterable[str], count: int) -> tuple[str, ...]:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Text "; did you mean 'x' or 'y'?" where names resemble the given one, else empty."""
-    near = difflib.get_close_matches(str(name), tuple(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    """Text "; did you mean 'x'?" where a name resembles the given one, else empty."""
+    near = difflib.get_close_matches(str(name), tuple(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def unknown_name(argument: str, name: object, known: Iterable[str], most: int = 8) -> ValueError:

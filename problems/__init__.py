@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynamics.validation import as_choice
-
 if TYPE_CHECKING:
     from trajopt import Problem
 
@@ -101,12 +99,18 @@ def model_path(name: str) -> Path:
     'arm6.urdf'
     >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
     """
-    as_choice("name", name, model_names())
+    _check("name", name, model_names())
     return FOLDER / "models" / f"{name}.urdf"
 
 
+def _check(argument: str, name: str, known: Sequence[str]) -> None:
+    from dynamics.validation import as_choice
+
+    as_choice(argument, name, known)
+
+
 def _module(name: str):
-    as_choice("name", name, _NAMES)
+    _check("name", name, _NAMES)
     return importlib.import_module(f"problems.{name}")
 
 

@@ -66,7 +66,7 @@ class Doubling(trajopt.CallableSystem):
         (
             load,
             [
-                "URDF 'r': read as independent joints: <joint name='ab'> <mimic>: unknown joint",
+                "URDF 'r': read as independent joints: <joint name='ab'> <mimic>: attribute 'joint': got",
                 "no body can have the inertia given for 'c'",
             ],
         ),

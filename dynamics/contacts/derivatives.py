@@ -224,7 +224,7 @@ def contact_dynamics_derivatives(
     q, v, tau, full = enter.full_q(q), enter.full_v(v), enter.full_torques(tau), model.full
     K, n = len(q), full.nv
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
-    zq, zv, ztau = (x.reshape(K, -1) for x in z)
+    zq, zv, ztau = (x.reshape(K, (n + contacts.rows) * n) for x in z)
     _drive(full, contacts.damped(damping), q, v, tau, ztau, zq, zv)
     z = [enter.leave(axis, x) for axis, x in zip("ppk", z, strict=True)]
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)

@@ -354,7 +354,7 @@ def urdf_builder(
     for joint in joints:
         if joint.mimic is not None:
             if joint.mimic["source"] not in moving:
-                known = unknown_name("joint that moves", joint.mimic["source"], moving)
+                known = unknown_name("attribute 'joint'", joint.mimic["source"], moving)
                 remarks.add("read as independent joints", f"<joint name={joint.name!r}> <mimic>: {known}")
                 continue
             try:

@@ -4,6 +4,8 @@ The Hessian of y'a is that of `implicit_function`; columns of tau times the actu
 robots in contact see `dynamics.contacts.derivatives` and `dynamics.contacts.hessian`.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

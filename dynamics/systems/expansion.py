@@ -15,6 +15,8 @@ the lanes faster than parts of rows.  All other steps go through the rows of the
 so that both come from one evaluation.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -241,7 +241,7 @@ def test_bad_updates(places, error, match):
     [
         ({"bell": np.zeros(3)}, ValueError, "got 'bell', expected names of shapes of the world, here 'ball'"),
         ({"ball": np.zeros((4, 2))}, ValueError, r"places\['ball'\]: got shape \(4, 2\)"),
-        ({"ball": (2.0 * np.eye(3), np.zeros(3))}, ValueError, r"places\['ball'\]: the rotation matrix is not orth"),
+        ({"ball": (2.0 * np.eye(3), np.zeros(3))}, ValueError, r"places\['ball'\]: got a rotation matrix that is not"),
         ({"ball": np.zeros((4, 3)), "bar": np.zeros((5, 3))}, ValueError, "places: got 4 of 'ball', 5 of 'bar', ex"),
         (np.zeros(3), TypeError, "places: got ndarray, expected a mapping of names to places"),
     ],

@@ -156,7 +156,7 @@ def test_mimic_joints_follow_others():
     np.testing.assert_allclose(model.full_configuration([0.3]), [-2 * (-2 * 0.3 + 0.1) + 0.1, -2 * 0.3 + 0.1, 0.3])
     still = joint("j", "a", "b", kind="fixed", inner=follow("k")), joint("k", "b", "c")
     assert load_urdf(robot(*(link(n) for n in "abc"), *still)).mimics == ()
-    with pytest.warns(UserWarning, match="independent joints: <joint name='j'> <mimic>: joint that moves: got 'k'"):
+    with pytest.warns(UserWarning, match="independent joints: <joint name='j'> <mimic>: attribute 'joint': got 'k'"):
         assert load_urdf(robot(*(link(n) for n in "ab"), joint("j", "a", "b", inner=follow("k")))).mimics == ()
     with pytest.raises(ValueError, match=r"<joint name='.'> <mimic>: source: joints .* mimic each other"):
         load_urdf(robot(*map(link, "abc"), joint(*"jab", inner=follow("k")), joint(*"kbc", inner=follow("j"))))

@@ -215,7 +215,7 @@ def test_what_cannot_be_drawn(motion, tmp_path):
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         motion.animate(tmp_path / "motion.gif", colour="red")
     broken = motion._replace(q=np.full_like(motion.q, np.nan))
-    with pytest.raises(ValueError, match=r"solution: xs\[0\] is not finite"):
+    with pytest.raises(ValueError, match=r"solution: xs\[0, 0\]: got nan"):
         broken.animate(tmp_path / "motion.gif")
     with pytest.raises(TypeError, match="results: expected a Solution"):
         trajopt.plot_trajectory(motion.q)

@@ -72,7 +72,7 @@ def of_pendulum(running, terminal=(), system=None):
     ("make", "match"),
     [
         (lambda: LinearCost(states="text"), "states: got"),
-        (lambda: LinearCost(controls=[np.nan]), "controls: got"),
+        (lambda: LinearCost(controls=[np.nan]), r"controls\[0\]: got"),
         (lambda: LinearCost(1.0, at="text"), "at"),
         (lambda: of_pendulum([LinearCost([1.0, 2.0, 3.0])]), "LinearCost states: got 3 numbers"),
         (lambda: of_pendulum([LinearCost(0.0, [1.0, 2.0])]), "LinearCost controls: got 2 numbers"),

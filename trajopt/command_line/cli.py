@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.validation import did_you_mean
 from trajopt.capabilities import Pictures, capability
 from trajopt.command_line.new_script import add_new, write_new
 
@@ -302,6 +301,8 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
 
 
 def _unknown(what: str, name: str, problems: Any) -> _Refused:
+    from dynamics.validation import did_you_mean  # beside `trajopt`, whatever the current folder holds
+
     names = list(problems.names())
     return _Refused(f"{what} {name!r}{did_you_mean(name, names)}\nproblems: {', '.join(names)}")
 
