@@ -49,7 +49,7 @@ class Lanes(NamedTuple):
     zero: bool
 
     def __repr__(self) -> str:
-        return f"{self.size}"
+        return f"{self.size!r}"
 
 
 class Part(NamedTuple):
@@ -59,6 +59,9 @@ class Part(NamedTuple):
     cases: dict[type | None, type | None]
     case: str | None
     given: dict[str, str]
+
+    def __repr__(self) -> str:
+        return " or ".join(dict.fromkeys(getattr(block, "__name__", "None") for block in self.cases.values()))
 
 
 def lanes(size: Size | int, zero: bool = False) -> Any:

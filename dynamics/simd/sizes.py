@@ -13,6 +13,9 @@ from __future__ import annotations
 import copy
 import re
 
+SHOWN = 32
+"""Most characters of a size in a signature."""
+
 
 class Size:
     """An integer expression of symbols.
@@ -26,8 +29,11 @@ class Size:
     def __init__(self, name: str, origin: str) -> None:
         self.text, self.factor, self.origins = name, name, {name: origin}
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return self.text if len(self.text) <= SHOWN else f"{self.text[: SHOWN - 4]} ..."
 
     def _joined(self, *terms: Size | int, by: str) -> Size:
         """Expression of this and the other terms, joined by an operator or a comma."""
