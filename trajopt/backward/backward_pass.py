@@ -54,13 +54,13 @@ class SweepScratch(NamedTuple):
 
 
 def scratch_size(ndx: int, nu: int) -> int:
-    """Workspace size that `split` needs at most, in numbers."""
+    """Workspace size that `slice_scratch` needs at most, in numbers."""
     sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
     return 8 + (5 * ndx + 4 * nu + 1) * sx + (2 * ndx + 2 * nu + 1) * su + ndx + nu
 
 
 @helper
-def split(ws, shape):
+def slice_scratch(ws, shape):
     """The scratch matrices as slices of the workspace ws, from its first full cache line on.
 
     The matrices after M and G are written later than these: last rows of M and G may extend into them."""
@@ -475,7 +475,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
         shape, e, result = SweepShape(*shape), Expansion(*e), _Arrays(*result)
-        s = split(ws, shape)
+        s = slice_scratch(ws, shape)
         if last == len(e.fx):
             final_value(shape.ndx, gaps, e, result)
         d1, d2 = 0.0, 0.0
