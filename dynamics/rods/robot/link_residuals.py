@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -107,9 +107,22 @@ class LinkResidual(KernelResidual):
     link: str
     s: float
     placement: tuple[np.ndarray, np.ndarray]
+    quantity: ClassVar[str]
+    """Name of what the residual is of the frame."""
+
+    def __init__(
+        self,
+        model: RodModel,
+        link: str,
+        target: ArrayLike | Callable[[float], ArrayLike],
+        s: float = 1.0,
+        placement: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        path, chain, fixed = self._attach(model, link, s, placement)
+        self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def _attach(
-        self, model: RodModel, link: str, s: float, placement: Any, what: str, kind: int = WRENCH
+        self, model: RodModel, link: str, s: float, placement: Any, kind: int = WRENCH
     ) -> tuple[np.ndarray, RodArrays, dict[str, Any]]:
         """Coordinates on the path to the frame, the chain, and the further arguments of kernels; parameters as for
         `LinkTranslation`."""
@@ -117,7 +130,7 @@ class LinkResidual(KernelResidual):
         s, placement = as_share(model, link, s), as_placement("placement", placement)
         for part in placement:
             part.flags.writeable = False
-        super().__init__(cast(Any, model), f"{what} of {link}" + ("" if s == 1.0 else f" at s = {s:g}"))
+        super().__init__(cast(Any, model), f"{self.quantity} of {link}" + ("" if s == 1.0 else f" at s = {s:g}"))
         self._set(link=link, s=s, placement=placement)
         chain = chain_to(model, link, s, placement)
         path = chain.path[chain.path_start[-2] :]
@@ -230,20 +243,10 @@ class LinkTranslation(LinkResidual):
     """
 
     nr = 3
+    quantity = "translation"
     target: np.ndarray
     target_kind = VECTOR
     kernels = residual_kernels(_translation, None, _translation_hessian, 3, n, SCRATCH, model=massless, target=3)
-
-    def __init__(
-        self,
-        model: RodModel,
-        link: str,
-        target: ArrayLike | Callable[[float], ArrayLike],
-        s: float = 1.0,
-        placement: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> None:
-        path, chain, fixed = self._attach(model, link, s, placement, "translation")
-        self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """Scene objects of the target, for several targets the last one and the path of all; see
@@ -331,20 +334,10 @@ class LinkRotation(LinkResidual):
     """
 
     nr = 3
+    quantity = "rotation"
     target: np.ndarray
     target_kind = ROTATION
     kernels = residual_kernels(_rotation, None, _rotation_hessian, 3, n, SCRATCH, model=massless, target=9)
-
-    def __init__(
-        self,
-        model: RodModel,
-        link: str,
-        target: ArrayLike | Callable[[float], ArrayLike],
-        s: float = 1.0,
-        placement: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> None:
-        path, chain, fixed = self._attach(model, link, s, placement, "rotation")
-        self._finish(path, chain, targets=self._as_targets(target), **fixed)
 
     def scenery(self, xs: np.ndarray) -> tuple[WorldShape, ...]:
         """Scene objects of the target (the last one if there are several), at the frame's position in the last state;
@@ -432,6 +425,7 @@ class LinkVelocity(LinkResidual):
     """
 
     nr = 6
+    quantity = "velocity"
     target_kind = VECTOR
     kernels = residual_kernels(_velocity, None, _velocity_hessian, 6, 2 * n, SCRATCH, model=massless, target=6)
 
@@ -446,7 +440,7 @@ class LinkVelocity(LinkResidual):
     ) -> None:
         code = reference_code(reference, ("local_world_aligned", "local"))
         kind = WRENCH if code == LOCAL_WORLD_ALIGNED else FOLLOWER
-        path, chain, fixed = self._attach(model, link, s, placement, "velocity", kind)
+        path, chain, fixed = self._attach(model, link, s, placement, kind)
         self._set(reference=reference)
         both, target = np.concatenate([path, model.nq + path]), np.zeros(6) if target is None else target
         self._finish(both, chain, targets=self._as_targets(target), reference=code, **fixed)
