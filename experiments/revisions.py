@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -68,22 +68,21 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         one = {name: "1" for name in ("TRAJOPT_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", _SERVE], cwd=folder, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **one, "PYTHONPATH": str(folder)},
         )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        self._process, self._questions, self._answers = process, process.stdin, process.stdout
 
     def seconds(self, name: str, turn: float = TURN) -> float:
         """Mean time of a call in one turn."""
-        self._pipe("stdin").write(f"{turn} {name}\n")
-        self._pipe("stdin").flush()
-        answer = self._pipe("stdout").readline()
+        self._questions.write(f"{turn} {name}\n")
+        self._questions.flush()
+        answer = self._answers.readline()
         if not answer:
             raise RuntimeError(f"{name}: the process has ended with {self._process.wait()}")
         return float(answer)
-
-    def _pipe(self, name: str) -> IO[str]:
-        return getattr(self._process, name)
 
     def close(self) -> None:
         """End the process."""
