@@ -32,6 +32,15 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(2026)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _launches_by_address():
+    """Every driver is called by its address too, and computes the same bits."""
+    from tests.reference.prepared import called_twice
+
+    with called_twice():
+        yield
+
+
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),
     "contact": ("contact", "knot_contract", "hybrid", "quadruped", "sweep_leading", "test_problems"),

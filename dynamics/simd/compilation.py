@@ -149,12 +149,12 @@ def shared_kernel(function: Callable[..., Any]) -> Any:
 
 def driver(function: Callable[..., Any]) -> Any:
     """A loop over a range of chunks, drive(first, last, work, ...), for `launch`, run without the interpreter lock."""
-    return _compiled(function, DriverDispatcher, nogil=True, _nrt=False)
+    return _compiled(function, DriverDispatcher, nogil=True, _nrt=False, no_cfunc_wrapper=False)
 
 
 def routine(function: Callable[..., Any]) -> Any:
     """A compiled function for callers in Python, which may allocate its results."""
-    return _compiled(function, KeepingDispatcher, nogil=True)
+    return _compiled(function, KeepingDispatcher, nogil=True, no_cfunc_wrapper=False)
 
 
 _COLLECTION = 100_000, 50, 100

@@ -24,7 +24,7 @@ from llvmlite import ir
 from numba.core import cgutils, sigutils, types
 from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import CompileResult
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.imputils import RefType, iternext_impl, lower_builtin
@@ -33,6 +33,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import models, register_model
 
+from dynamics.simd.entries import EntryCompiler
 from dynamics.simd.kernel_cache import KernelCache, KernelCacheImpl
 
 # --------------------------------------------------------------------------------------------
@@ -213,8 +214,8 @@ class InnerLibrary(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class LeanCompiler(Compiler):
-    """numba's compiler with `count` in place of `range`."""
+class LeanCompiler(EntryCompiler):
+    """The compiler with `count` in place of `range`."""
 
     def define_pipelines(self):
         """Passes of the compiler; called by numba before it compiles."""
@@ -259,7 +260,7 @@ def _plain(x):
 class KeepingDispatcher(CPUDispatcher):
     """A compiled function whose callers inherit its bindings, also where it is loaded from the disk."""
 
-    _kind_of_cache, _compiler = KernelCache, Compiler
+    _kind_of_cache, _compiler = KernelCache, EntryCompiler
 
     def __init__(self, py_func, targetoptions):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=self._compiler)

@@ -5,8 +5,9 @@ Chunks share nothing but read-only inputs and disjoint outputs, so results do no
 
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,27 +82,36 @@ def launch(
 
     `effort` measures the work of a chunk in place of `workspace_size`, for drivers with small workspaces.  Returns the
     result of drive for the first range, which is the only one with `most_threads=1`."""
-    chunks = -(-knots // LANES)
-    threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or workspace_size) // MINIMUM_WORK))
+    bounds = shares(knots, effort or workspace_size, most_threads)
     if not scratch_guard.ON:
-        return _share_out(drive, chunks, scratch(workspace_size, threads), args)
+        return _share_out(drive, bounds, scratch(workspace_size, len(bounds)), args)
     scratch_guard.check_layout(drive, args)
-    rows = scratch(workspace_size + scratch_guard.ROWS, threads)
+    rows = scratch(workspace_size + scratch_guard.ROWS, len(bounds))
     scratch_guard.lay(rows)
-    result = _share_out(drive, chunks, rows[:, :workspace_size], args)
+    result = _share_out(drive, bounds, rows[:, :workspace_size], args)
     scratch_guard.check(drive, rows, workspace_size)
     return result
 
 
-def _share_out(drive, chunks, work, args):
-    threads = len(work)
-    if threads == 1:
-        return drive(0, chunks, work[0], *args)
-    bounds = [chunks * t // threads for t in range(threads + 1)]
+def shares(knots: int, effort: int, most_threads: int | None = None) -> list[tuple[int, int]]:
+    """Range of chunks (first, last) of each thread, for chunks of so much work (`MINIMUM_WORK`)."""
+    chunks = -(-knots // LANES)
+    threads = max(1, min(most_threads or _team.size, chunks, chunks * effort // MINIMUM_WORK))
+    return [(chunks * t // threads, chunks * (t + 1) // threads) for t in range(threads)]
+
+
+def _share_out(drive, bounds, work, args):
+    if len(bounds) == 1:
+        return drive(*bounds[0], work[0], *args)
+    return together([partial(drive, *bounds[t], work[t], *args) for t in range(len(bounds))])[0]
+
+
+def together(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Results of tasks that run at the same time, the first of them in this thread; waits for all of them."""
     pool = _team.workers()
-    rest = [pool.submit(drive, bounds[t], bounds[t + 1], work[t], *args) for t in range(1, threads)]
+    rest = [pool.submit(task) for task in tasks[1:]]
     try:
-        return drive(bounds[0], bounds[1], work[0], *args)
+        first = tasks[0]()
     finally:
-        for future in rest:
-            future.result()
+        wait(rest)
+    return [first, *(future.result() for future in rest)]

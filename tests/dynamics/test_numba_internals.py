@@ -230,3 +230,17 @@ def test_events_of_compilation():
         "compilation is no longer announced as the event numba:compile",
         "Change _Progress (compilation.py); without it kernels compile silently, and a tenth slower.",
     )  # fmt: skip
+
+
+def test_entries():
+    from numba.core import lowering
+    from numba.core.registry import cpu_target
+    from numba.core.typed_passes import NativeLowering
+
+    lost = members(lowering.Lower, "create_cfunc_wrapper") + members(NativeLowering, "lowering_class")
+    lost += members(cpu_target.target_context.call_conv, "get_function_type")
+    needs(
+        not lost, f"numba's lowering lacks {lost}",
+        "Change entries.py, which adds an entry to each library; as a first step let PreparedCall of "
+        "prepared_calls.py call the dispatcher with its arguments.",
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Calls by address: every kind of argument and result, threads, errors.  `tests/conftest.py` compares all drivers."""
+
+import pickle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dynamics.simd import LANES, driver, routine, set_num_threads
+from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch, Scratch
+from dynamics.simd.threads import MINIMUM_WORK, launch, num_threads
+from dynamics.simd.vector import aligned_zeros
+
+
+class Pair(NamedTuple):
+    xs: np.ndarray
+    scale: float
+
+
+@routine
+def _mixed(n, scale, flag, nothing, pair, numbers, out):
+    if flag and nothing is None:
+        for i in range(n):
+            out[i] = scale * pair.xs[i, 0] * pair.scale + numbers[1]
+    return n + 1, flag, scale * out[0]
+
+
+@routine
+def _floats(x, y):
+    return x + y, x - y
+
+
+@routine
+def _three(x):
+    return Pair(x, 2.0)
+
+
+@routine
+def _nothing(x):
+    x[0] += 1.0
+
+
+@routine
+def _integer(x):
+    return x.shape[0]
+
+
+@routine
+def _true(x):
+    return x[0] > 0.0
+
+
+@routine
+def _raises(x):
+    if x[0] > 0.0:
+        raise ValueError("too large")
+    return x[0]
+
+
+@driver
+def _squares(first, last, work, xs, factor, ys):
+    for c in range(first, last):
+        for i in range(c * LANES, min((c + 1) * LANES, len(xs))):
+            work[0, 0] = xs[i]
+            ys[i] = factor * work[0, 0] * work[0, 0]
+    return float(first)
+
+
+def test_arguments_of_all_kinds(rng):
+    xs, out = rng.standard_normal((5, 2)), np.zeros(5)
+    args = 4, 1.5, True, None, Pair(xs, -2.0), (1, 7.0)
+    expected = np.zeros(5)
+    result = _mixed(*args, expected)
+    call = PreparedCall(_mixed, *args, out)
+    assert call() == result and out.tobytes() == expected.tobytes()
+    assert [type(x) for x in call()] == [int, bool, float]
+    xs *= 3.0  # arrays are read where they lie
+    assert call() == _mixed(*args, expected) and out.tobytes() == expected.tobytes()
+
+
+def test_results_of_all_kinds(rng):
+    x = rng.standard_normal(3)
+    assert PreparedCall(_floats, 1.25, 2.5)() == (3.75, -1.25)
+    before = x.copy()
+    assert PreparedCall(_nothing, x)() is None and x[0] == before[0] + 1.0
+    assert PreparedCall(_integer, x)() == 3
+    assert PreparedCall(_true, np.ones(1))() is True
+    assert PreparedCall(_true, -np.ones(1))() is False
+
+
+def test_set_replaces_numbers_and_arrays(rng):
+    xs, ys, other = rng.standard_normal(6), np.zeros(6), np.zeros(6)
+    work = aligned_zeros(1, LANES)
+    call = PreparedCall(_squares, 0, 1, work, xs, 2.0, ys)
+    call()
+    call.set(4, 3.0)
+    call.set(5, other)
+    call()
+    k = min(LANES, 6)
+    assert np.array_equal(ys[:k], 2.0 * xs[:k] * xs[:k]) and np.array_equal(other[:k], 3.0 * xs[:k] * xs[:k])
+    with pytest.raises(TypeError, match=r"argument 3 of _squares: got array\(float32.*expected array\(float64"):
+        call.set(3, xs.astype(np.float32))
+    with pytest.raises(TypeError, match="argument 3 of _squares"):
+        call.set(3, xs[::2])
+
+
+def test_arrays_live_as_long_as_the_call():
+    call = PreparedCall(_integer, np.zeros(4_000_000))
+    assert call() == 4_000_000
+    assert PreparedCall(_true, np.ones(100_000))() is True
+
+
+def test_what_cannot_be_prepared():
+    with pytest.raises(TypeError, match="arguments of prepared calls"):
+        PreparedCall(_floats, np.float32(1.0), 2.0)
+    with pytest.raises(TypeError, match="results of prepared calls"):
+        PreparedCall(_three, np.zeros(3))()
+
+
+def test_an_exception_inside_is_told():
+    call = PreparedCall(_raises, np.array([-1.0]))
+    assert call() == -1.0
+    call.set(0, np.array([1.0]))
+    with pytest.raises(RuntimeError, match="_raises raised an exception"):
+        call()
+
+
+def test_calls_are_not_pickled():
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(PreparedCall(_integer, np.zeros(2)))
+
+
+@pytest.fixture
+def team():
+    before = num_threads()
+    yield set_num_threads
+    set_num_threads(before)
+
+
+def test_launches_on_any_number_of_threads(rng, team):
+    xs = rng.standard_normal(100)
+    expected, ys, scratch = np.zeros(100), np.zeros(100), Scratch()
+    team(1)
+    launch(_squares, 100, 1, xs, 2.0, expected)
+    prepared = PreparedLaunch(_squares, 100, 1, xs, 2.0, ys, effort=MINIMUM_WORK, scratch=scratch)
+    for count in (1, 2, 3, 1):
+        team(count)
+        ys[:] = 0.0
+        assert prepared() == 0.0 and ys.tobytes() == expected.tobytes()
+    prepared.set(1, 4.0)
+    team(2)
+    prepared()
+    assert ys.tobytes() == (2.0 * expected).tobytes()
+
+
+def test_launches_share_a_scratch_that_grows(rng):
+    xs, ys, scratch = rng.standard_normal(10), np.zeros(10), Scratch()
+    first = PreparedLaunch(_squares, 10, 1, xs, 1.0, ys, scratch=scratch)
+    PreparedLaunch(_squares, 10, 50, xs, 1.0, ys.copy(), scratch=scratch)
+    first()
+    assert ys.tobytes() == (xs * xs).tobytes()
+    assert first._memory is scratch.memory and scratch.memory.ctypes.data % 64 == 0

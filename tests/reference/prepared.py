@@ -1,0 +1,65 @@
+"""Every driver that tests launch is called by its address too, on copies of its arguments: the same bits come out."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dynamics.simd import scratch_guard, threads
+from dynamics.simd.dispatchers import KeepingDispatcher
+from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd.vector import aligned_empty
+
+MOST_CALLS = 3
+"""Compared calls of a driver, of each combination of argument types: each costs as much as the call."""
+
+compared: Counter = Counter()
+
+
+def copied(value: Any) -> Any:
+    """Copies of all arrays in tuples of tuples, as writable as these."""
+    if isinstance(value, tuple):
+        parts = [copied(x) for x in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if not isinstance(value, np.ndarray):
+        return value
+    copy = aligned_empty(*value.shape) if value.dtype == float else np.empty_like(value)
+    copy[...] = value
+    copy.flags.writeable = value.flags.writeable
+    return copy
+
+
+def bits(value: Any) -> Any:
+    """Bytes of all arrays and numbers in tuples of tuples."""
+    if isinstance(value, tuple):
+        return tuple(bits(x) for x in value)
+    return None if value is None else np.asarray(value).tobytes()
+
+
+@contextmanager
+def called_twice() -> Iterator[None]:
+    """Within this context launches of compiled drivers are compared with prepared calls."""
+    share_out = threads._share_out
+
+    def twice(drive: Any, bounds: Sequence[tuple[int, int]], work: np.ndarray, args: tuple) -> Any:
+        kinds = None
+        if isinstance(drive, KeepingDispatcher) and len(bounds) == 1:
+            kinds = drive, tuple(drive.typeof_pyval(x) for x in args)
+            compared[kinds] += 1
+        if kinds is None or compared[kinds] > MOST_CALLS:
+            return share_out(drive, bounds, work, args)
+        rows, copies = aligned_empty(*work.shape), copied(args)
+        rows[...] = work
+        result = share_out(drive, bounds, work, args)
+        again = PreparedCall(drive, *bounds[0], rows[0], *copies)()
+        assert type(again) is type(result), drive
+        assert bits((again, copies)) == bits((result, args)), f"{scratch_guard.name_of(drive)}: other bits by address"
+        return result
+
+    threads._share_out = twice
+    try:
+        yield
+    finally:
+        threads._share_out = share_out
