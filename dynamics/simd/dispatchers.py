@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
@@ -264,6 +264,7 @@ class KeepingDispatcher(CPUDispatcher):
 
     def __init__(self, py_func, targetoptions):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=self._compiler)
+        self.prepared: dict[tuple, Any] = {}  # by types, what `dynamics.simd.prepared_calls` needs to know
 
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""

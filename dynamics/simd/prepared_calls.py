@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -48,47 +49,79 @@ def enter(address):
 
 
 # ------------------------------------------------------------------------------------------------ words and results
-def _words(kind, value, words: list[int], kept: list[Any]) -> None:
-    """Append the machine words of a value of numba's type `kind`, in the order of numba's calling convention."""
-    if isinstance(kind, types.Array):
+def _pack(value: Any, words: list[int], kept: list[np.ndarray]) -> Any:
+    """Append the machine words of a value, in the order of numba's calling convention, and the arrays among it; returns
+    what numba's type of it depends on."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        if not flags.c_contiguous:
+            raise TypeError(f"arguments of prepared calls: got an array of strides {value.strides}, expected C order")
+        address = value.__array_interface__["data"][0]
+        words += (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides)
         kept.append(value)
-        words += (0, 0, value.size, value.itemsize, value.__array_interface__["data"][0], *value.shape, *value.strides)
-    elif isinstance(kind, types.BaseTuple):
-        for part, x in zip(kind, value, strict=True):
-            _words(part, x, words, kept)
-    elif isinstance(kind, types.NoneType):
+        return value.dtype, value.ndim, flags.writeable
+    if isinstance(value, tuple):
+        return (type(value), *[_pack(x, words, kept) for x in value])
+    if value is None:
         words.append(0)
-    elif isinstance(kind, types.Float) and kind.bitwidth == 64:
-        words.append(int(np.float64(value).view(np.int64)))
-    elif isinstance(kind, types.Integer | types.Boolean):
+    elif isinstance(value, float):
+        words += _WORD.unpack(_NUMBER.pack(value))
+    elif isinstance(value, (bool, int, np.bool_, np.int64)):
         words.append(int(value))
     else:
-        raise TypeError(f"arguments of prepared calls: got {kind}, expected arrays, floats, integers, None and tuples")
+        raise TypeError(f"arguments of prepared calls: got {value!r}, expected arrays, numbers, None, tuples of them")
+    return type(value)
 
 
-def _reader(kind, code, room: np.ndarray, at: int) -> Callable[[], Any]:
-    """Function that reads a result of numba's type `kind`, LLVM's `code`, from the bytes of `room` behind `at`."""
+_NUMBER, _WORD = Struct("d"), Struct("q")
+_CONTEXT = cpu_target.target_context
+
+
+def _reader(kind, code, at: int) -> Callable[[np.ndarray], Callable[[], Any]]:
+    """How a result of numba's type `kind`, LLVM's `code`, is read: a function of the bytes behind whose `at` it lies."""
     if isinstance(kind, types.NoneType):
-        return lambda: None
+        return lambda room: lambda: None
     if isinstance(kind, types.Boolean):
-        item = room[at : at + 1].item
-        return lambda: bool(item())
+        return lambda room: lambda: bool(room[at])
     if isinstance(kind, types.Float | types.Integer):
-        return room[at : at + kind.bitwidth // 8].view(str(kind)).item
+        number = np.dtype(str(kind))
+        return lambda room: room[at : at + number.itemsize].view(number).item
     if isinstance(kind, types.BaseTuple):
         members = code.elements if isinstance(code, ir.LiteralStructType) else [code.element] * len(kind)
-        reads = []
-        for part, member in zip(kind, members, strict=True):
+        parts = []
+        for part, member in zip(tuple(kind), members, strict=True):  # pyright: ignore[reportArgumentType]
             align = member.get_abi_alignment(_CONTEXT.target_data)
             at = -(-at // align) * align
-            reads.append(_reader(part, member, room, at))
+            parts.append(_reader(part, member, at))
             at += member.get_abi_size(_CONTEXT.target_data)
         make = getattr(kind, "instance_class", lambda *results: results)
-        return lambda: make(*(read() for read in reads))
+
+        def read(room: np.ndarray) -> Callable[[], Any]:
+            reads = [part(room) for part in parts]
+            return lambda: make(*[read() for read in reads])
+
+        return read
     raise TypeError(f"results of prepared calls: got {kind}, expected None, numbers, and tuples of them")
 
 
-_CONTEXT = cpu_target.target_context
+class _Compiled(NamedTuple):
+    """A function compiled for some types: the address of its entry, the words of its result and how they are read."""
+
+    entry: int
+    words: int
+    read: Callable[[np.ndarray], Callable[[], Any]]
+
+
+def _compiled(function: KeepingDispatcher, args: tuple) -> _Compiled:
+    kinds = tuple(function.typeof_pyval(x) for x in args)
+    function.compile(kinds)
+    compiled = function.overloads[kinds]
+    entry = compiled.library.get_pointer_to_function(entry_name(compiled.fndesc))
+    if not entry:
+        raise TypeError(f"{function.__qualname__} has no entry: only drivers and routines have one")
+    kind = compiled.fndesc.restype
+    code = _CONTEXT.get_value_type(kind)
+    return _Compiled(entry, -(-code.get_abi_size(_CONTEXT.target_data) // 8) + 1, _reader(kind, code, 0))
 
 
 # ------------------------------------------------------------------------------------------------ calls
@@ -98,50 +131,42 @@ class PreparedCall:
     Raises TypeError if an argument or the result is something else than arrays, numbers, None and tuples of them."""
 
     def __init__(self, function: KeepingDispatcher, *args: Any) -> None:
-        self._kinds = tuple(function.typeof_pyval(x) for x in args)
-        function.compile(self._kinds)
-        compiled = function.overloads[self._kinds]
-        descriptor, self._library = compiled.fndesc, compiled.library
-        address = self._library.get_pointer_to_function(entry_name(descriptor))
-        if not address:
-            raise TypeError(f"{function.__qualname__} has no entry: only drivers and routines have one")
-        words: list[int] = [address, 0]
-        self.function, self._starts, self._kept = function, [], []
-        for kind, x in zip(self._kinds, args, strict=True):
-            kept: list[Any] = []
+        words: list[int] = [0, 0]
+        self.function, self._starts, self._kept, self._kinds = function, [], [], []
+        for x in args:
+            kept: list[np.ndarray] = []
             self._starts.append(len(words))
-            _words(kind, x, words, kept)
+            self._kinds.append(_pack(x, words, kept))
             self._kept.append(kept)
-        code = _CONTEXT.get_value_type(descriptor.restype)
-        size = -(-code.get_abi_size(_CONTEXT.target_data) // 8) + 1
-        self.block = np.array([*words, *([0] * size)], dtype=np.int64)
-        self._address = self.block.__array_interface__["data"][0]
-        self.block[RESULT] = self._address + 8 * len(words)
-        self._read = _reader(descriptor.restype, code, self.block[len(words) :].view(np.uint8), 0)
+        kinds = tuple(self._kinds)
+        compiled = function.prepared.get(kinds)
+        if compiled is None:
+            compiled = function.prepared[kinds] = _compiled(function, args)
+        result = len(words)
+        words += (0,) * compiled.words
+        self.block = np.array(words, dtype=np.int64)
+        self.address: int = self.block.__array_interface__["data"][0]
+        """Of the block, for `enter` and for compiled callers."""
+        self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
+        self.result: Callable[[], Any] = compiled.read(self.block[result:].view(np.uint8))
+        """Result of the last call."""
 
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
-        kind, words, kept = self._kinds[place], [], []
-        got = kind if type(value) is float and isinstance(kind, types.Float) else self.function.typeof_pyval(value)
-        if got != kind:
-            raise TypeError(f"argument {place} of {self.function.__qualname__}: got {got}, expected {kind}")
-        _words(kind, value, words, kept)
-        start = self._starts[place]
+        words, kept, start = [], [], self._starts[place]
+        got = _pack(value, words, kept)
+        if got != self._kinds[place]:
+            raise TypeError(
+                f"argument {place} of {self.function.__qualname__}: got {got}, expected {self._kinds[place]}"
+            )
         self.block[start : start + len(words)], self._kept[place] = words, kept
-
-    @property
-    def address(self) -> int:
-        """Address of the block, for `enter` and for compiled callers."""
-        return self._address
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
-        self.check(enter(self._address))
+        status = enter(self.address)
+        if status != 0:
+            self.check(status)
         return self.result()
-
-    def result(self) -> Any:
-        """Result of the last call."""
-        return self._read()
 
     def check(self, status: int) -> None:
         """Raise RuntimeError if the call ended with an exception."""

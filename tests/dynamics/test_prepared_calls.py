@@ -98,9 +98,9 @@ def test_set_replaces_numbers_and_arrays(rng):
     call()
     k = min(LANES, 6)
     assert np.array_equal(ys[:k], 2.0 * xs[:k] * xs[:k]) and np.array_equal(other[:k], 3.0 * xs[:k] * xs[:k])
-    with pytest.raises(TypeError, match=r"argument 3 of _squares: got array\(float32.*expected array\(float64"):
+    with pytest.raises(TypeError, match=r"argument 3 of _squares: got .*float32.*expected .*float64"):
         call.set(3, xs.astype(np.float32))
-    with pytest.raises(TypeError, match="argument 3 of _squares"):
+    with pytest.raises(TypeError, match=r"got an array of strides \(16,\), expected C order"):
         call.set(3, xs[::2])
 
 
