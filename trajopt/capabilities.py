@@ -288,6 +288,36 @@ class Expansions:
         """Write what `linearize` and `hessian_products` return into the arrays given, from one evaluation."""
         ...
 
+    @NoDefault
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """A function without arguments that writes what `linearize` returns into fx and fu, and with lam (N, ndx) what
+        `hessian_products` returns into H, at the numbers that these arrays hold then; None where there is none."""
+        ...
+
+    @NoDefault
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """A function without arguments that returns what `closed_loop_rollout` does with the numbers that these arrays
+        hold then, as views of arrays that the next call overwrites; None where there is none."""
+        ...
+
     @property
     def acceleration_control(self) -> Any:
         """The map between accelerations, which the sweep has for controls, and the system's own controls, which are an

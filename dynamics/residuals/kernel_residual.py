@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dynamics.model.kernel_model import kernel_model
+from dynamics.model.mimic import IDENTITY
 from dynamics.residuals import squares
 from dynamics.residuals.robot_residual import (
     HESSIAN,
@@ -21,10 +22,9 @@ from dynamics.residuals.robot_residual import (
     Blocks,
     RobotResidual,
     Rows,
-    run,
     scatter_block,
 )
-from dynamics.simd import LANES, gather, kernel
+from dynamics.simd import LANES, gather, kernel, launch
 from dynamics.simd.lane_blocks import (
     free_names,
     import_lines,
@@ -34,6 +34,7 @@ from dynamics.simd.lane_blocks import (
     sum_lines,
     written_module,
 )
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_floats, as_placement
 
@@ -315,13 +316,22 @@ class ResidualKernels:
         return self.module.workspace_size(model.arrays, *data, xs, weights)
 
     def run(
-        self, workspace_size: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
-    ) -> float:
-        """Call the driver; robot is block, *data, path, span is layout, weights, start, stop, order, and points are xs,
-        us, and the targets of the knots if there are some."""
+        self,
+        workspace_size: int,
+        robot: tuple,
+        span: tuple,
+        points: tuple,
+        rows: Rows,
+        target: Blocks,
+        Hxx: np.ndarray,
+        call: Callable[..., Any] = launch,
+    ) -> Any:
+        """Call the driver, or prepare the call; robot is block, *data, path, span is layout, weights, start, stop,
+        order, and points are xs, us, and the targets of the knots if there are some."""
         (xs, us, *targets), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
         given = (xs, us, *targets, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, *targets, r, rx, lx, lxx)
-        return run(self.module.drive, span[3] - span[2], workspace_size, *robot, *span, *given, Hxx)
+        count = span[3] - span[2]
+        return call(self.module.drive, count, workspace_size, *robot, *span, *given, Hxx, most_threads=1)
 
 
 def _call(function: Any) -> str:
@@ -461,7 +471,11 @@ class KernelResidual(RobotResidual):
         np.add.at(total, np.broadcast_to(self._knots, len(gradients)), gradients)
         return total
 
-    def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
+    def prepared_expansion(self, *arguments: Any) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
+        return self._expand(*self._along(*arguments), PreparedLaunch) if self._joint_map is IDENTITY else None
+
+    def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature, call=launch):
         given, layout = weights
         columns = given.shape[1]
         workspace_size = self._workspace_sizes.get(columns)
@@ -471,7 +485,7 @@ class KernelResidual(RobotResidual):
         span, points = (layout, given, start, stop, order), (xs, us)
         if self.kernels.targeted:
             points = xs, us, self._rows_for(len(xs))
-        return self.kernels.run(workspace_size, self._robot, span, points, rows, target, curvature[2])
+        return self.kernels.run(workspace_size, self._robot, span, points, rows, target, curvature[2], call)
 
     def _rows_for(self, points: int) -> np.ndarray:
         """The targets of so many points; raises ValueError where they are those of other knots."""

@@ -322,14 +322,17 @@ class RobotResidual:
         ------
         ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
         """
+        return self._expanded(*self._along(span, xs, us, weights, target, curvature))
+
+    def _along(self, span, xs, us, weights, target, curvature) -> tuple:
+        """Arguments of `_expanded` for those of `add_expansion`, checked."""
         xs, (start, stop) = knots("xs", xs, self.nx), span
         self._check_sizes(span, xs, us, weights, target, None if curvature is target else curvature)
         if us is None:
             target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
         us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
         order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-        target, curvature = target or NO_TARGET, curvature or NO_TARGET
-        return self._expanded(weights, start, stop, order, xs, us, NO_KNOTS, target, curvature)
+        return weights, start, stop, order, xs, us, NO_KNOTS, target or NO_TARGET, curvature or NO_TARGET
 
     def _check_sizes(self, span, xs, us, weights, *targets) -> None:
         """Drivers write where their sizes say, so all arrays are compared with them."""

@@ -26,7 +26,6 @@ from dynamics.simd import scratch_guard, threads
 from dynamics.simd.compilation import routine
 from dynamics.simd.dispatchers import KeepingDispatcher
 from dynamics.simd.entries import ENTRY, RESULT, entry_name
-from dynamics.simd.vector import LANES, aligned_zeros
 
 RETURNED_NONE = -2
 """numba's status of a function that returned None; 0 is that of one that returned a value."""
@@ -66,7 +65,7 @@ def _pack(value: Any, words: list[int], kept: list[np.ndarray]) -> Any:
         words.append(0)
     elif isinstance(value, float):
         words += _WORD.unpack(_NUMBER.pack(value))
-    elif isinstance(value, (bool, int, np.bool_, np.int64)):
+    elif isinstance(value, int) or getattr(value, "dtype", None) in (bool, np.int64):
         words.append(int(value))
     else:
         raise TypeError(f"arguments of prepared calls: got {value!r}, expected arrays, numbers, None, tuples of them")
@@ -78,7 +77,7 @@ _CONTEXT = cpu_target.target_context
 
 
 def _reader(kind, code, at: int) -> Callable[[np.ndarray], Callable[[], Any]]:
-    """How a result of numba's type `kind`, LLVM's `code`, is read: a function of the bytes behind whose `at` it lies."""
+    """How a result of numba's type `kind`, LLVM's `code`, is read: a function of bytes, behind whose `at` it lies."""
     if isinstance(kind, types.NoneType):
         return lambda room: lambda: None
     if isinstance(kind, types.Boolean):
@@ -177,23 +176,11 @@ class PreparedCall:
         raise TypeError("prepared calls hold addresses of this process and cannot be pickled")
 
 
-class Scratch:
-    """Lane workspace of prepared launches that follow one another: one array, of the largest size that any asks for."""
-
-    def __init__(self) -> None:
-        self.memory = aligned_zeros(0, LANES)
-
-    def rows(self, count: int, threads: int) -> np.ndarray:
-        """The first threads x count rows (threads, count, LANES), in `memory`, which becomes another array to grow."""
-        if threads * count > len(self.memory):
-            self.memory = aligned_zeros(threads * count, LANES)
-        return self.memory[: threads * count].reshape(threads, count, LANES)
-
-
 class PreparedLaunch:
     """A call of `dynamics.simd.launch` with given arguments, each thread's range of chunks a prepared call.
 
-    Prepared anew when the number of threads or the scratch, which other launches may share, has changed."""
+    Its scratch is that of all launches of the thread which prepares it, where it is to be called.  It is prepared anew
+    when the number of threads has changed."""
 
     def __init__(
         self,
@@ -203,18 +190,16 @@ class PreparedLaunch:
         *args: Any,
         effort: int | None = None,
         most_threads: int | None = None,
-        scratch: Scratch | None = None,
     ) -> None:
         self.drive, self._knots, self._size, self._args = drive, knots, workspace_size, args
-        self._effort, self._most_threads, self._scratch = effort or workspace_size, most_threads, scratch or Scratch()
+        self._effort, self._most_threads = effort or workspace_size, most_threads
         self._prepare()
 
     def _prepare(self) -> None:
         self._team = threads.num_threads()
         bounds = threads.shares(self._knots, self._effort, self._most_threads)
         guard = scratch_guard.ROWS if scratch_guard.ON else 0
-        self._rows = self._scratch.rows(self._size + guard, len(bounds))
-        self._memory = self._scratch.memory
+        self._rows = threads.scratch(self._size + guard, len(bounds))
         self._calls = [
             PreparedCall(self.drive, *bounds[t], self._rows[t, : self._size], *self._args) for t in range(len(bounds))
         ]
@@ -228,7 +213,7 @@ class PreparedLaunch:
 
     def __call__(self) -> Any:
         """Launch the driver; returns the result of the first range of chunks."""
-        if self._team != threads.num_threads() or self._memory is not self._scratch.memory:
+        if self._team != threads.num_threads():
             self._prepare()
         if scratch_guard.ON:
             scratch_guard.lay(self._rows)

@@ -16,10 +16,11 @@ from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
-from dynamics.model.mimic import EXPANSION
+from dynamics.model.mimic import EXPANSION, IDENTITY
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.expansion import (
@@ -172,13 +173,20 @@ class RigidBodySystem(RobotSystem):
         """Become the system of this plant."""
         self.plant, self._sizes = (self.plant_model.block, plant), {}
 
-    def _launch(self, drive: Callable[..., Any], workspace_size: Callable[..., int], knots: int, *rest: Any) -> None:
-        """Run a driver over the knots, with scratch that is counted at its first use."""
+    def _launch(
+        self,
+        drive: Callable[..., Any],
+        workspace_size: Callable[..., int],
+        knots: int,
+        *rest: Any,
+        call: Callable[..., Any] = launch,
+    ) -> Any:
+        """Run a driver over the knots, or prepare that, with scratch that is counted at its first use."""
         size = self._sizes.get(drive.__name__)
         if size is None:
             size = workspace_size(self.full.arrays, nq=self.full.nq, nu=self.nu, p=self.plant[1])
             self._sizes[drive.__name__] = size
-        launch(drive, knots, size, *self.plant, *rest)
+        return call(drive, knots, size, *self.plant, *rest)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -268,6 +276,13 @@ class RigidBodySystem(RobotSystem):
         self._launch(drive_closed_loops, rollout_size, loops.alphas.size, loops, start, stop, states, U)
         self.joint_map.keep_rollout(states, start, stop, X)
 
+    def prepared_roll(self, loops: ClosedLoops, X: np.ndarray, U: np.ndarray) -> Callable[[], Any] | None:
+        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
+        if self.joint_map is not IDENTITY:
+            return None
+        rest = loops.alphas.size, loops, 0, len(loops.us), X, U
+        return self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
+
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
         contacts ask for."""
@@ -324,6 +339,24 @@ class RigidBodySystem(RobotSystem):
         full, points = self.joint_map.receivers(EXPANSION, (fx, fu)), (self.joint_map.full_x(xs), us)
         self._launch(drive_linearization, linearization_size, len(us), *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
+
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        if self.joint_map is not IDENTITY:
+            return None
+        if lam is None:
+            first = len(us), xs, us, fx, fu
+            return self._launch(drive_linearization, linearization_size, *first, call=PreparedLaunch)
+        both = len(us), xs, us, lam, Expansion(fx, fu, *H)
+        return self._launch(drive_expansion, expansion_size, *both, call=PreparedLaunch)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns."""

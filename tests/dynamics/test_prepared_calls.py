@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dynamics.simd import LANES, driver, routine, set_num_threads
-from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch, Scratch
+from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch
 from dynamics.simd.threads import MINIMUM_WORK, launch, num_threads
 from dynamics.simd.vector import aligned_zeros
 
@@ -139,10 +139,10 @@ def team():
 
 def test_launches_on_any_number_of_threads(rng, team):
     xs = rng.standard_normal(100)
-    expected, ys, scratch = np.zeros(100), np.zeros(100), Scratch()
+    expected, ys = np.zeros(100), np.zeros(100)
     team(1)
     launch(_squares, 100, 1, xs, 2.0, expected)
-    prepared = PreparedLaunch(_squares, 100, 1, xs, 2.0, ys, effort=MINIMUM_WORK, scratch=scratch)
+    prepared = PreparedLaunch(_squares, 100, 1, xs, 2.0, ys, effort=MINIMUM_WORK)
     for count in (1, 2, 3, 1):
         team(count)
         ys[:] = 0.0
@@ -151,12 +151,3 @@ def test_launches_on_any_number_of_threads(rng, team):
     team(2)
     prepared()
     assert ys.tobytes() == (2.0 * expected).tobytes()
-
-
-def test_launches_share_a_scratch_that_grows(rng):
-    xs, ys, scratch = rng.standard_normal(10), np.zeros(10), Scratch()
-    first = PreparedLaunch(_squares, 10, 1, xs, 1.0, ys, scratch=scratch)
-    PreparedLaunch(_squares, 10, 50, xs, 1.0, ys.copy(), scratch=scratch)
-    first()
-    assert ys.tobytes() == (xs * xs).tobytes()
-    assert first._memory is scratch.memory and scratch.memory.ctypes.data % 64 == 0

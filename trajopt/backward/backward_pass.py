@@ -8,12 +8,14 @@ it returns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.simd import LANES, driver, fma, helper
+from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
 from trajopt.backward.box_qp import NO_BOX, PIVOT, Box, box_qp
 from trajopt.backward.expansions import NO_TENSORS, CurvatureOfKnot, Expansion, Tensors, add_contraction, finite
@@ -495,7 +497,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     return sweep
 
 
-class _Window:
+class SweepWindow:
     """A sweep that continues from one range of knots to the next; arguments as of `sweep`, arrays checked, and tensors
     to contract."""
 
@@ -513,13 +515,13 @@ class _Window:
         self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
         if box is not None or tensors is not None:  # both, so that one kernel serves for either
             box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
-        self._arrays = (
+        self.arrays = (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
             np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
         )  # fmt: skip
         # plain tuples: numba takes a microsecond to recognize a named one
         self._start = float(mu), shape, seconds, accelerations, e, tensors
-        self._end = _NO_GAPS if gaps is None else gaps, box, self._arrays
+        self._end = _NO_GAPS if gaps is None else gaps, box, self.arrays
         self._scratch = np.empty(scratch_size(ndx, nu))
 
     def sweep(self, first: int, last: int) -> SweepResult:
@@ -527,9 +529,24 @@ class _Window:
         and d2 of these knots."""
         failed, d1, d2 = self._run(first, last, *self._start, *self._end, self._scratch)
         if failed >= 0:
-            for array in self._arrays:
+            for array in self.arrays:
                 array[...] = 0.0
-        return SweepResult(*self._arrays, d1, d2, failed < 0, failed)
+        return SweepResult(*self.arrays, d1, d2, failed < 0, failed)
+
+    def prepared(self) -> Callable[[float], SweepResult]:
+        """The sweep of all knots, with another mu, as a prepared call; its results share their arrays."""
+        (_, *start), N = self._start, len(self.arrays[0])
+        call = PreparedCall(self._run, 0, N, 0.0, *start, *self._end, self._scratch)
+
+        def sweep(mu: float) -> SweepResult:
+            call.set(2, mu)
+            failed, d1, d2 = call()
+            if failed >= 0:
+                for array in self.arrays:
+                    array[...] = 0.0
+            return SweepResult(*self.arrays, d1, d2, failed < 0, failed)
+
+        return sweep
 
 
 def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -566,7 +583,7 @@ def sweep(
     the results agree to rounding.
     """
     e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
-    return _Window(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes).sweep(0, len(fx))
+    return SweepWindow(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes).sweep(0, len(fx))
 
 
 def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -592,7 +609,7 @@ def sweep_with_curvature(
     which is known only one knot after another [Tassa 2012, eq. 5c-5e]; parameters as of `sweep`."""
     first, hessians = _contiguous(*e)[:4], tuple(H.copy() for H in e[4:])
     tensors = tuple(curvature) if isinstance(curvature, Tensors) else None
-    window = _Window((*first, *hessians), mu, semi_implicit_dt, gaps, box, leading, tensors=tensors)
+    window = SweepWindow((*first, *hessians), mu, semi_implicit_dt, gaps, box, leading, tensors=tensors)
     N, d1, d2 = len(e.fx), 0.0, 0.0
     if isinstance(curvature, Tensors):
         result = window.sweep(0, N)

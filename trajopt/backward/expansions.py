@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd import driver, helper, routine
+from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
@@ -102,8 +103,24 @@ def expand(
         as_array("linearize, fu", fu, shapes[1], finite=False),
         *blocks,
     )
-    _settle_idle_controls(expansion, idle_knots(system))
+    settle_idle_controls(expansion, idle_knots(system))
     return expansion
+
+
+def prepared_derivatives(
+    system: System, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray
+) -> Callable[[], Any]:
+    """A function without arguments that writes fx (N, ndx, ndx) and fu (N, ndx, nu) along xs (N+1, nx), us (N, nu)."""
+    prepare = capability(system, Expansions).prepared_expansion
+    found = None if prepare is None else prepare(xs, us, fx, fu)
+    if found is not None:
+        return found
+
+    def linearize() -> None:
+        for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
+            into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
+
+    return linearize
 
 
 def expand_exactly(
@@ -135,7 +152,7 @@ def expand_exactly(
                 into[...] = part
     (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
     expansion = Expansion(*first, *blocks)
-    _settle_idle_controls(expansion, idle_knots(system))
+    settle_idle_controls(expansion, idle_knots(system))
     return expansion
 
 
@@ -160,7 +177,7 @@ def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return np.zeros((N + 1, ndx)), np.zeros((N, nu)), lxx, np.empty((N, nu, ndx)), np.empty((N, nu, nu))
 
 
-def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
+def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     """Set curvature 1 for controls that have neither cost nor effect at these knots, so that Quu is regular."""
     if len(knots):
         i = np.arange(expansion.luu.shape[1])
@@ -260,6 +277,11 @@ def _largest_gradient(gradient, us, lower, upper):
                 return np.inf
             largest = max(largest, abs(g))
     return largest
+
+
+def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) -> PreparedCall:
+    """The call of `adjoint` that writes costate (N+1, ndx) and gradient (N, nu), without gains."""
+    return PreparedCall(_adjoint, e.fx, e.fu, e.lx, e.lu, None, costate, gradient)
 
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:

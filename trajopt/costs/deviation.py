@@ -1,9 +1,11 @@
 """The difference of states or controls from a reference as a residual."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
 from dynamics.validation import as_array, check_rows
 from trajopt.capabilities import StateManifold, capability
@@ -55,6 +57,14 @@ class Deviation:
         self, span: tuple[int, int], xs: np.ndarray, us: Any, weights: ResidualWeights, target: Any, curvature: Any
     ) -> float:
         """As `trajopt.interfaces.residual` has it; there is no curvature."""
+        return add_squares(*self._along(span, xs, us, weights, target))
+
+    def prepared_expansion(self, *arguments: Any) -> Callable[[], float]:
+        """As `trajopt.interfaces.residual` has it."""
+        return PreparedCall(add_squares, *self._along(*arguments[:-1]))
+
+    def _along(self, span, xs, us, weights, target) -> tuple:
+        """Arguments of `add_squares`, checked."""
         (start, stop), z, gradient, hessian = span, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
         check_rows("us" if self._of_controls else "xs", z, stop, (self.nr,))
         check_weights(weights, self.nr, span)
@@ -62,7 +72,7 @@ class Deviation:
             gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
             check_rows("gradient", gradient, stop, (self.nr,))
             check_rows("hessian", hessian, stop, (self.nr, self.nr))
-        return add_squares(weights.layout, weights.rows, start, stop, z, self._reference, gradient, hessian)
+        return weights.layout, weights.rows, start, stop, z, self._reference, gradient, hessian
 
 
 def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarray]:

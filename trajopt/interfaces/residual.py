@@ -1,6 +1,6 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -82,6 +82,23 @@ class SummedResidual(Protocol):
         target, curvature : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu)
             The same arrays, or others, or None for what is not wanted.
         """
+        ...
+
+
+class PreparedResidual(Protocol):
+    """A `SummedResidual` whose `add_expansion` can be prepared for arrays that stay."""
+
+    def prepared_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> Callable[[], float] | None:
+        """A function without arguments that does what `add_expansion` does with these, whose numbers may change from
+        call to call; None where there is none."""
         ...
 
 

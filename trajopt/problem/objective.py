@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics.simd import LANES, routine
+from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.squares import CLIPPED, ResidualWeights
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
@@ -82,6 +84,12 @@ class SquaresOfResidual(NamedTuple):
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
         return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
+
+    def prepared(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> Callable[[], float]:
+        """`add` with these arrays, as a function without arguments."""
+        prepare = getattr(self.residual, "prepared_expansion", None)
+        found = None if prepare is None else prepare(self.span, xs, us, self.weights, blocks, curvature)
+        return partial(self.add, xs, us, blocks, curvature) if found is None else found
 
 
 class _CostRows(NamedTuple):
@@ -274,6 +282,40 @@ class Objective:
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
+
+    def prepared(
+        self, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None = None, curvature: Blocks | None = None
+    ) -> Callable[[], float]:
+        """What `accumulate` does with these arrays as a function without arguments; without blocks and curvature it
+        returns what `value` does."""
+        terms, squares = self._for(us)
+        sums = [s.prepared(xs, us, blocks, curvature) for s in squares]
+        if blocks is None and curvature is None:
+            if terms:
+                return lambda: self.value(xs, us)
+            finite = PreparedCall(all_finite, xs), PreparedCall(all_finite, us)
+
+            def value() -> float:
+                total = 0.0
+                for good in finite:
+                    if not good():
+                        return np.inf
+                for add in sums:
+                    total += add()
+                return total if math.isfinite(total) else np.inf
+
+            return value
+
+        def accumulate() -> float:
+            if terms:
+                with np.errstate(all="ignore"):
+                    for term in terms:
+                        _add_expansion(term, xs, us, blocks, curvature)
+            for add in sums:
+                add()
+            return 0.0
+
+        return accumulate
 
     def accumulate(
         self,

@@ -33,6 +33,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
+from trajopt.backward.slots import Expanded, Slots, Swept
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import semi_implicit_form
@@ -255,6 +256,10 @@ class Formulation(Protocol):
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
         """Trajectories along a direction, longest step first."""
+        ...
+
+    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The problem's own cost."""
         ...
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
@@ -537,6 +542,9 @@ class ForwardFormulation:
         self.curvature, self.regularization = curvature, regularization
         dt, self._leading = semi_implicit_form(problem.system)
         self._dt = np.full(problem.horizon, dt, np.float64)
+        self._slots = Slots(problem, limits, self._dt, self._leading)
+        self._at: Expanded | None = None  # where the last expansion went
+        self._by: Swept | None = None  # and the last sweep
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
@@ -547,8 +555,15 @@ class ForwardFormulation:
                 xs = open_loop(self.problem, us)
             known = gaps is None or all_finite(gaps)
             gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
-            cost = self.problem.objective.value(xs, us) if known else np.inf
-            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
+            slot = self._slots.trajectory()
+            slot.xs[...], slot.us[...] = xs, us
+            cost = slot.cost() if known else np.inf
+            return Iterate(slot.xs, slot.us, slot.us, cost, gaps, clock.elapsed, cost)
+
+    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The problem's own cost."""
+        slot = self._slots.of(xs, us)
+        return self.problem.objective.value(xs, us) if slot is None else slot.cost()
 
     def expand(
         self,
@@ -569,6 +584,9 @@ class ForwardFormulation:
                 models, curvature = (None, Exact(expansion)), expansion[2:]
             else:
                 curvature = cost_curvature = self._no_curvature() if all_of_costs else None
+                slot = None if all_of_costs else self._slots.of(xs, us)
+                if slot is not None and (self.rows is None or dual is None):
+                    return self._expanded(iterate, slot.expanded())
                 expansion = expand(self.problem, xs, us, curvature=cost_curvature)
                 models = expansion, None
             lagrangian = expansion
@@ -582,6 +600,13 @@ class ForwardFormulation:
             norm = largest_gradient(gradient, us, self.limits)
             box = None if self.limits is None else box_around(us, *self.limits)
             return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
+
+    def _expanded(self, iterate: Iterate, slot: Expanded) -> LocalModel:
+        """The Gauss-Newton model in arrays of a slot, without constraints."""
+        expansion = slot.expand()
+        costate, gradient = slot.adjoint()
+        self._at, norm = slot, largest_gradient(gradient, iterate.us, self.limits)
+        return LocalModel(iterate, expansion, None, costate, norm, slot.box_around_controls())
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
@@ -609,7 +634,10 @@ class ForwardFormulation:
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
             e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
-            if of_knot is None:
+            if of_knot is None and gaps is None and self._at is not None and self._at.is_of(e, box):
+                self._by = self._at.swept()
+                result = self._by.sweep(mu)
+            elif of_knot is None:
                 result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
             else:
                 result = sweep_with_curvature(e, of_knot, mu, self._dt, gaps, box, self._leading)
@@ -621,10 +649,17 @@ class ForwardFormulation:
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
-        states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
+        rollouts = None
+        if gaps is None and self._by is not None and self._by.is_of(xs, us, sweep):
+            rollouts = self._by.rollouts(ALPHAS)
+        if rollouts is not None:
+            states, controls = rollouts()
+        else:
+            states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
         for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
-            us_new = np.array(us_new, order="C")
-            yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)
+            slot = self._slots.trajectory()
+            slot.xs[...], slot.us[...] = xs_new, us_new
+            yield Candidate(float(alpha), slot.xs, slot.us, slot.us)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """The sweep's own gains."""

@@ -103,6 +103,10 @@ class InverseFormulation:
             cost = self.problem.objective.value(xs, us)
             return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
 
+    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The problem's own cost."""
+        return self.problem.objective.value(xs, us)
+
     def expand(
         self,
         iterate: Iterate,

@@ -199,7 +199,7 @@ class TrialSteps(NamedTuple):
 
     def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
         """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
-        own, rows = self.formulation.problem.objective.value(xs, us), self.formulation.rows
+        own, rows = self.formulation.cost(xs, us), self.formulation.rows
         if self.multipliers is None or rows is None or not own < np.inf:
             return own, own, None
         c = rows.values(xs, us)

@@ -1,0 +1,214 @@
+"""Arrays that the iterates of a solve take in turn, and the calls upon them, prepared once.
+
+    Slots           of a problem
+      Trajectory    xs, us, and their cost
+        Expanded    an expansion there: dynamics, costs, costate, box of the controls
+          Swept     a backward pass over it: gains, value function, and the rollouts with these gains
+
+What is prepared runs without Python between its kernels: nothing is allocated, and nothing checked again.
+
+Iterates, models and sweeps refer to these arrays as to any others, and nobody says when he is done with them.  A slot
+is taken again once nothing but itself refers to its arrays, as CPython's counts of references tell.  So what a caller
+keeps is never overwritten: another slot is made, at the price of its preparation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import getrefcount
+from typing import TypeVar
+
+import numpy as np
+
+from trajopt.backward.backward_pass import SweepResult, SweepWindow
+from trajopt.backward.box_qp import OUTWARD, Box, box_around
+from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
+from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.system import idle_knots
+from trajopt.problem.problem import Problem
+
+Rollouts = Callable[[], tuple[np.ndarray, np.ndarray]]
+"""States (A, N+1, nx) and controls (A, N, nu) of candidates, views of arrays that the next call overwrites."""
+T, S = TypeVar("T"), TypeVar("S", bound="_Slot")
+
+
+class _Slot:
+    """Arrays that are free where no more references to them exist than the slot and those inside it have."""
+
+    def __init__(self, around: _Slot | None = None) -> None:
+        self._around, self._watched, self._own = around, [], []
+
+    def _references(self) -> list[int]:
+        return [getrefcount(array) for array in self._watched]
+
+    @property
+    def free(self) -> bool:
+        """True if nothing but the slot refers to its arrays."""
+        return self._references() == self._own
+
+    def _taken(self, slots: list[S], kind: type[S]) -> S:
+        """One of these slots that is free, or a new one inside this one."""
+        for slot in slots:
+            if slot.free:
+                return slot
+        slots.append(slot := self._made(lambda: kind(self)))
+        slot._own = slot._references()
+        return slot
+
+    def _made(self, make: Callable[[], T]) -> T:
+        """What `make` returns, whose references to arrays of this slot, and of those around it, are its own."""
+        outer, at = [], self
+        while at is not None:
+            outer.append((at, at._references()))
+            at = at._around
+        made = make()
+        for at, before in outer:
+            at._own = [own + now - was for own, now, was in zip(at._own, at._references(), before, strict=True)]
+        return made
+
+
+class Swept(_Slot):
+    """A backward pass over an expansion; none of its arrays is new in a call."""
+
+    def __init__(self, expanded: Expanded) -> None:
+        super().__init__(expanded)
+        at = expanded.trajectory
+        slots, box = at.slots, expanded.box()
+        window = SweepWindow(tuple(expanded.expansion()), 0.0, slots.dt, None, box, slots.leading)
+        self._sweep, self.trajectory, self._rollouts = window.prepared(), at, None
+        self.k, self.K, *values = window.arrays
+        self._watched = [self.k, self.K, *values]
+
+    def is_of(self, xs: np.ndarray, us: np.ndarray, sweep: SweepResult) -> bool:
+        """True if these are its gains, and its trajectory."""
+        at = self.trajectory
+        return at.xs is xs and at.us is us and self.k is sweep.k and self.K is sweep.K
+
+    def sweep(self, mu: float) -> SweepResult:
+        """The pass with this mu."""
+        return self._sweep(mu)
+
+    def rollouts(self, alphas: np.ndarray) -> Rollouts | None:
+        """Rollouts with its gains, always of the same step lengths; None where the system cannot prepare them."""
+        if self._rollouts is None:
+            slots, at = self.trajectory.slots, self.trajectory
+            prepare = capability(slots.problem.system, Expansions).prepared_rollouts
+            given = slots.problem.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
+            self._rollouts = (None if prepare is None else self._made(lambda: prepare(*given)),)
+        return self._rollouts[0]
+
+
+class Expanded(_Slot):
+    """An expansion along a trajectory, to first order of the dynamics and Gauss-Newton of the costs, or exact."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        super().__init__(trajectory)
+        self.trajectory, (xs, us) = trajectory, (trajectory.xs, trajectory.us)
+        problem = trajectory.slots.problem
+        (N, nu), n = us.shape, problem.system.ndx
+        shapes = (N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu)
+        ends = np.cumsum([0, *map(np.prod, shapes)])
+        self._memory = np.zeros(ends[-1])
+        parts = zip(ends[:-1], ends[1:], shapes, strict=True)
+        self._blocks = [self._memory[a:b].reshape(shape) for a, b, shape in parts]
+        self._dynamics = [np.zeros((N, n, n)), np.zeros((N, n, nu))]
+        self._costate, self._gradient = np.zeros((N + 1, n)), np.zeros((N, nu))
+        limits = trajectory.slots.limits
+        self._box = [] if limits is None else [*box_around(us, *limits)]
+        self._idle = idle_knots(problem.system)
+        self._derivatives = prepared_derivatives(problem.system, xs, us, *self._dynamics)
+        self._costs = problem.objective.prepared(xs, us, self._blocks)
+        self._adjoint = prepared_adjoint(self.expansion(), self._costate, self._gradient)
+        self._swept: list[Swept] = []
+        self._watched = [self._memory, *self._blocks, *self._dynamics, self._costate, *self._box]
+
+    def expansion(self) -> Expansion:
+        """Its arrays."""
+        return Expansion(*self._dynamics, *self._blocks)
+
+    def box(self) -> Box | None:
+        """The box of the controls, None without limits."""
+        return Box(*self._box) if self._box else None
+
+    def expand(self) -> Expansion:
+        """Expand the trajectory as it is now."""
+        self._memory.fill(0.0)
+        with np.errstate(all="ignore"):
+            self._derivatives()
+        self._costs()
+        e = self.expansion()
+        settle_idle_controls(e, self._idle)
+        return e
+
+    def adjoint(self) -> tuple[np.ndarray, np.ndarray]:
+        """Costate (N+1, ndx), and the gradient (N, nu), which the next call overwrites."""
+        self._adjoint()
+        return self._costate, self._gradient
+
+    def box_around_controls(self) -> Box | None:
+        """The box around the controls as they are now, from which a sweep starts anew."""
+        if not self._box:
+            return None
+        assert self.trajectory.slots.limits is not None
+        for side, limit in zip(self._box, self.trajectory.slots.limits, strict=False):
+            np.subtract(limit, self.trajectory.us, out=side)
+            side *= OUTWARD
+        self._box[2].fill(0.0)
+        self._box[3].fill(False)
+        return self.box()
+
+    def is_of(self, e: Expansion, box: Box | None) -> bool:
+        """True if these are its arrays."""
+        mine = (*self._dynamics, *self._blocks, *self._box[:2])
+        return all(a is b for a, b in zip(mine, (*e, *(box or ())[:2]), strict=False)) and bool(self._box) == bool(box)
+
+    def swept(self) -> Swept:
+        """A backward pass that is free."""
+        return self._taken(self._swept, Swept)
+
+
+class Trajectory(_Slot):
+    """States and controls, and their cost."""
+
+    def __init__(self, slots: Slots) -> None:
+        super().__init__(slots)
+        problem = slots.problem
+        self.slots, system, N = slots, problem.system, problem.horizon
+        self.xs, self.us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+        self.cost = problem.objective.prepared(self.xs, self.us)
+        self._expanded: list[Expanded] = []
+        self._watched = [self.xs, self.us]
+
+    def expanded(self) -> Expanded:
+        """An expansion that is free."""
+        return self._taken(self._expanded, Expanded)
+
+
+class Slots(_Slot):
+    """All slots of a problem, of one thread.
+
+    Parameters
+    ----------
+    problem : Problem
+    limits : (lower, upper), (N, nu) each, or None
+        Limits that sweeps and rollouts keep.
+    dt, leading : as `semi_implicit_dt` and `leading` of `trajopt.backward.backward_pass.sweep`
+    """
+
+    def __init__(
+        self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int
+    ) -> None:
+        super().__init__()
+        self.problem, self.limits, self.dt, self.leading = problem, limits, dt, leading
+        self._trajectories: list[Trajectory] = []
+
+    def trajectory(self) -> Trajectory:
+        """A trajectory that is free."""
+        return self._taken(self._trajectories, Trajectory)
+
+    def of(self, xs: np.ndarray, us: np.ndarray) -> Trajectory | None:
+        """The slot with these arrays, if there is one."""
+        for slot in self._trajectories:
+            if slot.xs is xs and slot.us is us:
+                return slot
+        return None
