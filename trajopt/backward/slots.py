@@ -14,6 +14,7 @@ keeps is never overwritten: another slot is made, at the price of its preparatio
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from sys import getrefcount
 from typing import TypeVar
@@ -93,7 +94,7 @@ class Swept(_Slot):
         if self._rollouts is None:
             slots, at = self.trajectory.slots, self.trajectory
             prepare = capability(slots.problem.system, Expansions).prepared_rollouts
-            given = slots.problem.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
+            given = slots.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
             self._rollouts = (None if prepare is None else self._made(lambda: prepare(*given)),)
         return self._rollouts[0]
 
@@ -199,8 +200,28 @@ class Slots(_Slot):
         self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int
     ) -> None:
         super().__init__()
-        self.problem, self.limits, self.dt, self.leading = problem, limits, dt, leading
+        self.problem, self.dt, self.leading = problem, dt, leading
+        self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
+        self.x0 = problem.x0.copy()
         self._trajectories: list[Trajectory] = []
+
+    def begin(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
+        """Serve a problem, if its system, costs and sizes are the same; False if they are not.
+
+        What others still refer to is left to them."""
+        mine = self.problem
+        if problem.system is not mine.system or problem.objective is not mine.objective:
+            return False
+        if problem.horizon != mine.horizon or (limits is None) != (self.limits is None):
+            return False
+        if not np.array_equal(dt, self.dt):
+            return False
+        self.problem = problem
+        self.x0[...] = problem.x0
+        for into, values in zip(self.limits or (), limits or (), strict=True):
+            into[...] = values
+        self._trajectories = [slot for slot in self._trajectories if slot.free]
+        return True
 
     def trajectory(self) -> Trajectory:
         """A trajectory that is free."""
@@ -212,3 +233,36 @@ class Slots(_Slot):
             if slot.xs is xs and slot.us is us:
                 return slot
         return None
+
+
+# --------------------------------------------------------------------------------------------
+# Slots that a thread keeps for its next solves of the same system and costs.
+
+MOST_KEPT, LARGEST_KEPT = 4, 2_000_000
+"""The number of problems whose slots are kept, and the largest number of entries of the Hessians of one expansion; what
+is larger takes longer to compute than to prepare."""
+_kept = threading.local()
+
+
+def kept_slots(
+    problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray
+) -> Slots | None:
+    """The slots of an earlier solve, if they serve this problem."""
+    known: list[Slots] = _kept.__dict__.setdefault("slots", [])
+    for i, slots in enumerate(known):
+        if slots.begin(problem, limits, dt):
+            known.insert(0, known.pop(i))
+            return slots
+    return None
+
+
+def new_slots(
+    problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int
+) -> Slots:
+    """Slots for a problem, which the thread keeps."""
+    slots = Slots(problem, limits, dt, leading)
+    if problem.horizon * (problem.system.ndx + problem.system.nu) ** 2 <= LARGEST_KEPT:
+        known: list[Slots] = _kept.__dict__.setdefault("slots", [])
+        known.insert(0, slots)
+        del known[MOST_KEPT:]
+    return slots

@@ -33,7 +33,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.slots import Expanded, Slots, Swept
+from trajopt.backward.slots import Expanded, Swept, kept_slots, new_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import semi_implicit_form
@@ -515,6 +515,10 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 
+PATIENCE = 2
+"""Number of expansions of a solve before its calls are prepared, unless an earlier solve has done that."""
+
+
 class ForwardFormulation:
     """Rollouts of the system under its own controls.
 
@@ -542,7 +546,7 @@ class ForwardFormulation:
         self.curvature, self.regularization = curvature, regularization
         dt, self._leading = semi_implicit_form(problem.system)
         self._dt = np.full(problem.horizon, dt, np.float64)
-        self._slots = Slots(problem, limits, self._dt, self._leading)
+        self._slots, self._expansions = kept_slots(problem, limits, self._dt), 0
         self._at: Expanded | None = None  # where the last expansion went
         self._by: Swept | None = None  # and the last sweep
 
@@ -555,14 +559,21 @@ class ForwardFormulation:
                 xs = open_loop(self.problem, us)
             known = gaps is None or all_finite(gaps)
             gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
-            slot = self._slots.trajectory()
-            slot.xs[...], slot.us[...] = xs, us
-            cost = slot.cost() if known else np.inf
-            return Iterate(slot.xs, slot.us, slot.us, cost, gaps, clock.elapsed, cost)
+            xs, us = self._placed(xs, us)
+            cost = self.cost(xs, us) if known else np.inf
+            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
+
+    def _placed(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Contiguous copies of a trajectory, in a slot where there are some."""
+        if self._slots is None:
+            return np.array(xs, order="C"), np.array(us, order="C")
+        slot = self._slots.trajectory()
+        slot.xs[...], slot.us[...] = xs, us
+        return slot.xs, slot.us
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The problem's own cost."""
-        slot = self._slots.of(xs, us)
+        slot = None if self._slots is None else self._slots.of(xs, us)
         return self.problem.objective.value(xs, us) if slot is None else slot.cost()
 
     def expand(
@@ -576,6 +587,9 @@ class ForwardFormulation:
         """First-order dynamics and Gauss-Newton costs, with the terms that these leave out if an exact model is to
         follow; with a multiplier predicted by the sweep before, the exact model at once."""
         (xs, us, *_), cost_curvature, rows = iterate, None, None
+        self._expansions += 1
+        if self._slots is None and self._expansions > PATIENCE:
+            self._slots = new_slots(self.problem, self.limits, self._dt, self._leading)
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             if exact and before is not None and self.curvature.hessian == "parallel":
@@ -584,7 +598,7 @@ class ForwardFormulation:
                 models, curvature = (None, Exact(expansion)), expansion[2:]
             else:
                 curvature = cost_curvature = self._no_curvature() if all_of_costs else None
-                slot = None if all_of_costs else self._slots.of(xs, us)
+                slot = None if all_of_costs or self._slots is None else self._slots.of(xs, us)
                 if slot is not None and (self.rows is None or dual is None):
                     return self._expanded(iterate, slot.expanded())
                 expansion = expand(self.problem, xs, us, curvature=cost_curvature)
@@ -657,9 +671,8 @@ class ForwardFormulation:
         else:
             states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
         for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
-            slot = self._slots.trajectory()
-            slot.xs[...], slot.us[...] = xs_new, us_new
-            yield Candidate(float(alpha), slot.xs, slot.us, slot.us)
+            xs_new, us_new = self._placed(xs_new, us_new)
+            yield Candidate(float(alpha), xs_new, us_new, us_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """The sweep's own gains."""

@@ -474,9 +474,11 @@ def _solution(
     assert status is not None
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
     xs, us, _, _, gaps, _, cost = model.iterate
+    xs, us = xs.copy(), us.copy()  # not those of a slot, which further solves may take
+    model = model._replace(iterate=model.iterate._replace(xs=xs, us=us))
     policy = _policy(formulation, model, last, status)
     reports = _reports(formulation, transcribed, state, model, policy[1])
-    k, K, Vx, Vxx = policy if final is last else _policy(formulation, model, final, status)
+    k, K, Vx, Vxx = (x.copy() for x in (policy if final is last else _policy(formulation, model, final, status)))
     return Solution(
         problem=problem,
         xs=xs,
