@@ -292,7 +292,7 @@ def _vary_above(m, t, i, v, body, velocities, passed, below, aq, av, Minv):
     mass, h, I = body_inertia(m, i)
     K, L = gyroscopic_jacobian(h, I, vi, inertia_times(mass, h, I, vi))
     w, nothing = (vi[0], vi[1], vi[2]), zero6(body)
-    inner, last = t.last_dof[i] > i + 1, m.last_child[i] != 0
+    inner, last = m.subtree_end[i] > i + 1, m.last_child[i] != 0
     own = t.slot[i] * t.width * VELOCITIES
     up = (t.slot[parent] if parent >= 0 else 0) * t.width * VELOCITIES
     store(Minv, i * n + i, splat(Minv, -1.0))
@@ -333,7 +333,7 @@ def _vary_below(m, t, i, v, body, below, rates, aq, av, Minv):
     u, turning = joint_axis(m, i)
     c = add_cross_joint(zero6(body), load6(body, b + VELOCITY), scale3(u, load(v, i)), turning)
     U, d, torque = load6(body, b + U_VECTOR), load(body, b + D_INVERSE), load(body, b + U_TORQUE)
-    for j in range(i + 1, t.last_dof[i]):
+    for j in range(i + 1, m.subtree_end[i]):
         o = j * BELOW
         E, F, G = _load_inertia(below, o)
         dU = _articulated_column(E, F, G, u, turning)
@@ -372,9 +372,9 @@ def _acceleration_sweep(m, t, i, v, body, velocities, rates, moving, aq, av, Min
     W = to_child(R, p, W)
     x = add_along(W, (load(body, b + U_TORQUE) - dot6(U, W)) * d, u, turning)
     store6(body, b + ACCELERATION, add_cross_joint(x, load6(body, b + VELOCITY), rate, turning))
-    inner = t.last_dof[i] > i + 1
+    inner = m.subtree_end[i] > i + 1
     root = t.root[i]
-    for j in range(root, t.last_dof[root]):
+    for j in range(root, m.subtree_end[root]):
         o = (t.slot[i] * n + j) * ACCELERATIONS
         e = i * n + j
         w_q, w_v, w_tau = nothing, nothing, nothing
@@ -386,7 +386,7 @@ def _acceleration_sweep(m, t, i, v, body, velocities, rates, moving, aq, av, Min
         s = load(aq, e)
         if j == i:
             w_q = add_cross_joint(w_q, W, u, turning)
-        elif j > i and j < t.last_dof[i]:
+        elif j > i and j < m.subtree_end[i]:
             s = add_dot6(s, load6(rates, (t.first_pair[j] + t.depth[i] - 1) * 6), x)
         s_q, s_v = -d * add_dot6(s, U, w_q), -d * add_dot6(load(av, e), U, w_v)
         store(aq, e, s_q)
@@ -399,7 +399,7 @@ def _acceleration_sweep(m, t, i, v, body, velocities, rates, moving, aq, av, Min
                 store6(moving, o + A_TAU, add_along(w_tau, s, u, turning))
         if inner:
             w_q, w_v = add_along(w_q, s_q, u, turning), add_along(w_v, s_v, u, turning)
-            if j <= i and t.last_dof[j] > i:
+            if j <= i and m.subtree_end[j] > i:
                 r = (t.first_pair[i] + t.depth[j] - 1) * VELOCITIES
                 v_q = load6(velocities, r + V_Q)
                 w_q = add_cross_joint(w_q, v_q, rate, turning)

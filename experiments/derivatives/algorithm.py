@@ -15,7 +15,7 @@ from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.model.knot_driver import KnotDriver
-from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule, rnea_chain_rule_ground
+from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule
 from experiments.derivatives.body_frame import Paths, paths
 
 
@@ -83,7 +83,6 @@ INVERSE = {
     "IDSVA": Algorithm(idsva.drive_derivatives, tuple, (None,), public=idsva.inverse_dynamics_derivatives),
     "IDSVA, body frame": Algorithm(idsva_body_frame.drive, idsva.InverseDynamicsDerivatives, one_axis=True),
     "RNEACR": Algorithm(rnea_chain_rule.drive, ChainRuleDerivatives, _CHAIN, one_axis=True),
-    "RNEACR, ground frame": Algorithm(rnea_chain_rule_ground.drive, ChainRuleDerivatives, _CHAIN),
 }
 FORWARD = {
     "FDSVA": Algorithm(fdsva.drive_first_order, _FD, (AUTOMATIC, None), public=fdsva.forward_dynamics_derivatives),

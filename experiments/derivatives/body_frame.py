@@ -38,6 +38,7 @@ from dynamics.spatial.spatial import (
     store6,
     store9,
 )
+from experiments.derivatives.chains import depths
 
 # numbers kept per body in its own frame
 ROTATION, POSITION, VELOCITY, ACCELERATION, FORCE = 0, 9, 12, 18, 24
@@ -50,7 +51,6 @@ class Paths(NamedTuple):
     depth: np.ndarray  # degrees of freedom on the path from the root, the body's own included
     first_pair: np.ndarray  # number of the pair (body, root dof); the others on the path follow
     slot: np.ndarray  # buffer of the body: its parent's if it is the last child, else the next one
-    last_dof: np.ndarray  # one past the last dof of the subtree
     root: np.ndarray  # the body without parent that the path starts at
     pairs: int  # number of all pairs (body, dof on its path)
     buffers: int  # number of buffers
@@ -63,20 +63,14 @@ pairs, buffers, width = (Size(name, f"t.{name}") for name in ("pairs", "buffers"
 
 @lru_cache(maxsize=256)
 def paths(model) -> Paths:
-    """The layout for a model."""
-    m = model.arrays
-    nb = len(m.parent)
-    depth, slot, root = np.zeros((3, nb), np.int64)
-    last_dof = m.v_index + m.dof_count
+    """The layout for a model, all of whose joints have one axis."""
+    m, depth = model.arrays, depths(model)
+    slot, root = np.zeros(model.nb, np.int64), np.arange(model.nb)
     for i, p in enumerate(m.parent):
-        depth[i] = m.dof_count[i] + (depth[p] if p >= 0 else 0)
-        slot[i] = 0 if p < 0 else slot[p] + 1 - m.last_child[i]
-        root[i] = i if p < 0 else root[p]
-    for i in range(nb - 1, -1, -1):
-        if m.parent[i] >= 0:
-            last_dof[m.parent[i]] = max(last_dof[m.parent[i]], last_dof[i])
+        if p >= 0:
+            slot[i], root[i] = slot[p] + 1 - m.last_child[i], root[p]
     first_pair = np.cumsum(depth) - depth
-    return Paths(depth, first_pair, slot, last_dof, root, int(depth.sum()), int(slot.max()) + 1, int(depth.max()))
+    return Paths(depth, first_pair, slot, root, int(depth.sum()), int(slot.max()) + 1, int(depth.max()))
 
 
 # ------------------------------------------------------------------------------------------------ joints of one axis

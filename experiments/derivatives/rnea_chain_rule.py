@@ -23,7 +23,7 @@ from dynamics.algorithms.inverse_mass import products_direct
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.model.knot_driver import knot_driver, nv
-from dynamics.simd import align_stack, kernel, load, split, store
+from dynamics.simd import align_stack, kernel, load, store
 from dynamics.spatial.spatial import add6, load6, scale3, store6
 from experiments.derivatives.body_frame import (
     BODY_FRAME,
@@ -104,7 +104,7 @@ def _inwards(m, t, i, body, local, passed, below, dq, dv):
     R, p = load_pose(body, b)
     u, turning = joint_axis(m, i)
     force = load6(body, b + FORCE)
-    inner = t.last_dof[i] > i + 1
+    inner = m.subtree_end[i] > i + 1
     last = m.last_child[i] != 0
     own = t.slot[i] * t.width * FORCES
     up = (t.slot[parent] if parent >= 0 else 0) * t.width * FORCES
@@ -126,7 +126,7 @@ def _inwards(m, t, i, body, local, passed, below, dq, dv):
             pass_up(passed, up + o + F_V, to_parent(R, p, f_v), last)
         level -= 1
         j = m.parent[j]
-    for j in range(i + 1, t.last_dof[i]):
+    for j in range(i + 1, m.subtree_end[i]):
         f_q, f_v = load6(below, j * FORCES + F_Q), load6(below, j * FORCES + F_V)
         store(dq, i * n + j, joint_dot(u, turning, f_q))
         store(dv, i * n + j, joint_dot(u, turning, f_v))
@@ -137,53 +137,42 @@ def _inwards(m, t, i, body, local, passed, below, dq, dv):
         pass_up(body, parent * BODY_FRAME + FORCE, to_parent(R, p, force), False)
 
 
-SIZE = nv * (BODY_FRAME + FORCES) + pairs * FORCES + buffers * width * (MOTION + FORCES)
-"""Of its scratch."""
-
-
 @kernel
-def rnea_chain_rule(m, q, v, a, t, scratch, dq, dv):
+def rnea_chain_rule(m, q, v, a, t, body, below, local, motion, passed, dq, dv):
     """dtau/dq, dtau/dv (n n) for one knot per lane; entries between branches are not written."""
-    n = m.parent.size
-    body, w = split(scratch, n * BODY_FRAME)
-    below, w = split(w, n * FORCES)
-    local, w = split(w, t.pairs * FORCES)
-    motion, passed = split(w, t.buffers * t.width * MOTION)
-    for i in range(n):
+    for i in range(m.parent.size):
         _outwards(m, t, i, q, v, a, body, motion, local)
-    for i in range(n - 1, -1, -1):
+    for i in range(m.parent.size - 1, -1, -1):
         _inwards(m, t, i, body, local, passed, below, dq, dv)
 
 
-drive = knot_driver(
-    rnea_chain_rule, "q v a", scratch={"scratch": SIZE}, outputs={"dq": nv * nv, "dv": nv * nv}, zeroed="dq dv"
-)
+SCRATCH = {
+    "body": nv * BODY_FRAME, "below": nv * FORCES, "local": pairs * FORCES,
+    "motion": buffers * width * MOTION, "passed": buffers * width * FORCES,
+}  # fmt: skip
+drive = knot_driver(rnea_chain_rule, "q v a", SCRATCH, outputs={"dq": nv * nv, "dv": nv * nv}, zeroed="dq dv")
 
 
 # ------------------------------------------------------------------------------------------------ forward dynamics
-FORWARD_SIZE = nv * (BODY + DOF + ARTICULATED + ELIMINATION)
-
-
 @kernel
-def forward_chain_rule(m, q, v, tau, t, zeros, a, L, scratch, aq, av, Minv):
+def forward_chain_rule(
+    m, q, v, tau, t, zeros, a, L, ground, dof, art, elim, body, below, local, motion, passed, aq, av, Minv
+):
     """da/dq, da/dv, da/dtau (n n) for one knot per lane."""
-    n = m.parent.size
-    body, r = split(scratch, n * BODY)  # the steps share their scratch
-    dof, r = split(r, n * DOF)
-    art, elim = split(r, n * ARTICULATED)
     aq[:], av[:] = 0.0, 0.0
-    forward_dynamics_kernel(m, q, v, tau, zeros, None, body, dof, art, elim, a)
-    mass_matrix_kernel(m, q, body, dof, L)
+    forward_dynamics_kernel(m, q, v, tau, zeros, None, ground, dof, art, elim, a)
+    mass_matrix_kernel(m, q, ground, dof, L)
     factorize(m, L)
     invert_factored(m, L, Minv)
-    rnea_chain_rule(m, q, v, a, t, scratch, aq, av)
-    products_direct(m, Minv, aq, av, scratch)
+    rnea_chain_rule(m, q, v, a, t, body, below, local, motion, passed, aq, av)
+    products_direct(m, Minv, aq, av, art)
 
 
+ACCELERATIONS = {"ground": nv * BODY, "dof": nv * DOF, "art": nv * ARTICULATED, "elim": nv * ELIMINATION}
 drive_forward = knot_driver(
     forward_chain_rule,
     "q v tau",
-    scratch={"zeros": nv, "a": nv, "L": nv * nv, "scratch": FORWARD_SIZE.at_least(SIZE)},
+    scratch={"zeros": nv, "a": nv, "L": nv * nv, **ACCELERATIONS, **SCRATCH},
     outputs={"aq": nv * nv, "av": nv * nv, "Minv": nv * nv},
     zeroed="zeros",
 )
