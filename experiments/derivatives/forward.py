@@ -33,11 +33,12 @@ from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.simd import kernel
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.algorithm import BY_ROUTE, FORWARD, INVERSE, ROUTES, Algorithm
-from experiments.derivatives.chains import chain, depths, humanoid, quadruped
+from experiments.derivatives.chains import chain, depths, humanoid
 from experiments.derivatives.main_kernels import states
 from experiments.derivatives.trees import ratio
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
+from problems.quadruped_model import quadruped
 
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
 

@@ -6,17 +6,18 @@ from functools import partial
 import numpy as np
 
 import dynamics
-from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
+from dynamics.derivatives.second_order import drive_second_order
 from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
 from dynamics.simd.threads import MINIMUM_WORK
-from experiments.derivatives import algorithm
+from experiments.derivatives.algorithm import EXPANSION, INVERSE, PACKED
+from experiments.derivatives.algorithm import FORWARD as FORWARD_DYNAMICS
 
 ALGORITHMS = {
-    "inverse, first order": algorithm.INVERSE["IDSVA"],
-    "inverse, first order + Hessian": algorithm.EXPANSION,
-    "inverse, packed tensors": algorithm.Algorithm(tensors.drive_second_order, tuple, (None,)),
-    "forward, first order": algorithm.FORWARD["FDSVA"],
+    "inverse, first order": INVERSE["IDSVA"],
+    "inverse, first order + Hessian": EXPANSION,
+    "inverse, packed tensors": PACKED,
+    "forward, first order": FORWARD_DYNAMICS["FDSVA"],
 }
 FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = tuple(ALGORITHMS)
 SLAB = 1 << 19  # packed tensors that are kept at once: 4 MB
@@ -38,7 +39,7 @@ def packed_tensors(model, q, v, a, buffer) -> None:
     """Packed tensors of all knots, as many at a time as the buffer (chunks, packed_size, LANES) holds."""
     few = LANES * len(buffer)
     for i in range(0, len(q), few):
-        tensors.drive_second_order(model, q[i : i + few], v[i : i + few], a[i : i + few], None, buffer)
+        drive_second_order(model, q[i : i + few], v[i : i + few], a[i : i + few], None, buffer)
 
 
 def slab(*models) -> np.ndarray:
@@ -48,29 +49,20 @@ def slab(*models) -> np.ndarray:
 
 
 def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
-    """The main kernels without arrays of results: they are handed arrays for no knots.
+    """The main kernels without arrays of results.
 
     Packed tensors leave the lanes by nature: slab by slab into `memory`, or into memory for all knots."""
     K, size = len(q), LANES * packed_size(model.arrays)
     chunks = chunk_count(K) if memory is None else min(chunk_count(K), max(1, SLAB // size))
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
-    return {
-        FIRST: ALGORITHMS[FIRST].in_lanes(model, q, v, a),
-        HESSIAN: ALGORITHMS[HESSIAN].in_lanes(model, q, v, a, w),
-        TENSORS: partial(packed_tensors, model, q, v, a, buffer),
-        FORWARD: ALGORITHMS[FORWARD].in_lanes(model, q, v, a),
-    }
+    calls: Calls = {name: x.in_lanes(model, *x.taken(q, v, a, w)) for name, x in ALGORITHMS.items() if x is not PACKED}
+    return calls | {TENSORS: partial(packed_tensors, model, q, v, a, buffer)}
 
 
 def with_arrays(model, q, v, a, w) -> Calls:
     """The same as public functions, which return arrays."""
-    return {
-        FIRST: partial(dynamics.inverse_dynamics_derivatives, model, q, v, a),
-        HESSIAN: partial(algorithm.hessian.inverse_dynamics_expansion, model, q, v, a, w),
-        TENSORS: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, a, packed=True),
-        FORWARD: partial(dynamics.forward_dynamics_derivatives, model, q, v, a),
-    }
+    return {name: partial(x, model, *x.taken(q, v, a, w)) for name, x in ALGORITHMS.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the peak
