@@ -61,15 +61,7 @@ from dynamics.spatial.spatial import (
     store6,
     store9,
 )
-from experiments.derivatives.body_frame import (
-    bias_variation,
-    buffers,
-    gyroscopic_jacobian,
-    pairs,
-    pass_up,
-    width,
-    zero6,
-)
+from experiments.derivatives.chain_rule import bias_variation, buffers, gyroscopic_body, pairs, pass_up, width, zero6
 
 # ------------------------------------------------------------------------------------------------ articulated inertias
 # Symmetric 6x6 matrices [[E, F], [F', G]], as in `articulated_body`, and their variations: E (6), F (9), G (6).
@@ -188,13 +180,11 @@ def _vary_above(m, t, i, v, body, dof, art, elim, passed, below, aq, av, Minv):
     """Directions q_j and qd_j with joint j at or above body i: s, left in row i of the results, and db; and the
     directions q_i, qd_i and tau_i as the parent sees them."""
     align_stack(body)
-    n, b, parent = m.parent.size, i * BODY, m.parent[i]
+    n, parent = m.parent.size, m.parent[i]
     S, c, U, d, u = _eliminated(i, v, dof, elim)
     E, F, G, bias = _articulated(m, i, body, art)
     bias = add_scaled6(_add_articulated_times(bias, E, F, G, c), u * d, U)
-    rate, vi = scale6(S, load(v, i)), load6(body, b + VELOCITY)
-    mass, h, w = m.mass[i], load3(body, b + MOMENT), angular(vi)
-    K, L = gyroscopic_jacobian(h, load6(body, b + INERTIA), vi, load6(body, b + MOMENTUM))
+    single, rate = gyroscopic_body(m, i, body), scale6(S, load(v, i))
     inner, last = m.subtree_end[i] > i + 1, m.last_child[i] != 0
     own = t.slot[i] * t.width * FORCES
     up = (t.slot[parent] if parent >= 0 else 0) * t.width * FORCES
@@ -207,8 +197,8 @@ def _vary_above(m, t, i, v, body, dof, art, elim, passed, below, aq, av, Minv):
         c_v = v_q
         if j != i:
             c_v = cross_motion(v_v, rate)
-        f_q = _add_articulated_times(bias_variation(mass, h, w, K, L, v_q), E, F, G, cross_motion(v_q, rate))
-        f_v = _add_articulated_times(bias_variation(mass, h, w, K, L, v_v), E, F, G, c_v)
+        f_q = _add_articulated_times(bias_variation(single, v_q), E, F, G, cross_motion(v_q, rate))
+        f_v = _add_articulated_times(bias_variation(single, v_v), E, F, G, c_v)
         if inner:
             f_q, f_v = add6(f_q, load6(passed, own + e + F_Q)), add6(f_v, load6(passed, own + e + F_V))
         s_q, s_v = dot6(S, f_q), dot6(S, f_v)

@@ -17,7 +17,7 @@ from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.derivatives.second_order import drive_second_order, inverse_dynamics_second_derivatives
 from dynamics.model.knot_driver import KnotDriver
 from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule
-from experiments.derivatives.body_frame import Paths, paths
+from experiments.derivatives.chain_rule import Paths, paths
 
 
 class ChainRuleDerivatives(NamedTuple):

@@ -7,35 +7,39 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
 """
 
 from dynamics.derivatives.inverse_dynamics import first_order_vectors
+from dynamics.model.joints import REVOLUTE
 from dynamics.model.knot_driver import knot_driver, nv
-from dynamics.simd import align_stack, fma, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, sincos, splat, store
 from dynamics.spatial.spatial import (
     accumulate,
+    add_cross,
+    add_cross_force,
     add_cross_motion,
     add_dot6,
+    add_scaled3,
+    angular,
+    dot3,
     dot6,
+    inertia_times,
+    join,
     linear,
     load3,
     load6,
+    load9,
     rate_rotation,
+    rotate,
+    rotate_back,
+    scale3,
     store3,
     store6,
+    store9,
     world_inertia,
 )
-from experiments.derivatives.body_frame import (
-    BODY_FRAME,
-    FORCE,
-    add_along,
-    add_cross_joint,
-    body_inertia,
-    joint_axis,
-    joint_dot,
-    load_pose,
-    move_body,
-    to_parent,
-    zero6,
-)
+from experiments.derivatives.chain_rule import zero6
 
+# numbers kept per body in its own frame
+ROTATION, POSITION, VELOCITY, ACCELERATION, FORCE = 0, 9, 12, 18, 24
+BODY_FRAME = 30
 # numbers kept per joint, S itself being constant, and per composite body besides its force
 PSI, PSI2 = 0, 6
 JOINT = 12
@@ -43,6 +47,122 @@ MOMENT, INERTIA, INERTIA_RATE, MOMENTUM = 0, 3, 9, 15
 COMPOSITE = 21
 
 
+# ------------------------------------------------------------------------------------------------ joints of one axis
+# Body i's frame is its joint's moving frame, and (R, p) its pose in its parent, x_parent = R x + p.  The column of a
+# joint of one axis u is S = (u, 0) or (0, u) there: constant, with half of its products known to vanish.
+
+
+@helper
+def local_pose(m, i, q):
+    """R, p of body i in its parent."""
+    C, t, d = m.rotation[i], m.translation[i], m.joint_axis[i]
+    x = load(q, i)
+    if m.joint_type[i] == REVOLUTE:
+        s, c = sincos(x)
+        p = (splat(q, t[0]), splat(q, t[1]), splat(q, t[2]))
+    else:
+        s, c = splat(q, 0.0), splat(q, 0.0)
+        p = (fma(x, d[0], t[0]), fma(x, d[1], t[1]), fma(x, d[2], t[2]))
+    R = (
+        fma(c, C[9], fma(s, C[18], C[0])), fma(c, C[10], fma(s, C[19], C[1])), fma(c, C[11], fma(s, C[20], C[2])),
+        fma(c, C[12], fma(s, C[21], C[3])), fma(c, C[13], fma(s, C[22], C[4])), fma(c, C[14], fma(s, C[23], C[5])),
+        fma(c, C[15], fma(s, C[24], C[6])), fma(c, C[16], fma(s, C[25], C[7])), fma(c, C[17], fma(s, C[26], C[8])),
+    )  # fmt: skip
+    return R, p
+
+
+@helper
+def joint_axis(m, i):
+    """The axis of body i in its own frame, and whether the joint turns about it."""
+    d = m.dof_axis[i]
+    return (d[0], d[1], d[2]), m.dof_angular[i] != 0
+
+
+@helper
+def joint_dot(u, turning, f):
+    """S . f"""
+    if turning:
+        return dot3(u, angular(f))
+    return dot3(u, linear(f))
+
+
+@helper
+def add_along(x, s, u, turning):
+    """x + s S"""
+    if turning:
+        return join(add_scaled3(angular(x), s, u), linear(x))
+    return join(angular(x), add_scaled3(linear(x), s, u))
+
+
+@helper
+def add_cross_joint(x, a, u, turning):
+    """x + a x S"""
+    if turning:
+        return join(add_cross(angular(x), angular(a), u), add_cross(linear(x), linear(a), u))
+    return join(angular(x), add_cross(linear(x), angular(a), u))
+
+
+# ------------------------------------------------------------------------------------------------ between body frames
+@helper
+def to_child(R, p, a):
+    """The motion a of the parent frame in the child frame: (R'w, R'(v + w x p))."""
+    w = angular(a)
+    return join(rotate_back(R, w), rotate_back(R, add_cross(linear(a), w, p)))
+
+
+@helper
+def to_parent(R, p, f):
+    """The force f of the child frame in the parent frame: (R n + p x R f, R f)."""
+    g = rotate(R, linear(f))
+    return join(add_cross(rotate(R, angular(f)), p, g), g)
+
+
+@helper
+def parent_motion(m, i, body):
+    """Velocity and acceleration of the body before joint i, in its frame; the world's acceleration is -g."""
+    v, g = zero6(body), m.gravity
+    a = (v[0], v[1], v[2], v[3] - g[0], v[4] - g[1], v[5] - g[2])
+    if m.parent[i] >= 0:
+        o = m.parent[i] * BODY_FRAME
+        v, a = load6(body, o + VELOCITY), load6(body, o + ACCELERATION)
+    return v, a
+
+
+@helper
+def move_body(m, i, q, v, a, body):
+    """Pose in the parent, velocity and acceleration of body i, and the force I a + v x* I v on it alone.
+
+    All are stored.  Returns R, p, velocity, acceleration, the parent's acceleration in frame i, and the momentum."""
+    R, p = local_pose(m, i, q)
+    u, turning = joint_axis(m, i)
+    vp, ap = parent_motion(m, i, body)
+    carried = to_child(R, p, ap)
+    vi = add_along(to_child(R, p, vp), load(v, i), u, turning)
+    ai = add_cross_joint(add_along(carried, load(a, i), u, turning), vi, scale3(u, load(v, i)), turning)
+    mass, h, I = body_inertia(m, i)
+    momentum = inertia_times(mass, h, I, vi)
+    b = i * BODY_FRAME
+    store9(body, b + ROTATION, R)
+    store3(body, b + POSITION, p)
+    store6(body, b + VELOCITY, vi)
+    store6(body, b + ACCELERATION, ai)
+    store6(body, b + FORCE, add_cross_force(inertia_times(mass, h, I, ai), vi, momentum))
+    return R, p, vi, ai, carried, momentum
+
+
+@helper
+def load_pose(body, b):
+    return load9(body, b + ROTATION), load3(body, b + POSITION)
+
+
+@helper
+def body_inertia(m, i):
+    """Mass, first moment and rotational inertia of body i in its own frame: constants."""
+    c, I = m.first_moment[i], m.rotational_inertia[i]
+    return m.mass[i], (c[0], c[1], c[2]), (I[0], I[1], I[2], I[3], I[4], I[5])
+
+
+# ------------------------------------------------------------------------------------------------ the two passes
 @kernel
 def _move(m, i, q, v, a, body, joint, composite):
     """Motion of body i, its psi and psi2, and its own share of the composite."""
