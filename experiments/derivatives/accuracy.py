@@ -49,17 +49,22 @@ class Quantity(NamedTuple):
     methods: dict[str, Method]
 
 
+def by_q_and_v(method: Method) -> Method:
+    """Of its derivatives those by q and by v, which all methods have."""
+    return lambda *x: method(*x)[:2]
+
+
 QUANTITIES = {
-    "inverse": Quantity("First derivatives of inverse dynamics", complex_step.inverse_dynamics_complex_step, {
-        "IDSVA": lambda *x: INVERSE["IDSVA"](*x)[:2],
+    "inverse": Quantity("First derivatives of inverse dynamics", by_q_and_v(complex_step.inverse_dynamics_derivatives), {
+        "IDSVA": by_q_and_v(INVERSE["IDSVA"]),
         "RNEACR": INVERSE["RNEACR"],
-        DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
+        DIFFERENCES: by_q_and_v(finite_differences.inverse_dynamics_derivatives),
     }),
-    "forward": Quantity("First derivatives of forward dynamics", complex_step.forward_dynamics_complex_step, {
+    "forward": Quantity("First derivatives of forward dynamics", complex_step.forward_dynamics_derivatives, {
         **BY_ROUTE, **{name: FORWARD[name] for name in ("FDCR", "ABACR")},
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
     }),
-    "second": Quantity("Second derivatives of inverse dynamics", complex_step.second_derivatives_complex_step, {
+    "second": Quantity("Second derivatives of inverse dynamics", complex_step.inverse_dynamics_second_derivatives, {
         "IDSVA SO, packed": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x, packed=True).dense(),
         DIFFERENCES: finite_differences.inverse_dynamics_second_derivatives,
     }),

@@ -3,6 +3,7 @@
     python -m experiments.derivatives.first_order [--quick] [--out DIR] [--seed N]
 
 Paper 000, figures 2 (left), 3 and 4: kinematic trees of N revolute joints, serial and with 2 and 5 children a link.
+RNEACR, in body coordinates there, is in the ground frame here, in which it is faster.
 Every contestant runs the same lanes on one thread.  Times are per knot; results stay in the lanes, where a caller's
 kernel finds them, because copying dense matrices of a branched tree to arrays takes longer than to compute them.
 Times with arrays are measured too.  IDSVA computes M besides, which the chain rule does not.

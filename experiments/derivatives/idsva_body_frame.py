@@ -12,11 +12,13 @@ from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.simd import align_stack, fma, helper, kernel, load, sincos, splat, store
 from dynamics.spatial.spatial import (
     accumulate,
+    add6,
     add_cross,
     add_cross_force,
     add_cross_motion,
     add_dot6,
     add_scaled3,
+    add_scaled6,
     angular,
     dot3,
     dot6,
@@ -29,7 +31,6 @@ from dynamics.spatial.spatial import (
     rate_rotation,
     rotate,
     rotate_back,
-    scale3,
     store3,
     store6,
     store9,
@@ -118,39 +119,6 @@ def to_parent(R, p, f):
 
 
 @helper
-def parent_motion(m, i, body):
-    """Velocity and acceleration of the body before joint i, in its frame; the world's acceleration is -g."""
-    v, g = zero6(body), m.gravity
-    a = (v[0], v[1], v[2], v[3] - g[0], v[4] - g[1], v[5] - g[2])
-    if m.parent[i] >= 0:
-        o = m.parent[i] * BODY_FRAME
-        v, a = load6(body, o + VELOCITY), load6(body, o + ACCELERATION)
-    return v, a
-
-
-@helper
-def move_body(m, i, q, v, a, body):
-    """Pose in the parent, velocity and acceleration of body i, and the force I a + v x* I v on it alone.
-
-    All are stored.  Returns R, p, velocity, acceleration, the parent's acceleration in frame i, and the momentum."""
-    R, p = local_pose(m, i, q)
-    u, turning = joint_axis(m, i)
-    vp, ap = parent_motion(m, i, body)
-    carried = to_child(R, p, ap)
-    vi = add_along(to_child(R, p, vp), load(v, i), u, turning)
-    ai = add_cross_joint(add_along(carried, load(a, i), u, turning), vi, scale3(u, load(v, i)), turning)
-    mass, h, I = body_inertia(m, i)
-    momentum = inertia_times(mass, h, I, vi)
-    b = i * BODY_FRAME
-    store9(body, b + ROTATION, R)
-    store3(body, b + POSITION, p)
-    store6(body, b + VELOCITY, vi)
-    store6(body, b + ACCELERATION, ai)
-    store6(body, b + FORCE, add_cross_force(inertia_times(mass, h, I, ai), vi, momentum))
-    return R, p, vi, ai, carried, momentum
-
-
-@helper
 def load_pose(body, b):
     return load9(body, b + ROTATION), load3(body, b + POSITION)
 
@@ -167,15 +135,25 @@ def body_inertia(m, i):
 def _move(m, i, q, v, a, body, joint, composite):
     """Motion of body i, its psi and psi2, and its own share of the composite."""
     align_stack(body)
-    _, _, vi, _, carried, momentum = move_body(m, i, q, v, a, body)
-    u, turning = joint_axis(m, i)
-    _, h, I = body_inertia(m, i)
-    vp = add_along(vi, -load(v, i), u, turning)  # the parent's velocity in frame i
+    b, g, zero = i * BODY_FRAME, m.gravity, splat(body, 0.0)
+    (R, p), (u, turning), (mass, h, I) = local_pose(m, i, q), joint_axis(m, i), body_inertia(m, i)
+    vp, ap = zero6(body), (zero, zero, zero, zero - g[0], zero - g[1], zero - g[2])
+    if m.parent[i] >= 0:
+        o = m.parent[i] * BODY_FRAME
+        vp, ap = load6(body, o + VELOCITY), load6(body, o + ACCELERATION)
+    vp, ap = to_child(R, p, vp), to_child(R, p, ap)
+    vi = add_along(vp, load(v, i), u, turning)
     psi = add_cross_joint(zero6(body), vi, u, turning)
+    ai = add_scaled6(add_along(ap, load(a, i), u, turning), load(v, i), psi)
+    momentum = inertia_times(mass, h, I, vi)
+    store9(body, b + ROTATION, R)
+    store3(body, b + POSITION, p)
+    store6(body, b + VELOCITY, vi)
+    store6(body, b + ACCELERATION, ai)
+    store6(body, b + FORCE, add_cross_force(inertia_times(mass, h, I, ai), vi, momentum))
     store6(joint, i * JOINT + PSI, psi)
-    store6(joint, i * JOINT + PSI2, add_cross_motion(add_cross_joint(zero6(body), carried, u, turning), vp, psi))
+    store6(joint, i * JOINT + PSI2, add_cross_motion(add_cross_joint(zero6(body), ap, u, turning), vp, psi))
     o = i * COMPOSITE
-    zero = splat(body, 0.0)
     store3(composite, o + MOMENT, (zero + h[0], zero + h[1], zero + h[2]))
     store6(composite, o + INERTIA, (zero + I[0], zero + I[1], zero + I[2], zero + I[3], zero + I[4], zero + I[5]))
     store6(composite, o + INERTIA_RATE, rate_rotation(h, I, vi))
@@ -192,9 +170,8 @@ def _rows(m, i, body, joint, composite, dq, dv, M):
     u, turning = joint_axis(m, i)
     psi, psi2 = load6(joint, i * JOINT + PSI), load6(joint, i * JOINT + PSI2)
     s = add_along(zero6(body), 1.0, u, turning)
-    rate = (psi[0] + psi[0], psi[1] + psi[1], psi[2] + psi[2], psi[3] + psi[3], psi[4] + psi[4], psi[5] + psi[5])
     mass = m.subtree_mass[i]
-    i_s, b_s, f_q, f_v = first_order_vectors(mass, h, I, J, momentum, force, s, psi, psi2, rate)
+    i_s, b_s, f_q, f_v = first_order_vectors(mass, h, I, J, momentum, force, s, psi, psi2, add6(psi, psi))
     store(M, i * n + i, joint_dot(u, turning, i_s) + m.armature[i])
     j = i
     while True:

@@ -81,7 +81,7 @@ def with_arrays(model, q, v, a) -> Calls:
     few = [y[: knots_that_fit(3 * n**2 * (4 * n + 1), len(x[0]))] for y in x]  # first derivatives at perturbed points
     return {
         DENSE: (lambda: dynamics.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
-        DENSE_STEPS: (lambda: complex_step.second_derivatives_complex_step(model, *x), len(x[0])),
+        DENSE_STEPS: (lambda: complex_step.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
         DIFFERENCES: (lambda: finite_differences.inverse_dynamics_second_derivatives(model, *few), len(few[0])),
     }
 
