@@ -8,8 +8,9 @@ import numpy as np
 import dynamics
 from dynamics.derivatives.packed import packed_size
 from dynamics.derivatives.second_order import drive_second_order
-from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
+from dynamics.simd import LANES, aligned_empty, chunk_count, driver, launch, load
 from dynamics.simd.threads import MINIMUM_WORK
+from dynamics.spatial.spatial import add6, add_scaled6, load6, store6
 from experiments.derivatives.algorithm import EXPANSION, INVERSE, PACKED
 from experiments.derivatives.algorithm import FORWARD as FORWARD_DYNAMICS
 
@@ -66,27 +67,16 @@ def with_arrays(model, q, v, a, w) -> Calls:
 
 
 # ------------------------------------------------------------------------------------------------ the peak
-@helper
-def _load6(ws, i):
-    return (load(ws, i), load(ws, i + 1), load(ws, i + 2), load(ws, i + 3), load(ws, i + 4), load(ws, i + 5))
-
-
-@helper
-def _multiply_add(x, a, b):
-    """a x + b for six numbers."""
-    return (fma(a, x[0], b), fma(a, x[1], b), fma(a, x[2], b), fma(a, x[3], b), fma(a, x[4], b), fma(a, x[5], b))
-
-
 @driver
 def _drive_peak(first, last, work, turns):
     """In every chunk `turns` fused multiply-adds on each of ACCUMULATORS numbers per lane, which tend to 1."""
     for _ in range(first, last):
         work[: ACCUMULATORS + 2] = 0.5
-        x, y, a, b = _load6(work, 0), _load6(work, 6), load(work, 12), load(work, 13)
+        x, y, a, b = load6(work, 0), load6(work, 6), load(work, 12), load(work, 13)
+        b = (b, b, b, b, b, b)
         for _ in range(turns):
-            x, y = _multiply_add(x, a, b), _multiply_add(y, a, b)
-        for k in range(6):
-            store(work, k, x[k] + y[k])
+            x, y = add_scaled6(b, a, x), add_scaled6(b, a, y)
+        store6(work, 0, add6(x, y))
 
 
 def fma_peak(chunks: int = 1) -> None:
