@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,20 +108,33 @@ def expand(
     return expansion
 
 
-def prepared_derivatives(
-    system: System, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray
-) -> Callable[[], Any]:
-    """A function without arguments that writes fx (N, ndx, ndx) and fu (N, ndx, nu) along xs (N+1, nx), us (N, nu)."""
+def write_derivatives(
+    system: System,
+    xs: np.ndarray,
+    us: np.ndarray,
+    fx: np.ndarray,
+    fu: np.ndarray,
+    lam: np.ndarray | None = None,
+    *H: np.ndarray,
+) -> None:
+    """Write what `System.linearize` returns along xs (N+1, nx), us (N, nu) into fx, fu, and with multipliers lam
+    (N, ndx) what `System.hessian_products` returns into H; by one evaluation where a system has `write_expansion`."""
+    write_expansion = None if lam is None else capability(system, Expansions).write_expansion
+    if write_expansion is not None:
+        write_expansion(xs, us, lam, fx, fu, *H)
+        return
+    for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
+        into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
+    if lam is not None:
+        for into, part in zip(H, hessian_products(system, xs, us, lam), strict=True):
+            into[...] = part
+
+
+def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
+    """`write_derivatives` with these arguments, as a function without any."""
     prepare = capability(system, Expansions).prepared_expansion
-    found = None if prepare is None else prepare(xs, us, fx, fu)
-    if found is not None:
-        return found
-
-    def linearize() -> None:
-        for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
-            into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
-
-    return linearize
+    found = None if prepare is None else prepare(*arguments)
+    return partial(write_derivatives, system, *arguments) if found is None else found
 
 
 def expand_exactly(
@@ -134,7 +148,7 @@ def expand_exactly(
     """The expansion with all curvature: that of the dynamics, contracted with multiplier (N, ndx), and if asked for
     that of the costs.
 
-    A system that has `write_expansion` evaluates its dynamics only once for both orders.
+    See `write_derivatives`.
     """
     system, N = problem.system, problem.horizon
     n, nu = system.ndx, system.nu
@@ -142,14 +156,7 @@ def expand_exactly(
     lxx, lux, luu = blocks[2:]
     H = lxx[:-1], lux, luu
     with np.errstate(all="ignore"):
-        write_expansion = capability(system, Expansions).write_expansion
-        if write_expansion is not None:
-            write_expansion(xs, us, multiplier, *first, *H)
-        else:
-            for name, into, part in zip(("fx", "fu"), first, system.linearize(xs, us), strict=True):
-                into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
-            for into, part in zip(H, hessian_products(system, xs, us, multiplier), strict=True):
-                into[...] = part
+        write_derivatives(system, xs, us, *first, multiplier, *H)
     (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
     expansion = Expansion(*first, *blocks)
     settle_idle_controls(expansion, idle_knots(system))

@@ -14,10 +14,13 @@ keeps is never overwritten: another slot is made, at the price of its preparatio
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
 from sys import getrefcount
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.system import idle_knots
+from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
 
 Rollouts = Callable[[], tuple[np.ndarray, np.ndarray]]
@@ -53,8 +57,14 @@ class _Slot:
             if slot.free:
                 return slot
         slots.append(slot := self._made(lambda: kind(self)))
-        slot._own = slot._references()
+        slot._watch()
         return slot
+
+    def _watch(self, *arrays: np.ndarray) -> None:
+        """Count the references to arrays that it has, and to more of them."""
+        self._watched += arrays
+        del arrays
+        self._own = self._references()
 
     def _made(self, make: Callable[[], T]) -> T:
         """What `make` returns, whose references to arrays of this slot, and of those around it, are its own."""
@@ -99,27 +109,33 @@ class Swept(_Slot):
         return self._rollouts[0]
 
 
+def _memory_and_blocks(N: int, ndx: int, nu: int) -> list[np.ndarray]:
+    """Memory of lx, lu, lxx, lux and luu, and these blocks of it."""
+    shapes = (N + 1, ndx), (N, nu), (N + 1, ndx, ndx), (N, nu, ndx), (N, nu, nu)
+    ends = list(accumulate(map(math.prod, shapes), initial=0))
+    memory = np.zeros(ends[-1])
+    parts = zip(ends[:-1], ends[1:], shapes, strict=True)
+    return [memory, *[memory[a:b].reshape(shape) for a, b, shape in parts]]
+
+
 class Expanded(_Slot):
-    """An expansion along a trajectory, to first order of the dynamics and Gauss-Newton of the costs, or exact."""
+    """An expansion along a trajectory: to first order of the dynamics and Gauss-Newton of the costs, or exact.
+
+    Each of its calls is prepared when it is first asked for."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         super().__init__(trajectory)
-        self.trajectory, (xs, us) = trajectory, (trajectory.xs, trajectory.us)
-        problem = trajectory.slots.problem
-        (N, nu), n = us.shape, problem.system.ndx
-        shapes = (N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu)
-        ends = np.cumsum([0, *map(np.prod, shapes)])
-        self._memory = np.zeros(ends[-1])
-        parts = zip(ends[:-1], ends[1:], shapes, strict=True)
-        self._blocks = [self._memory[a:b].reshape(shape) for a, b, shape in parts]
+        self.trajectory, self._problem = trajectory, trajectory.slots.problem
+        (N, nu), n = trajectory.us.shape, self._problem.system.ndx
+        self._memory, *self._blocks = _memory_and_blocks(N, n, nu)
         self._dynamics = [np.zeros((N, n, n)), np.zeros((N, n, nu))]
-        self._costate, self._gradient = np.zeros((N + 1, n)), np.zeros((N, nu))
+        self._costate, self._gradient, self._lam = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, n))
         limits = trajectory.slots.limits
-        self._box = [] if limits is None else [*box_around(us, *limits)]
-        self._idle = idle_knots(problem.system)
-        self._derivatives = prepared_derivatives(problem.system, xs, us, *self._dynamics)
-        self._costs = problem.objective.prepared(xs, us, self._blocks)
+        self._box = [] if limits is None else [*box_around(trajectory.us, *limits)]
+        self._idle = idle_knots(self._problem.system)
         self._adjoint = prepared_adjoint(self.expansion(), self._costate, self._gradient)
+        self._left_out: list[np.ndarray] = []
+        self._calls: dict[str, Callable[[], Any]] = {}
         self._swept: list[Swept] = []
         self._watched = [self._memory, *self._blocks, *self._dynamics, self._costate, *self._box]
 
@@ -131,12 +147,43 @@ class Expanded(_Slot):
         """The box of the controls, None without limits."""
         return Box(*self._box) if self._box else None
 
-    def expand(self) -> Expansion:
-        """Expand the trajectory as it is now."""
-        self._memory.fill(0.0)
+    def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
+        """Make the call of this name, which is prepared with these arguments."""
+        if name not in self._calls:
+            self._calls[name] = self._made(lambda: prepare(self.trajectory.xs, self.trajectory.us, *arguments))
+        self._calls[name]()
+
+    def expand(self, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
+        """Expand the trajectory as it is now, dynamics to first order and costs to Gauss-Newton, and what the latter
+        leave out, None if that is not asked for."""
+        system, objective = self._problem.system, self._problem.objective
         with np.errstate(all="ignore"):
-            self._derivatives()
-        self._costs()
+            self._call("first", partial(prepared_derivatives, system), *self._dynamics)
+        self._memory.fill(0.0)
+        left_out = None
+        if with_curvature:
+            if not self._left_out:
+                self._left_out = _memory_and_blocks(*self.trajectory.us.shape[:1], system.ndx, system.nu)
+                self._watch(*self._left_out)
+            self._left_out[0].fill(0.0)
+            left_out = tuple(self._left_out[1:])
+        self._call("costs" if left_out is None else "costs and curvature", objective.prepared, self._blocks, left_out)
+        return self._settled(), left_out
+
+    def expand_exactly(self, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
+        """Expand it with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of
+        the costs."""
+        (lx, lu, lxx, lux, luu), objective = self._blocks, self._problem.objective
+        self._lam[...] = multiplier
+        lx.fill(0.0), lu.fill(0.0), lxx[-1:].fill(0.0)
+        exact = partial(prepared_derivatives, self._problem.system)
+        with np.errstate(all="ignore"):
+            self._call("exact", exact, *self._dynamics, self._lam, lxx[:-1], lux, luu)
+        bent = self._blocks if cost_curvature else None
+        self._call("costs" if bent is None else "exact costs", objective.prepared, self._blocks, bent)
+        return self._settled()
+
+    def _settled(self) -> Expansion:
         e = self.expansion()
         settle_idle_controls(e, self._idle)
         return e

@@ -592,17 +592,22 @@ class ForwardFormulation:
             self._slots = new_slots(self.problem, self.limits, self._dt, self._leading)
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
+            slot = None if self._slots is None else self._slots.of(xs, us)
+            self._at = at = None if slot is None else slot.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_multiplier(self.problem, *before, xs)
-                expansion = expand_exactly(self.problem, xs, us, multiplier, cost_curvature=all_of_costs)
+                if at is not None:
+                    expansion = at.expand_exactly(multiplier, all_of_costs)
+                else:
+                    expansion = expand_exactly(self.problem, xs, us, multiplier, cost_curvature=all_of_costs)
                 models, curvature = (None, Exact(expansion)), expansion[2:]
             else:
-                curvature = cost_curvature = self._no_curvature() if all_of_costs else None
-                slot = None if all_of_costs or self._slots is None else self._slots.of(xs, us)
-                if slot is not None and (self.rows is None or dual is None):
-                    return self._expanded(iterate, slot.expanded())
-                expansion = expand(self.problem, xs, us, curvature=cost_curvature)
-                models = expansion, None
+                if at is not None:
+                    expansion, cost_curvature = at.expand(all_of_costs)
+                else:
+                    cost_curvature = self._no_curvature() if all_of_costs else None
+                    expansion = expand(self.problem, xs, us, curvature=cost_curvature)
+                models, curvature = (expansion, None), cost_curvature
             lagrangian = expansion
             if self.rows is not None and dual is not None:
                 c, *C = self.rows.linearized(xs, us)
@@ -610,17 +615,11 @@ class ForwardFormulation:
                 lagrangian = with_multipliers(expansion, self.rows.first, rows.C, dual)
                 if all_of_costs and curvature is not None:
                     self.rows.add_curvature(xs, us, dual, curvature)
-            costate, gradient = adjoint(lagrangian)
-            norm = largest_gradient(gradient, us, self.limits)
-            box = None if self.limits is None else box_around(us, *self.limits)
+            costate, gradient = adjoint(lagrangian) if at is None or rows is not None else at.adjoint()
+            norm, box = largest_gradient(gradient, us, self.limits), None
+            if self.limits is not None:
+                box = box_around(us, *self.limits) if at is None else at.box_around_controls()
             return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
-
-    def _expanded(self, iterate: Iterate, slot: Expanded) -> LocalModel:
-        """The Gauss-Newton model in arrays of a slot, without constraints."""
-        expansion = slot.expand()
-        costate, gradient = slot.adjoint()
-        self._at, norm = slot, largest_gradient(gradient, iterate.us, self.limits)
-        return LocalModel(iterate, expansion, None, costate, norm, slot.box_around_controls())
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
