@@ -473,7 +473,7 @@ class KernelResidual(RobotResidual):
 
     def prepared_expansion(self, *arguments: Any) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
-        return self._expand(*self._along(*arguments), PreparedLaunch) if self._joint_map is IDENTITY else None
+        return self._expand(*self._along(*arguments), call=PreparedLaunch) if self._joint_map is IDENTITY else None
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature, call=launch):
         given, layout = weights

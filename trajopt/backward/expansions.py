@@ -119,8 +119,8 @@ def write_derivatives(
 ) -> None:
     """Write what `System.linearize` returns along xs (N+1, nx), us (N, nu) into fx, fu, and with multipliers lam
     (N, ndx) what `System.hessian_products` returns into H; by one evaluation where a system has `write_expansion`."""
-    write_expansion = None if lam is None else capability(system, Expansions).write_expansion
-    if write_expansion is not None:
+    write_expansion = capability(system, Expansions).write_expansion
+    if lam is not None and write_expansion is not None:
         write_expansion(xs, us, lam, fx, fu, *H)
         return
     for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):

@@ -34,7 +34,8 @@ from trajopt.problem.problem import Problem
 
 Rollouts = Callable[[], tuple[np.ndarray, np.ndarray]]
 """States (A, N+1, nx) and controls (A, N, nu) of candidates, views of arrays that the next call overwrites."""
-T, S = TypeVar("T"), TypeVar("S", bound="_Slot")
+T = TypeVar("T")
+S = TypeVar("S", bound="_Slot")
 
 
 class _Slot:
@@ -175,7 +176,8 @@ class Expanded(_Slot):
         the costs."""
         (lx, lu, lxx, lux, luu), objective = self._blocks, self._problem.objective
         self._lam[...] = multiplier
-        lx.fill(0.0), lu.fill(0.0), lxx[-1:].fill(0.0)
+        for block in (lx, lu, lxx[-1]):
+            block.fill(0.0)
         exact = partial(prepared_derivatives, self._problem.system)
         with np.errstate(all="ignore"):
             self._call("exact", exact, *self._dynamics, self._lam, lxx[:-1], lux, luu)
