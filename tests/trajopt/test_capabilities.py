@@ -13,6 +13,7 @@ from dynamics import RigidBodySystem
 from tests.reference.rigid_body_models import load_reference
 from tests.trajopt.systems import CirclePendulum, LinearSystem, Pendulum
 from trajopt import ControlCost, ControlRateSystem, Problem, StateCost, capabilities
+from trajopt.backward.expansions import write_derivatives
 from trajopt.capabilities import CAPABILITIES, Knots, NoDefault, Start, StateManifold, capability, members
 from trajopt.interfaces.system import semi_implicit_form, window
 from trajopt.interfaces.terms import VectorSpace
@@ -111,6 +112,12 @@ class Everything(CirclePendulum):
         J = np.zeros((len(xs), 3, 2))
         J[:, 0, 0], J[:, 1, 0], J[:, 2, 1] = -xs[:, 1], xs[:, 0], 1.0
         return J
+
+    def prepared_expansion(self, xs, us, fx, fu, lam=None, *H):
+        return lambda: write_derivatives(self, xs, us, fx, fu, lam, *H)
+
+    def prepared_rollouts(self, x0, xs, us, k, K, alphas, *limits):
+        return lambda: self.closed_loop_rollout(x0, xs, us, k, K, alphas, None, *limits)
 
     def write_expansion(self, xs, us, lam, *outputs):
         found = *self.linearize(xs, us), *self.hessian_products(xs, us, lam)
