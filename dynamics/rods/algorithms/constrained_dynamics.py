@@ -240,7 +240,7 @@ def _evaluate(m, e, level, state, work, r, A):
 class _Results:
     """Results of `residual_kernel` for states (K, .), and their rates along directions in (q, v) (K, 2 n), complex."""
 
-    def __init__(self, model: RodModel, arrays: RobotArrays, level: int, states, directions=None):
+    def __init__(self, model: RodModel, arrays: RobotArrays, states, directions=None):
         n, count = model.nq, result_size(model.arrays, arrays)
         numbers = states.shape[1], residual_work(model.arrays, arrays), n, count
         self.n, self.nu, self.G = n, int(arrays.counts[0]), model.constraint_count
@@ -253,7 +253,7 @@ class _Results:
             state[:, 0, : len(own)] = own.T
             if directions is not None:
                 state[: 2 * n, 1, : len(own)] = STEP * directions[t : t + LANES].T
-            _evaluate(model.arrays, arrays, level, state, work, r, A)
+            _evaluate(model.arrays, arrays, SECOND, state, work, r, A)
             self.all[t : t + LANES] = A[:, 0, : len(own)].T + 1j / STEP * A[:, 1, : len(own)].T
 
     def block(self, name: str) -> np.ndarray:
@@ -281,8 +281,8 @@ def acceleration_hessian(
     n, G, given, rates = model.nq, model.constraint_count, states.copy(), states.copy()
     given[:, -2 * G - 1 : -G] = 0.0
     rates[:, 3 * n : 4 * n], rates[:, -2 * G - 1], rates[:, -G:] = 0.0, 0.0, 0.0
-    of_r = _Results(model, arrays, SECOND, given)
-    g = _Results(model, arrays, SECOND, rates, states[:, n : 3 * n])
+    of_r = _Results(model, arrays, given)
+    g = _Results(model, arrays, rates, states[:, n : 3 * n])
     Hqq, Hqv, Hvv, Hqa = (np.real(of_r.block(name)) for name in ("Hqq", "Hqv", "Hvv", "Hqa"))
     (gqq, rate_qq), (gqv, rate_qv) = ((np.real(x), np.imag(x)) for x in (g.block("Hqq"), g.block("Hqv")))
     Hqz = np.concatenate([Hqa + gqv, -of_r.virtual_rows().swapaxes(1, 2)], axis=2)
