@@ -160,13 +160,13 @@ def store_hessian(add, n, nu, stride, s, Hqu, H):
 # --------------------------------------------------------------------------------------------
 # Equations with G constraints and prescribed unknowns, at one point in plain numbers.
 #
-# r - A'lambda = 0 and e = 0 define the free ones (f) of n unknowns x, and lambda; r_x = J, e_x = A.  Where r and e
-# change by dr and de for other reasons,
+# r_f - A_f'lambda = 0 and e = 0 define the free ones (f) of n unknowns x, and lambda, with J = r_x and A = e_x.  Where
+# all else changes r and e by dr and de,
 #
 #     [J_ff  -A_f'; A_f  0] [dx_f; dlambda] = - [dr_f; de]
 #
-# and the equations of prescribed unknowns by dr + J_f dx_f - A'dlambda, the change of the forces that hold them.  For a
-# symmetric J, w of y'x is dx for dr = - y, and that of the constraints - dlambda.
+# and the forces r - A'lambda that hold the prescribed unknowns change by dr + J_f dx_f - A'dlambda in their rows.  If J
+# is symmetric, the multipliers (w, mu) of y'x are (dx_f, - dlambda) for the change (- y, 0).
 
 
 class ConstrainedFactors(NamedTuple):

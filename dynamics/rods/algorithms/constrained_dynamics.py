@@ -31,8 +31,8 @@ from dynamics.simd.lane_algebra import scale_into
 #
 #     r(q, v, a, u) - A'lambda = 0        e'' + 2 e' / T + e / T^2 = 0        J = M
 #
-# where T, Baumgarte's constant, closes open chains; without it e'' = 0.  At a_f = 0 and lambda = 0 the equations lack
-# just what they are there, and at the solution they change by
+# where T, Baumgarte's constant, closes open chains; without it e'' = 0.  The equations are linear in the unknowns, so
+# that their values at a_f = 0, lambda = 0 are a change that these make up for; at the solution they change by
 #
 #     [r_q; A'' + 2 A' / T + A / T^2] dq + [r_v; 2 A' + 2 A / T] dv + [-B; 0] du + [M_p; A_p] da_p
 #
