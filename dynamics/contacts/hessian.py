@@ -36,7 +36,7 @@ from dynamics.model.joint_forces import add_friction_curvature, add_friction_der
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
-from dynamics.simd.lane_algebra import four_columns, load_columns, store_columns, subtract_scaled
+from dynamics.simd.lane_algebra import add_entry, four_columns, load_columns, store_columns, subtract_scaled
 from dynamics.simd.lane_blocks import lanes
 from dynamics.spatial.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
@@ -157,11 +157,6 @@ def contact_terms(m, contacts, f, w, d, h):
             k = m.dof_parent[k]
 
 
-@helper
-def _add_to(H, o, x):
-    store(H, o, load(H, o) + x)
-
-
 @shared_kernel
 def add_contact_curvature(m, dof, h):
     """Add the terms of n'g2 to Gqq, Gqv, Gvv, Gqa."""
@@ -181,17 +176,17 @@ def add_contact_curvature(m, dof, h):
             lower, upper = x * n + y, y * n + x
             turned, both = dot3(B, s), dot3(twice, s)
             curvature = dot3(C, psi) + dot3(B, psi2) + dot3(D, s)
-            _add_to(h.Hqq, lower, curvature)
-            _add_to(h.Hqv, upper, dot3(twice, psi) + dot3(Dv, s))
-            _add_to(h.Hqa, upper, both - turned)
+            add_entry(h.Hqq, lower, curvature)
+            add_entry(h.Hqv, upper, dot3(twice, psi) + dot3(Dv, s))
+            add_entry(h.Hqa, upper, both - turned)
             if y < first:
-                _add_to(h.Hqq, upper, curvature)
-                _add_to(h.Hqv, lower, dot3(C, s) + dot3(B, load3(dof, e + RATE)))
-                _add_to(h.Hqa, lower, turned)
-                _add_to(h.Hvv, lower, both)
-                _add_to(h.Hvv, upper, both)
+                add_entry(h.Hqq, upper, curvature)
+                add_entry(h.Hqv, lower, dot3(C, s) + dot3(B, load3(dof, e + RATE)))
+                add_entry(h.Hqa, lower, turned)
+                add_entry(h.Hvv, lower, both)
+                add_entry(h.Hvv, upper, both)
             else:
-                _add_to(h.Hvv, lower, turned + dot3(load3(h.sums, y * SUMS + SUM_B), load3(dof, x * DOF + COLUMN)))
+                add_entry(h.Hvv, lower, turned + dot3(load3(h.sums, y * SUMS + SUM_B), load3(dof, x * DOF + COLUMN)))
             y = m.dof_parent[y]
 
 

@@ -20,7 +20,7 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF, VIRTUAL_BODY
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian, inverse_dynamics_hessian_kernel
-from dynamics.derivatives.implicit_function import implicit_hessian, subtract_product
+from dynamics.derivatives.implicit_function import implicit_hessian, implicit_hessians, subtract_product
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.model.joint_forces import add_friction_curvature, add_friction_derivative, add_spring_responses
@@ -204,9 +204,7 @@ def forward_dynamics_hessian(
         a, A, B, Minv = _by_mass_matrix(model, q, v, tau, external_wrenches, wrench_reference)
         mu = (Minv @ w[..., None])[..., 0]
         Hqq, Hqv, Hvv, Hqa = inverse_dynamics_hessian(model, q, v, a, mu, external_wrenches, wrench_reference)
-        bent = Hqa @ A
-        H = -(Hqq + bent + bent.swapaxes(1, 2)), -(Hqv + Hqa @ B), -Hvv, -Hqa @ Minv
-        return ForwardDynamicsHessian(*unbatch(single, *H))
+        return ForwardDynamicsHessian(*unbatch(single, *implicit_hessians(Hqq, Hqv, Hvv, 0.0, Hqa, A, B, Minv)))
     K, n = v.shape
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)

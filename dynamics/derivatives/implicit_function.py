@@ -1,4 +1,4 @@
-"""Second derivatives of implicit functions, one knot per lane.
+"""Derivatives of implicit functions, one knot per lane, or at points in plain numbers.
 
 r(x, z) = 0 defines z(x), with z_x = -r_z^-1 r_x.  With r_z'w = y and H the Hessian of w'r in (x, z), that of y'z is
 
@@ -9,9 +9,26 @@ In the equations of motion x = (q, v, u), and the accelerations and contact forc
     qq  -[H_qq + H_qz z_q + (H_qz z_q)']        qv  -[H_qv + H_qz z_v]        vv  -H_vv        qu  -[H_qu + H_qz z_u]
 
 The order of differentiation in H_qq inside a joint is kept.  Where H_zz is not zero, `add_along` has the terms of z_x.
+Equations with constraints and prescribed unknowns have their own r_z (`ConstrainedFactors`).
 """
 
-from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import (
+    align_stack,
+    equilibrate,
+    factorize_dense,
+    helper,
+    kernel,
+    load,
+    routine,
+    shared_kernel,
+    solve_dense,
+    splat,
+    store,
+)
 from dynamics.simd.lane_algebra import (
     add_product,
     add_transpose,
@@ -80,6 +97,21 @@ def add_along(n, nx, X, Z, S, H):
     add_transpose(nx, 1.0, H)
 
 
+def implicit_hessians(
+    Hqq: np.ndarray,
+    Hqv: np.ndarray,
+    Hvv: np.ndarray,
+    Hqu: np.ndarray | float,
+    Hqz: np.ndarray,
+    zq: np.ndarray,
+    zv: np.ndarray,
+    zu: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """The four blocks of y'z at K points, (K, ., .) each, from those of w'r."""
+    along = Hqz @ zq
+    return -(Hqq + along + along.swapaxes(1, 2)), -(Hqv + Hqz @ zv), -Hvv, -(Hqu + Hqz @ zu)
+
+
 # ------------------------------------------------------------------------------------------------ blocks of states
 @helper
 def _put(add, H, o, x):
@@ -123,3 +155,85 @@ def store_hessian(add, n, nu, stride, s, Hqu, H):
     if add is None:
         for i in range(n, 2 * n + nu):
             H[i * stride + 2 * n : i * stride + 2 * n + nu] = 0.0
+
+
+# --------------------------------------------------------------------------------------------
+# Equations with G constraints and prescribed unknowns, at one point in plain numbers.
+#
+# r_f - A_f'lambda = 0 and e = 0 define the free ones (f) of n unknowns x, and lambda, with J = r_x and A = e_x.  Where
+# all else changes r and e by dr and de,
+#
+#     [J_ff  -A_f'; A_f  0] [dx_f; dlambda] = - [dr_f; de]
+#
+# and the forces r - A'lambda that hold the prescribed unknowns change by dr + J_f dx_f - A'dlambda in their rows.  If J
+# is symmetric, the multipliers (w, mu) of y'x are (dx_f, - dlambda) for the change (- y, 0).
+
+
+class ConstrainedFactors(NamedTuple):
+    """Factors of this matrix (N, N), N = F + G."""
+
+    free: np.ndarray  # (F,)
+    K: np.ndarray  # (N, N) L and U of the equilibrated matrix
+    d: np.ndarray  # (N,) its equilibration; NaN for a singular matrix
+    pivots: np.ndarray  # (N,)
+
+
+@kernel
+def fill_border(n, free, A, K):
+    """Fill K (F + G, F + G) = [0 -A_f'; A_f 0] from A (G n)."""
+    F = free.size
+    K[:] = 0.0
+    for x in range(F):
+        for g in range(K.shape[0] - F):
+            K[F + g, x] = A[g * n + free[x]]
+            K[x, F + g] = -K[F + g, x]
+
+
+@kernel
+def factorize_constrained(n, J, A, s):
+    """Factorize the matrix for J (n n) and A (G n)."""
+    fill_border(n, s.free, A, s.K)
+    for x in range(s.free.size):
+        for y in range(s.free.size):
+            s.K[x, y] = J[s.free[x] * n + s.free[y]]
+    equilibrate(s.K, s.d)
+    if not factorize_dense(s.K, s.pivots):
+        s.d[:] = np.nan
+
+
+@kernel
+def constrained_changes(n, held, J, A, s, X, Y):
+    """Y (F + G, Z) <- [dx_f; dlambda] for X (n + G, Z) = [dr; de], whose rows `held` gain J_f dx_f - A'dlambda."""
+    free, F, Z = s.free, s.free.size, X.shape[1]
+    for x in range(Y.shape[0]):
+        row = free[x] if x < F else n + x - F
+        for c in range(Z):
+            Y[x, c] = -s.d[x] * X[row, c]
+    solve_dense(s.K, s.pivots, Y)
+    for x in range(Y.shape[0]):
+        for c in range(Z):
+            Y[x, c] *= s.d[x]
+    for i in held:
+        for c in range(Z):
+            for x in range(F):
+                X[i, c] += J[i * n + free[x]] * Y[x, c]
+            for g in range(Y.shape[0] - F):
+                X[i, c] -= A[g * n + i] * Y[F + g, c]
+
+
+@routine
+def _changes(n, free, held, J, A, X, Y):
+    N = Y.shape[0]
+    s = ConstrainedFactors(free, np.empty((N, N)), np.empty(N), np.empty(N, np.int64))
+    factorize_constrained(n, J, A, s)
+    constrained_changes(n, held, J, A, s, X, Y)
+
+
+def changes_under_constraints(
+    free: np.ndarray, held: np.ndarray, J: np.ndarray, A: np.ndarray, dr: np.ndarray, de: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[dx_f; dlambda] (F + G, Z) and the forces that hold the prescribed unknowns, in the rows `held` of (n, Z), for dr
+    (n, Z) and de (G, Z); not finite where the matrix is singular."""
+    X, Y = np.vstack([dr, de]), np.empty((len(free) + len(A), dr.shape[1]))
+    _changes(len(J), free, held, J.ravel(), A.ravel(), X, Y)
+    return Y, X[: len(J)]

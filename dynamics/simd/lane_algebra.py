@@ -1,6 +1,6 @@
 """Vectors and small row-major matrices in the lanes.  Products compute four sums at a time."""
 
-from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, splat, store
 
 
 @helper
@@ -22,6 +22,12 @@ def add_scaled(n, target, s, x):
     """target += s x"""
     for i in range(n):
         store(target, i, fma(s, load(x, i), load(target, i)))
+
+
+@helper
+def add_entry(X, o, x):
+    """X[o] += x"""
+    store(X, o, load(X, o) + x)
 
 
 @helper
@@ -113,3 +119,58 @@ def no_columns(w):
 def four_columns(c, count):
     """Columns c ... c + 3, the last one again where there are fewer: it is computed twice and stored twice."""
     return (c, min(c + 1, count - 1), min(c + 2, count - 1), min(c + 3, count - 1))
+
+
+# --------------------------------------------------------------------------------------------
+# Dense linear equations, by elimination without pivoting.
+#
+# For matrices whose symmetric part is positive definite, whose elimination breaks down nowhere  [Golub and Van Loan
+# 2013, section 4.3].
+
+
+@shared_kernel
+def factorize_lanes(n, A):
+    """A = L U in place, row-major: U with reciprocal diagonal, L below it with unit diagonal."""
+    align_stack(A)
+    for k in range(n):
+        d = 1.0 / load(A, k * n + k)
+        store(A, k * n + k, d)
+        for i in range(k + 1, n):
+            factor = load(A, i * n + k) * d
+            store(A, i * n + k, factor)
+            for j in range(k + 1, n):
+                store(A, i * n + j, fnma(factor, load(A, k * n + j), load(A, i * n + j)))
+
+
+@shared_kernel
+def solve_lanes(n, LU, X, columns):
+    """X <- A^-1 X for X (n columns), row-major, by the factors."""
+    align_stack(X)
+    for c in range(0, columns, 4):
+        four = four_columns(c, columns)
+        for i in range(1, n):
+            x = load_columns(X, X, i * columns, four)
+            for j in range(i):
+                x = subtract_scaled(x, load(LU, i * n + j), load_columns(X, X, j * columns, four))
+            store_columns(X, X, i * columns, four, x)
+        for i in range(n - 1, -1, -1):
+            x = load_columns(X, X, i * columns, four)
+            for j in range(i + 1, n):
+                x = subtract_scaled(x, load(LU, i * n + j), load_columns(X, X, j * columns, four))
+            store_columns(X, X, i * columns, four, scale_columns(x, load(LU, i * n + i)))
+
+
+@kernel
+def solve_transposed(n, LU, x):
+    """x <- A'^-1 x for x (n), by the factors of A."""
+    align_stack(x)
+    for i in range(n):
+        total = load(x, i)
+        for j in range(i):
+            total = fnma(load(LU, j * n + i), load(x, j), total)
+        store(x, i, total * load(LU, i * n + i))
+    for i in range(n - 2, -1, -1):
+        total = load(x, i)
+        for j in range(i + 1, n):
+            total = fnma(load(LU, j * n + i), load(x, j), total)
+        store(x, i, total)

@@ -53,6 +53,12 @@ def store9(w, i, x):
 
 
 @helper
+def add3_at(w, i, x):
+    """w[i ...] += x"""
+    store3(w, i, add3(load3(w, i), x))
+
+
+@helper
 def accumulate(w, target, source, count):
     """w[target + k] += w[source + k]."""
     for k in range(count):

@@ -2,6 +2,7 @@
 
 from dynamics.model.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_algebra import add_entry
 from dynamics.spatial import se2, se3, so3
 from dynamics.spatial.so3 import stumpff
 from dynamics.spatial.spatial import (
@@ -436,15 +437,10 @@ def _forms_se3(maps, i, xi, k, inputs):
 
 # ------------------------------------------------------------------------------------------------ adding to Hessians
 @helper
-def _add_entry(H, i, x):
-    store(H, i, load(H, i) + x)
-
-
-@helper
 def _add_pair(H, offset, stride, r, c, x):
     """H[r, c] += x, H[c, r] += x; a diagonal entry gets both."""
-    _add_entry(H, offset + r * stride + c, x)
-    _add_entry(H, offset + c * stride + r, x)
+    add_entry(H, offset + r * stride + c, x)
+    add_entry(H, offset + c * stride + r, x)
 
 
 @helper
@@ -465,7 +461,7 @@ def _add_quadratic3(N, n_at, n_stride, G, F, scale, columns, H, offset, stride, 
         y = (scale * y[0], scale * y[1], scale * y[2])
         for a in range(b):
             _add_pair(H, offset, stride, a, b, dot3(load_column3(N, n_at + a, n_stride), y))
-        _add_entry(H, offset + b * (stride + 1), dot3(load_column3(N, n_at + b, n_stride), y))
+        add_entry(H, offset + b * (stride + 1), dot3(load_column3(N, n_at + b, n_stride), y))
         _add_pairs3(H, offset, stride, row, b, rotate(F, x))
 
 
@@ -483,9 +479,9 @@ def _add_quadratic6(N, n_at, n_stride, G0, G1, F0, F1, scale, columns, H, offset
         for a in range(b + 1):
             s = dot3(load_column3(N, n_at + a, n_stride), y)
             s = s + dot3(load_column3(N, n_at + a + 3 * n_stride, n_stride), z)
-            _add_entry(H, offset + b * stride + a, s)
+            add_entry(H, offset + b * stride + a, s)
             if a < b:
-                _add_entry(H, offset + a * stride + b, s)
+                add_entry(H, offset + a * stride + b, s)
         t, r = rotate(F0, u), rotate(F1, w)
         _add_pairs3(H, offset, stride, row, b, rotate(F0, w))
         _add_pairs3(H, offset, stride, row + 3, b, (t[0] + r[0], t[1] + r[1], t[2] + r[2]))
@@ -497,7 +493,7 @@ def _add_block3(H, offset, stride, row, column, G, F, scale):
     square = scale * scale
     for c, g in enumerate(((G[0], G[1], G[2]), (G[1], G[3], G[4]), (G[2], G[4], G[5]))):
         for r in range(3):
-            _add_entry(H, offset + (column + r) * stride + column + c, square * g[r])
+            add_entry(H, offset + (column + r) * stride + column + c, square * g[r])
     for c, f in enumerate(((F[0], F[3], F[6]), (F[1], F[4], F[7]), (F[2], F[5], F[8]))):
         _add_pairs3(H, offset, stride, row, column + c, (scale * f[0], scale * f[1], scale * f[2]))
 

@@ -84,7 +84,7 @@ from dynamics.simd import (
     store,
     store_group,
 )
-from dynamics.simd.lane_algebra import add_transpose
+from dynamics.simd.lane_algebra import add_entry, add_transpose
 from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.spatial.spatial import (
     add6,
@@ -270,11 +270,6 @@ def add_load_products(m, s, level, i, members, columns, ws, L):
             _put(L, 60 + c, add_dot6(product(L, 60 + c), J, load6(ws, Y4 + e)))
 
 
-@helper
-def _add_at(L, o, x):
-    store(L, o, load(L, o) + x)
-
-
 @kernel
 def _add_curvature_of(m, s, level, row, i, k, halves, L):
     """Add row i of the segment's own U/2, for a coordinate of component `row`, to the products, member k of the
@@ -289,17 +284,17 @@ def _add_curvature_of(m, s, level, row, i, k, halves, L):
             if rod:
                 u = fma(two, load(halves, o + 72), u)
             if j == 0:
-                _add_at(L, x, u)
-                _add_at(L, 12 * size + x, u)
+                add_entry(L, x, u)
+                add_entry(L, 12 * size + x, u)
             elif j == 1:
-                _add_at(L, 60 * size + x, u)
+                add_entry(L, 60 * size + x, u)
             elif j == 2:
-                _add_at(L, 72 * size + x, u)
-                _add_at(L, 84 * size + x, u)
+                add_entry(L, 72 * size + x, u)
+                add_entry(L, 84 * size + x, u)
             else:
-                _add_at(L, 96 * size + x, u)
-                _add_at(L, 108 * size + x, half * u)
-                _add_at(L, 120 * size + x, half * u)
+                add_entry(L, 96 * size + x, u)
+                add_entry(L, 108 * size + x, half * u)
+                add_entry(L, 120 * size + x, half * u)
 
 
 @kernel
@@ -454,10 +449,8 @@ def _add_brackets(b, level, ws):
             for i in range(3):
                 j, l = (i + 1) % 3, (i + 2) % 3
                 xj, xl = (x[1], x[2]) if i == 0 else ((x[2], x[0]) if i == 1 else (x[0], x[1]))
-                e = o + 12 * (r + j) + c + i
-                store(ws, e, load(ws, e) - xl)
-                e = o + 12 * (r + l) + c + i
-                store(ws, e, load(ws, e) + xj)
+                add_entry(ws, o + 12 * (r + j) + c + i, -xl)
+                add_entry(ws, o + 12 * (r + l) + c + i, xj)
 
 
 @kernel

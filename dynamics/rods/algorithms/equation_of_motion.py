@@ -31,7 +31,7 @@ from dynamics.rods.model.arrays import (
 )
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import LANES, align_stack, driver, fma, gather, helper, kernel, load, scatter, shared_kernel, store
-from dynamics.simd.lane_algebra import scale_into
+from dynamics.simd.lane_algebra import add_entry, scale_into
 from dynamics.simd.lane_blocks import lanes, part, size_of, slicing
 from dynamics.simd.sizes import Size
 from dynamics.simd.span import by_reference
@@ -143,9 +143,8 @@ def _add_elasticity(e, level, n, state, r, b):
             K, D = e.stiffness[i, j], e.damping[i, j]
             x = fma(D, load(state, n + j), fma(K, load(state, j), x))
             if level >= FIRST:
-                o = i * n + j
-                store(b.dq, o, load(b.dq, o) + K)
-                store(b.dv, o, load(b.dv, o) + D)
+                add_entry(b.dq, i * n + j, K)
+                add_entry(b.dv, i * n + j, D)
         store(r, i, x)
 
 
@@ -248,7 +247,7 @@ def _add_elasticity_to_come(e, h, n, v, L, r):
         for j in range(e.band[i, 0], e.band[i, 1]):
             hK = h * e.stiffness[i, j]
             x = fma(hK, load(v, j), x)
-            store(L, i * n + j, load(L, i * n + j) + h * (e.damping[i, j] + hK))
+            add_entry(L, i * n + j, h * (e.damping[i, j] + hK))
         store(r, i, x)
 
 
@@ -258,7 +257,7 @@ def _add_stiffness(e, h, n, rv):
     align_stack(rv)
     for i in range(n):
         for j in range(e.band[i, 0], e.band[i, 1]):
-            store(rv, i * n + j, load(rv, i * n + j) + h * e.stiffness[i, j])
+            add_entry(rv, i * n + j, h * e.stiffness[i, j])
 
 
 @shared_kernel

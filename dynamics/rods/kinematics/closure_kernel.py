@@ -23,6 +23,7 @@ from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.spatial.spatial import (
     add3,
+    add3_at,
     add6,
     add_cross,
     add_dot6,
@@ -332,11 +333,6 @@ def _turned_back(D, s, x):
 
 
 @helper
-def _add3_at(x, i, y):
-    store3(x, i, add3(load3(x, i), y))
-
-
-@helper
 def _spins(sides):
     """Omega from the rates in the sides."""
     return add_scaled3(load3(sides, SPIN), splat(sides, -1.0), load3(sides, SIDE + SPIN))
@@ -372,13 +368,13 @@ def _sum_row(k, i, sides, weight, multiplier, sums):
     z = splat(sums, 0.0)
     a, b = (z + k.a[i, 0], z + k.a[i, 1], z + k.a[i, 2]), (z + k.b[i, 0], z + k.b[i, 1], z + k.b[i, 2])
     if k.kind[i] == POSITION:
-        _add3_at(sums, PULL, scale3(a, weight))
+        add3_at(sums, PULL, scale3(a, weight))
         return
     x, y = rotate(load9(sides, 0), a), rotate(load9(sides, SIDE), b)
     for r in range(3):
         t = x[0] if r == 0 else (x[1] if r == 1 else x[2])
-        _add3_at(sums, OF_MU + 3 * r, scale3(y, weight * t))
-        _add3_at(sums, OF_LAMBDA + 3 * r, scale3(y, multiplier * t))
+        add3_at(sums, OF_MU + 3 * r, scale3(y, weight * t))
+        add3_at(sums, OF_LAMBDA + 3 * r, scale3(y, multiplier * t))
 
 
 @kernel
@@ -420,9 +416,9 @@ def _store_side_vectors(m, s, side, own, virtual, columns, vectors):
         store3(x, VELOCITY + 9 + o, w)
         store3(x, RATE + 3 + o, add_scaled3(add_cross(linear(R), omega, p), half, shift))
         store3(x, RATE + 9 + o, add_scaled3(omega, half, turn))
-        _add3_at(x, VELOCITY, scale3(w, sign))
-        _add3_at(x, RATE, scale3(add3(omega, turn), sign))
-        _add3_at(x, VIRTUAL_RATE, scale3(add_cross(angular(W), w, load3(virtual, SPIN)), sign))
+        add3_at(x, VELOCITY, scale3(w, sign))
+        add3_at(x, RATE, scale3(add3(omega, turn), sign))
+        add3_at(x, VIRTUAL_RATE, scale3(add_cross(angular(W), w, load3(virtual, SPIN)), sign))
 
 
 @helper
@@ -431,9 +427,9 @@ def _add_quadratic(D, s, spins, A, B, x):
     c, half = _moment(D), -0.5 * dot3(spins, _moment(D))
     y = add_scaled3(scale3(cross(rotate_back(D, A), spins), 0.5 + 0.0 * half), half, A)
     y = add3(add_scaled3(y, dot3(spins, B), c), cross(B, rotate(D, spins)))
-    _add3_at(x, VIRTUAL_RIGHT + 3, scale3(y, s))
+    add3_at(x, VIRTUAL_RIGHT + 3, scale3(y, s))
     y = add_scaled3(scale3(cross(spins, rotate(D, B)), 0.5 + 0.0 * half), half, B)
-    _add3_at(x, VIRTUAL_RIGHT + 6, scale3(y, s))
+    add3_at(x, VIRTUAL_RIGHT + 6, scale3(y, s))
 
 
 @kernel
@@ -443,7 +439,7 @@ def _complete(rate, sides, virtual, sums, x):
     D, L, f, v, w = load9(sums, OF_MU), load9(sums, OF_LAMBDA), load3(sums, PULL), _spins(sides), _spins(virtual)
     A, B, c, half = load3(x, VELOCITY + 9), load3(x, VELOCITY + 12), _moment(D), 0.5 * rate
     for o in range(0, 9, 3):
-        _add3_at(x, RATE + o, scale3(load3(x, VELOCITY + o), half))
+        add3_at(x, RATE + o, scale3(load3(x, VELOCITY + o), half))
     store3(x, RIGHT, add3(_turned_products(D, 1.0, A), _turned_back(D, -1.0, B)))
     store3(x, RIGHT + 3, cross(f, A))
     store3(x, RIGHT + 6, cross(B, f))

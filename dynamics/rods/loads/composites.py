@@ -24,7 +24,7 @@ from dynamics.rods.model.arrays import (
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial.spatial import (
     accumulate,
-    add3,
+    add3_at,
     add6,
     add_cross_force,
     add_scaled6,
@@ -138,11 +138,6 @@ def add_at(ws, o, x):
 
 
 @helper
-def _add3_at(ws, o, x):
-    store3(ws, o, add3(load3(ws, o), x))
-
-
-@helper
 def _node_inertia(m, s, seg):
     """Mass, first moment and rotational inertia of the bodies at the segment's end."""
     R, p = load9(seg, END), load3(seg, END + 9)
@@ -167,7 +162,7 @@ def add_node(m, s, level, seg):
     force = inertia_times(mass, h, I, load6(seg, END + ACCELERATION))
     add_at(seg, o + FORCE, add_cross_force(force, V, momentum))
     store(seg, o + MASS, load(seg, o + MASS) + mass)
-    _add3_at(seg, o + MOMENT, h)
+    add3_at(seg, o + MOMENT, h)
     add_at(seg, o + INERTIA, I)
     if level >= FIRST:
         rate = rate_rotation(h, I, V)
@@ -178,7 +173,7 @@ def add_node(m, s, level, seg):
             virtual = inertia_times(mass, h, I, mu)
             add_at(seg, o + DOUBLE_FORCE, virtual)
             add_at(seg, o + RATE_FORCE, sub6(rate_times(linear(momentum), rate, mu), cross_force(mu, momentum)))
-            _add3_at(seg, o + VIRTUAL_MOMENT, linear(virtual))
+            add3_at(seg, o + VIRTUAL_MOMENT, linear(virtual))
             add_at(seg, o + VIRTUAL_RATE, rate_rotation(h, I, mu))
 
 
@@ -194,7 +189,7 @@ def store_momenta(m, segments, x):
             mass, h, I = _node_inertia(m, s, seg)
             V = load6(seg, END + TWIST)
             momentum = inertia_times(mass, h, I, V)
-            _add3_at(x, 0, h)
+            add3_at(x, 0, h)
             add_at(x, 3, momentum)
             store(x, 9, fma(0.5, dot6(V, momentum), load(x, 9)))
 

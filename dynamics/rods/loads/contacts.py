@@ -24,14 +24,12 @@ from dynamics.validation import as_array, as_flag, as_name, as_not_negative, as_
 # where t a is the point nearest to x on an axis of half length h: zero for points, infinite for lines.
 
 PLANE, ROUND = 0, 1
-# numbers of a contact
+# Numbers of a contact: its force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h,
+# and a square that is added to that of d; the point (3) in axes of the touching link; damping and friction
+# (`segment_loads`).
 STIFFNESS, EXPONENT, SMOOTHING, SIDE, OFFSET = 0, 1, 2, 3, 4
 POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
 DAMPING, FRICTION, SLIP = 17, 18, 19
-CONTACT_NUMBERS = 20
-"""Number of parameters of a contact: force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or
-ROUND, h, and a square that is added to that of d; the point (3) in axes of the touching link; damping and friction
-(`segment_loads`)."""
 
 
 @helper

@@ -32,6 +32,7 @@ from dynamics.rods.kinematics.exponential import stumpff_derivatives
 from dynamics.rods.model.arrays import FIRST, JOINT, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd.lane_algebra import add_entry
 from dynamics.spatial.spatial import add3, add_scaled3, angular, cross, dot3, join, linear, load6, scale3
 
 # scratch of a joint
@@ -142,11 +143,6 @@ def _unit(r, ws, o):
     store(ws, o + r, splat(ws, 1.0))
 
 
-@helper
-def _add(x, o, y):
-    store(x, o, load(x, o) + y)
-
-
 @kernel
 def _add_joint(rows, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
     """Add the part of one driven joint; the last entry of `rows` is its first control."""
@@ -161,7 +157,7 @@ def _add_joint(rows, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
             _unit(a, ws, ONE)
             one = load6(ws, ONE)
             value, gradient = power(x, u, one)
-            _add(r, i, -value)
+            add_entry(r, i, -value)
             if level >= FIRST:
                 _, of_control = power(x, one, w)
                 bent = power_hessian_times(x, u, w, one)
@@ -171,10 +167,10 @@ def _add_joint(rows, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
                         other, k = load6(ws, OTHER), control + j - start
                         entry, _ = power(x, other, one)
                         store(B, i * nu + k, entry)
-                        _add(dq, i * n + j, -_component(gradient, b))
+                        add_entry(dq, i * n + j, -_component(gradient, b))
                         if level >= SECOND:
                             store(Hqu, j * nu + control + i - start, -_component(of_control, b))
-                            _add(Hqq, i * n + j, -_component(bent, b))
+                            add_entry(Hqq, i * n + j, -_component(bent, b))
 
 
 @helper
@@ -198,7 +194,7 @@ def add_drives(e, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
     align_stack(ws)
     for k in range(e.coordinate.size):
         i, c = e.coordinate[k], e.control[k]
-        _add(r, i, -load(state, 4 * n + c))
+        add_entry(r, i, -load(state, 4 * n + c))
         if level >= FIRST:
             store(B, i * nu + c, splat(B, 1.0))
     for k in range(e.joint.shape[0]):

@@ -69,6 +69,7 @@ from dynamics.rods.model.arrays import (
 )
 from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, sqrt, store
 from dynamics.simd.functions import all_less
+from dynamics.simd.lane_algebra import add_entry, store_pair
 from dynamics.simd.lane_blocks import lanes, slicing
 from dynamics.simd.sizes import Size
 from dynamics.spatial.spatial import (
@@ -412,8 +413,8 @@ def _add_mixed(m, s, columns, E, b):
         for k in range(m.path_start[s], m.path_start[s + 1]):
             ij = m.path[k] * n + j
             J = load_column(columns, n, 0, m.path[k])
-            store(b.Hqq, ij, load(b.Hqq, ij) + dot6(J, of_R))
-            store(b.Hqv, ij, load(b.Hqv, ij) + dot6(J, of_J))
+            add_entry(b.Hqq, ij, dot6(J, of_R))
+            add_entry(b.Hqv, ij, dot6(J, of_J))
 
 
 @kernel
@@ -559,12 +560,6 @@ GRADIENT, CURVATURE, ROWS, PRODUCTS, COEFFICIENTS = 0, 9, 90, 135, 180
 PAIR_LAW = 205
 
 
-@helper
-def _store_pair(X, i, j, x):
-    store(X, 5 * i + j, x)
-    store(X, 5 * j + i, x)
-
-
 @kernel
 def _store_coefficients(c, depth, a, b, h, e, C):
     """C (25); returns l (5)."""
@@ -579,16 +574,16 @@ def _store_coefficients(c, depth, a, b, h, e, C):
     of_h, of_e = mu * i, -0.5 * mu * side * cube
     C[:25] = 0.0
     store(C, 0, -ddF * p)
-    _store_pair(C, 0, 1, -dF * of_a)
-    _store_pair(C, 0, 2, -dF * of_b)
-    _store_pair(C, 0, 3, -dF * of_h)
-    _store_pair(C, 0, 4, -dF * of_e)
+    store_pair(C, 5, 0, 1, -dF * of_a)
+    store_pair(C, 5, 0, 2, -dF * of_b)
+    store_pair(C, 5, 0, 3, -dF * of_h)
+    store_pair(C, 5, 0, 4, -dF * of_e)
     store(C, 6, -F * mu * ((side - 2.0 * a * b) * cube + 3.0 * side * a * a * fifth))
-    _store_pair(C, 1, 2, -F * (damping - mu * (i + a * a * cube)))
-    _store_pair(C, 1, 3, -F * mu * a * cube)
-    _store_pair(C, 1, 4, -F * mu * (0.5 * b * cube - 1.5 * side * a * fifth))
-    _store_pair(C, 2, 4, -0.5 * F * mu * a * cube)
-    _store_pair(C, 3, 4, 0.5 * F * mu * cube)
+    store_pair(C, 5, 1, 2, -F * (damping - mu * (i + a * a * cube)))
+    store_pair(C, 5, 1, 3, -F * mu * a * cube)
+    store_pair(C, 5, 1, 4, -F * mu * (0.5 * b * cube - 1.5 * side * a * fifth))
+    store_pair(C, 5, 2, 4, -0.5 * F * mu * a * cube)
+    store_pair(C, 5, 3, 4, 0.5 * F * mu * cube)
     store(C, 24, -0.75 * F * mu * side * fifth)
     return -dF * p, -F * of_a, -F * of_b, -F * of_h, -F * of_e
 
@@ -606,11 +601,9 @@ def _add_block(X, row, column, S, x):
     for i in range(3):
         for j in range(3):
             s = entry3((entry3((S[0], S[1], S[2]), j), entry3((S[1], S[3], S[4]), j), entry3((S[2], S[4], S[5]), j)), i)
-            o = 9 * (row + i) + column + j
-            store(X, o, load(X, o) + x * s)
+            add_entry(X, 9 * (row + i) + column + j, x * s)
             if row != column:
-                o = 9 * (column + j) + row + i
-                store(X, o, load(X, o) + x * s)
+                add_entry(X, 9 * (column + j) + row + i, x * s)
 
 
 @kernel

@@ -13,6 +13,7 @@ from dynamics.rods.model.arrays import FIRST, ROD, SCREW, SECOND
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, sincos, splat, sqrt, store
 from dynamics.simd.caller import first_few, warn
+from dynamics.simd.lane_algebra import add_entry
 from dynamics.spatial.spatial import load6, store6
 from dynamics.validation import as_array, as_flag, as_items, as_kind, as_name, unknown_name
 
@@ -303,11 +304,6 @@ def _derivatives(turns, c0, c1, c2, x):
     return first, second, (0.5 * g3 - 3.0 * first * second) * over
 
 
-@helper
-def _add(x, o, y):
-    store(x, o, load(x, o) + y)
-
-
 @kernel
 def add_spans(e, level, n, nu, state, r, dq, Hqq, B, Hqu):
     """Add the part of spans; arguments as in `add_tendons`."""
@@ -318,14 +314,14 @@ def add_spans(e, level, n, nu, state, r, dq, Hqq, B, Hqu):
         first, second, third = _derivatives(
             e.turns[k], e.square[k, 0], e.square[k, 1], e.square[k, 2], load(state, i)
         )  # fmt: skip
-        _add(r, i, u * first)
+        add_entry(r, i, u * first)
         if level >= FIRST:
-            _add(B, i * nu + c, -first)
-            _add(dq, i * n + i, u * second)
+            add_entry(B, i * nu + c, -first)
+            add_entry(dq, i * n + i, u * second)
         if level >= SECOND:
             w = load(state, 3 * n + i)
-            _add(Hqu, i * nu + c, w * second)
-            _add(Hqq, i * n + i, u * w * third)
+            add_entry(Hqu, i * nu + c, w * second)
+            add_entry(Hqq, i * n + i, u * w * third)
 
 
 # ------------------------------------------------------------------------------------------------ from a model
@@ -552,11 +548,6 @@ def _gathered(t, y, z):
     return (y * t[2] - z * t[1], z * t[0], -y * t[0], t[0], t[1], t[2])
 
 
-@helper
-def _add_line(ws, o, x):
-    store(ws, o, load(ws, o) + x)
-
-
 @kernel
 def _add_outer(ws, o, a, b, y, z):
     """Add a (G - g g') + b (h g' + g h') to the lower triangle at ws[o]."""
@@ -566,19 +557,19 @@ def _add_outer(ws, o, a, b, y, z):
         gr, hr = load(ws, GRADIENT + r), load(ws, BENT + r)
         left, right = fma(b, hr, -a * gr), b * gr
         for c in range(r + 1):
-            _add_line(ws, k, fma(left, load(ws, GRADIENT + c), right * load(ws, BENT + c)))
+            add_entry(ws, k, fma(left, load(ws, GRADIENT + c), right * load(ws, BENT + c)))
             k += 1
-    _add_line(ws, o, a * (y * y + z * z))
-    _add_line(ws, o + 2, a * (z * z))
-    _add_line(ws, o + 4, a * (-y * z))
-    _add_line(ws, o + 5, a * (y * y))
-    _add_line(ws, o + 7, a * z)
-    _add_line(ws, o + 8, a * -y)
-    _add_line(ws, o + 9, a)
-    _add_line(ws, o + 10, a * -z)
-    _add_line(ws, o + 14, a)
-    _add_line(ws, o + 15, a * y)
-    _add_line(ws, o + 20, a)
+    add_entry(ws, o, a * (y * y + z * z))
+    add_entry(ws, o + 2, a * (z * z))
+    add_entry(ws, o + 4, a * (-y * z))
+    add_entry(ws, o + 5, a * (y * y))
+    add_entry(ws, o + 7, a * z)
+    add_entry(ws, o + 8, a * -y)
+    add_entry(ws, o + 9, a)
+    add_entry(ws, o + 10, a * -z)
+    add_entry(ws, o + 14, a)
+    add_entry(ws, o + 15, a * y)
+    add_entry(ws, o + 20, a)
 
 
 @kernel
@@ -588,7 +579,7 @@ def _add_columns(e, p, size, k, factor, ws, o, target):
     for r in range(6):
         x = load(ws, o + r)
         for i in range(e.rows[p, r], e.rows[p, r + 1]):
-            _add_line(target, i * size + k, (factor * _mode(e, p, i)) * x)
+            add_entry(target, i * size + k, (factor * _mode(e, p, i)) * x)
 
 
 @kernel
@@ -601,9 +592,9 @@ def _expand(e, p, n, ws, o, A):
             for i in range(e.rows[p, r], e.rows[p, r + 1]):
                 for j in range(e.rows[p, c], e.rows[p, c + 1]):
                     entry = (_mode(e, p, i) * _mode(e, p, j)) * x
-                    _add_line(A, i * n + j, entry)
+                    add_entry(A, i * n + j, entry)
                     if c < r:
-                        _add_line(A, j * n + i, entry)
+                        add_entry(A, j * n + i, entry)
 
 
 @kernel

@@ -328,7 +328,7 @@ class SoftRobot(ByContent):
         """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
         n, nu = self.nq, self.nu
         if self.model.constraint_count:
-            motion = constrained_motion(self.model, self.arrays, min(level, FIRST), states, np.arange(n), 0.0)
+            motion = constrained_motion(self.model, self.arrays, level, states, np.arange(n), 0.0)
             of_q, of_v, of_u = np.split(motion.derivatives[:, :n], (n, 2 * n), axis=2)
             second = acceleration_hessian(self.model, self.arrays, states, motion) if level >= SECOND else ()
             return [motion.a, of_q, of_v, of_u, *second]

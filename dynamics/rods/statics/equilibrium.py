@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.derivatives.implicit_function import changes_under_constraints
 from dynamics.printed import in_brief
 from dynamics.rods.algorithms.closed_chains import DEPENDENT, ROUNDING, close_chains, trust_region_step
 from dynamics.rods.kinematics.center_lines import check_turns, skeleton, turned_far
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.model.rod_model import coordinate_scales
 from dynamics.rods.robot.pictures import contact_shapes, plot_poses
-from dynamics.rods.robot.reactions import PrescribedMotion, by_variable, constrained_changes, prescribed_values
+from dynamics.rods.robot.reactions import PrescribedMotion, by_variable, prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot, picklable
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NO_START, STALLED, Newton, NewtonResult
 from dynamics.validation import as_array, as_choice, as_kind, as_positive, as_whole_number
@@ -530,11 +531,9 @@ def load_path(
 # --------------------------------------------------------------------------------------------
 # Derivatives of an equilibrium and its constraint forces by controls, wrenches and prescribed coordinates.
 #
-# With the free coordinates f and the prescribed ones p, the implicit function of r_f = 0, e = 0 is
+# They are those of the implicit function (q_f, lambda), with prescribed coordinates p, J = dr/dq and
 #
-#     [J_ff -A_f'; A_f 0] [dq_f; dlambda] = - [J_fp dq_p - B_f du + r_w dw; A_p dq_p],       J = dr/dq
-#
-# and the forces of prescribed joints change by  J_pf dq_f + J_pp dq_p - B_p du + r_w dw - A_p'dlambda.
+#     dr = J_p dq_p - B du + r_w dw        de = A_p dq_p
 
 
 class EquilibriumChange(NamedTuple):
@@ -606,15 +605,11 @@ def equilibrium_derivatives(
     B = robot.residual_derivatives(rest.q, zero, zero, path.inputs(1.0)[:nu], path.inputs(1.0)[nu:].reshape(-1, 6)).B
     dr = np.hstack([-B, _along_wrenches(robot, rest.q), J[:, p]])
     de = np.hstack([np.zeros((G, dr.shape[1] - len(p))), A[:, p]])
-    singular = "rest: got an equilibrium with a singular stiffness, expected one that determines its change"
-    try:
-        changes = constrained_changes(path.held, J, A, dr, de)
-    except np.linalg.LinAlgError:
-        raise ValueError(singular) from None
-    if not all(np.isfinite(part).all() for part in changes):
-        raise ValueError(singular)
+    unknowns, forces = changes_under_constraints(path.held.free, p, J, A, dr, de)
+    if not (np.isfinite(unknowns).all() and np.isfinite(forces).all()):
+        raise ValueError("rest: got an equilibrium with a singular stiffness, expected one that determines its change")
     sizes = nu, dr.shape[1] - nu - len(p), len(p)
-    return EquilibriumDerivatives(*by_variable(EquilibriumChange, sizes, *changes, path.held))
+    return EquilibriumDerivatives(*by_variable(EquilibriumChange, sizes, unknowns, forces, path.held))
 
 
 def _along_wrenches(robot: SoftRobot, q: np.ndarray) -> np.ndarray:

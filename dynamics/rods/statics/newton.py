@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.derivatives.implicit_function import fill_border
 from dynamics.rods.algorithms.backward_pass import slice_blocks
-from dynamics.rods.algorithms.constrained_dynamics import fill_border, project_motion
+from dynamics.rods.algorithms.constrained_dynamics import project_motion
 from dynamics.rods.algorithms.equation_of_motion import residual_kernel, residual_work, result_size, slice_results
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.robot.soft_robot import SoftRobot

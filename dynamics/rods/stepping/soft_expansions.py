@@ -27,19 +27,23 @@ from dynamics.rods.stepping.soft_steps import (
     advance,
     chain_rate,
     enter,
-    factorize_lanes,
     semi_implicit_step,
-    solve_lanes,
     solve_midpoint,
     solve_newmark,
     solve_sdirk,
-    solve_transposed,
     store_jacobian,
     unknown,
     unknown_count,
 )
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
-from dynamics.simd.lane_algebra import add_product, scale_into
+from dynamics.simd.lane_algebra import (
+    add_entry,
+    add_product,
+    factorize_lanes,
+    scale_into,
+    solve_lanes,
+    solve_transposed,
+)
 from dynamics.simd.lane_blocks import lanes
 
 
@@ -206,8 +210,8 @@ def _store_step_rows(n, nz, t, cq, cv, az, F):
             store(F, i * nz + j, cq * x)
             store(F, (n + i) * nz + j, cv * x)
         for k in (i * nz + i, (n + i) * nz + n + i):
-            store(F, k, load(F, k) + 1.0)
-        store(F, i * nz + n + i, load(F, i * nz + n + i) + t)
+            add_entry(F, k, 1.0)
+        add_entry(F, i * nz + n + i, t)
 
 
 @kernel
@@ -329,7 +333,7 @@ def _expand_sdirk(m, e, h, level, x, u, lam, s, p, F, H):
         _shift_rows(n, nz, g, p.H0)
         add_along(n, nz, p.az, p.Z0, p.S0, H)
         for k in range(nz * nz):
-            store(H, k, load(H, k) + load(p.H0, k))
+            add_entry(H, k, load(p.H0, k))
     _chain(n, nz, h, cq, cv, dq, dv, p, F)
 
 

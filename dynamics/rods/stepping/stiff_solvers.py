@@ -64,11 +64,11 @@ class _StateSpace:
         F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
         J[:F, F:] = np.eye(F)
         q, v = self.coordinates(t, x[:, None])
-        derivatives = self.plant.motion(FIRST, t, q, v).derivatives[0, :F]
-        J[F:] = derivatives[:, : 2 * F]
+        derivatives, free = self.plant.motion(FIRST, t, q, v).derivatives[0, :F], [*self.free, *(q.size + self.free)]
+        J[F:] = derivatives[:, free]
         if self.plant.policy is not None:
-            along = np.eye(2 * q.size)[:, np.concatenate([self.free, q.size + self.free])]
-            J[F:] += derivatives[:, 2 * F :] @ self.plant.gain(t, np.concatenate([q[0], v[0]]), along)
+            along = np.eye(2 * q.size)[:, free]
+            J[F:] += derivatives[:, 2 * q.size :] @ self.plant.gain(t, np.concatenate([q[0], v[0]]), along)
         return J if np.isfinite(J).all() else np.nan_to_num(J, posinf=0.0, neginf=0.0)  # nor are the rates: no step
 
 
