@@ -79,6 +79,7 @@ class AugmentedSystem(ExtendedSystem):
     ) -> None:
         super().__init__(system, choices.of_numbers.shape[1])
         self.nu, self.choices, self._names = choices.of_numbers.shape[2], choices, names
+        self._chooses_state = choices.of_state.any(axis=(1, 2))
         which = np.array(parameters, dtype=np.intp)
         self.map = self.map._replace(controls=np.setdiff1d(np.arange(system.nu), which), parameters=which)
         self._take(system, *self._moving(system), knots)
@@ -92,6 +93,8 @@ class AugmentedSystem(ExtendedSystem):
         self.system, self._moves, self._by, self._knots, self.dt = system, moves, by, knots, system.dt
         self.horizon, self.setting, self.durations = len(knots), knots < 0, np.zeros(len(knots))
         self._flowing = np.flatnonzero(~self.setting)
+        changes = (np.flatnonzero(np.diff(self.setting)) + 1).tolist()
+        self._runs = list(itertools.pairwise([0, *changes, len(knots)]))  # of knots that choose, and of others
         self._choosing = [(np.flatnonzero(knots == k), int(k)) for k in np.unique(knots[self.setting])]
         if len(self._flowing):
             inside = knots[self._flowing]
@@ -212,32 +215,22 @@ class AugmentedSystem(ExtendedSystem):
 
     def _chosen(self, k: int, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """States after a knot that chooses."""
-        (xs, numbers), A, c = self.split(zs), self.choices.of_state[k], self.choices.center
-        if self._manifold is None:
-            xs = xs + us @ A.T
-        elif A.any():
-            centers = np.tile(c, (len(xs), 1))
-            xs = self._manifold.integrate(centers, self._manifold.difference(centers, xs) + us @ A.T)
-        base = self.choices.base
-        return joined(xs, np.where(np.isnan(base), numbers, base) + us @ self.choices.of_numbers[k].T)
+        A, base, n, out = self.choices.of_state[k], self.choices.base, self.system.nx, np.array(zs)
+        if self._chooses_state[k] and self._manifold is None:
+            out[:, :n] += us @ A.T
+        elif self._chooses_state[k]:
+            centers = np.tile(self.choices.center, (len(zs), 1))
+            out[:, :n] = self.system.integrate(centers, self.system.difference(centers, out[:, :n]) + us @ A.T)
+        out[:, n:] = np.where(np.isnan(base), out[:, n:], base) + us @ self.choices.of_numbers[k].T
+        return out
 
-    def _runs(self) -> Any:
-        """First and last knot, and one more, of what chooses and of what moves, one after another."""
-        return itertools.pairwise([0, *(np.flatnonzero(np.diff(self.setting)) + 1).tolist(), self.horizon])
-
-    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States (N+1, nx) under the controls us (N, nu)."""
-        if not self.setting.any():
-            return super().rollout(x0, us)
-        us, zs = np.asarray(us), np.empty((self.horizon + 1, self.nx))
-        zs[0] = x0
-        for a, b in self._runs():
-            if self.setting[a]:
-                for t in range(a, b):
-                    zs[t + 1] = self._chosen(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
-            else:
-                zs[a : b + 1] = self.window(a, b).rollout(zs[a], us[a:b])
-        return zs
+    def _write_rollout(self, zs, us):
+        for a, b in self._runs:
+            if not self.setting[a]:
+                ExtendedSystem._write_rollout(self.window(a, b), zs[a : b + 1], us[a:b])
+                continue
+            for t in range(a, b):
+                zs[t + 1] = self._chosen(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
 
     def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         """Knots that choose one by one, those between them by the system inside, at once."""
@@ -248,7 +241,7 @@ class AugmentedSystem(ExtendedSystem):
             return super()._roll_out(loop)
         X, U = np.empty((A, N + 1, self.nx)), np.empty((A, N, self.nu))
         X[:, 0] = self._starts(loop)
-        for a, b in self._runs():
+        for a, b in self._runs:
             cut = (None if each is None else each[a:b] for each in (loop.lower, loop.upper))
             gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[a + 1 : b + 1]])
             part = X[:, a], loop.xs[a : b + 1], loop.us[a:b], loop.k[a:b], loop.K[a:b], loop.alphas, gaps, *cut
@@ -268,12 +261,12 @@ class AugmentedSystem(ExtendedSystem):
     def _expand_chosen(self, k, rows, zs, us, lam, first, second) -> None:
         n, A, B = self.system.ndx, self.choices.of_state[k], self.choices.of_numbers[k]
         K, manifold, c = len(rows), self._manifold, self.choices.center
-        Fx, Fw = np.tile(np.eye(n), (K, 1, 1)), np.tile(A, (K, 1, 1))
-        if manifold is not None and A.any():
+        Fx, Fw = np.eye(n), A
+        if manifold is not None and self._chooses_state[k]:
             ends, mu = self.split(self._chosen(k, zs, us))[0], np.zeros((K, n))
             after = manifold.difference_expansion(c, ends, mu)[0]
             Fx = np.linalg.solve(after, manifold.difference_expansion(c, self.split(zs)[0], mu)[0])
-            Fw = np.linalg.solve(after, Fw)
+            Fw = np.linalg.solve(after, np.tile(A, (K, 1, 1)))
             if second is not None:
                 mu = np.linalg.solve(after.swapaxes(1, 2), lam[:, :n, None])[..., 0]
                 bent = -manifold.difference_expansion(c, ends, mu)[1]

@@ -95,7 +95,7 @@ class ControlMap(NamedTuple):
     """The map from (z, w) to (x, u), and derivatives by (x, u) as those by (z, w).
 
     nx, ndx, nu : numbers of a state x, of its tangent, and of the controls u
-    controls : C
+    controls : C, in order
     parameters : P
     scale : s
     """
@@ -110,13 +110,16 @@ class ControlMap(NamedTuple):
     def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """States (K, nx) and controls (K, nu), None for None, at points (z, w)."""
         zs = np.asarray(zs)
-        xs = np.ascontiguousarray(zs[..., : self.nx])
-        if us is None or not len(self.parameters):
-            return xs, None if us is None else np.ascontiguousarray(us[..., : self.nu])
+        return np.ascontiguousarray(zs[..., : self.nx]), None if us is None else self.controls_inside(zs, us)
+
+    def controls_inside(self, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Controls (K, nu) at points (z, w)."""
+        if not len(self.parameters):
+            return np.ascontiguousarray(us[..., : self.nu])
         whole = np.empty((len(us), self.nu))
         whole[:, self.own] = us[:, : len(self.controls)]
         whole[:, self.parameters] = self.scale * zs[:, self.nx : self.nx + len(self.parameters)]
-        return xs, whole
+        return whole
 
     def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Changes dx (K, ndx, ...) and du (K, nu, ...) along dz (K, ndx, ...) and dw (K, nu, ...)."""
@@ -166,8 +169,8 @@ class ControlMap(NamedTuple):
     @property
     def own(self) -> Any:
         """C as an index, a slice where these are the first of u."""
-        first = not len(self.parameters) or self.parameters.min() >= len(self.controls)
-        return slice(len(self.controls)) if first else self.controls
+        m = len(self.controls)
+        return slice(m) if m == 0 or self.controls[-1] == m - 1 else self.controls
 
 
 def _into(target: np.ndarray, value: np.ndarray, add: bool) -> None:
@@ -551,14 +554,20 @@ class ExtendedSystem(ClosedLoopRollouts):
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
         """States (N+1, nx) under the controls us (N, nu); in finer steps they begin at a knot, which its other states
         remember."""
-        (moves, by), us = self._motion, np.asarray(us)
-        x, p = self.split(x0)
-        xs = moves.rollout(x, by.inside(np.broadcast_to(x0, (len(us), self.nx)), us)[1])
-        zs = np.empty((len(xs), self.nx))
-        zs[:, : self.system.nx], zs[0, self.system.nx :] = xs, p
-        knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
-        zs[1:, self.system.nx :] = self._numbers_after(xs[knots], p, us[knots])
+        us = np.asarray(us)
+        zs = np.empty((len(us) + 1, self.nx))
+        zs[0] = x0
+        self._write_rollout(zs, us)
         return zs
+
+    def _write_rollout(self, zs: np.ndarray, us: np.ndarray) -> None:
+        """Write the states that follow from the first one."""
+        (moves, by), n = self._motion, self.system.nx
+        zs[1:, n:] = zs[0, n:]
+        zs[:, :n] = moves.rollout(np.array(zs[0, :n]), by.controls_inside(zs[:-1], us))
+        if self.numbers_are != "kept":
+            knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
+            zs[1:, n:] = self._numbers_after(zs[knots, :n], zs[knots, n:], us[knots])
 
     def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         """Closed loops of what moves x, where these have the feedback to p in another form."""
@@ -577,10 +586,11 @@ class ExtendedSystem(ClosedLoopRollouts):
 
     def _starts(self, loop: ClosedLoop) -> np.ndarray:
         """Initial states (A, nx) of all candidates."""
-        starts = np.broadcast_to(loop.x0, (len(loop.alphas), self.nx))
+        A = len(loop.alphas)
+        starts = np.asarray(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
         if loop.gaps is None or not loop.gaps[0].any():
             return starts
-        return self.integrate(np.array(starts), -(1.0 - np.asarray(loop.alphas))[:, None] * loop.gaps[0])
+        return self.integrate(starts, -(1.0 - np.asarray(loop.alphas))[:, None] * loop.gaps[0])
 
     def _roll_out_keeping(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         """Closed loops with numbers that stay what they are, sigma off those p_0 of the plan at its first knot.
@@ -603,20 +613,23 @@ class ExtendedSystem(ClosedLoopRollouts):
         own, k, K = by.own, np.zeros((N, by.nu)), np.zeros((N, by.nu, n))
         G[:, own] = loop.K[:, :m, n:]
         G[:, by.parameters, np.arange(len(by.parameters))] = by.scale
-        xs, us = self.split(loop.xs)[0], np.asarray(by.inside(loop.xs[:-1], loop.us)[1])
+        xs, us = self.split(loop.xs)[0], by.controls_inside(loop.xs[:-1], loop.us)
         lost, gaps, limits = plan[0] - plan, None, (None, None)
         k[:, own], K[:, own] = loop.k[:, :m], loop.K[:, :m, :n]
-        moved = np.einsum("tij,tj->ti", G, lost[:-1])
-        if loop.gaps is None:
-            us, left = us + moved, np.zeros(len(alphas))
-        else:
-            k, left = k + moved, 1.0 - alphas
+        left = np.zeros(len(alphas)) if loop.gaps is None else 1.0 - alphas
+        if loop.gaps is not None:
             gaps = np.vstack([np.zeros(n), loop.gaps[1:, :n]])
+        if lost.any():
+            moved = np.einsum("tij,tj->ti", G, lost[:-1])
+            us, k = (us + moved, k) if gaps is None else (us, k + moved)
         if loop.lower is not None and loop.upper is not None:
             limits = tuple(np.full(us.shape, end) for end in (-np.inf, np.inf))
             limits[0][:, own], limits[1][:, own] = loop.lower[:, :m], loop.upper[:, :m]
         X, U = moves.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, *limits, shift, G @ direction)
-        Z = joined(X, numbers[:, None] - np.multiply.outer(left, lost))
+        Z = np.empty((*X.shape[:2], self.nx))
+        Z[:, :, : self.system.nx], Z[:, :, self.system.nx :] = X, numbers[:, None]
+        if lost.any():
+            Z[:, :, self.system.nx :] -= np.multiply.outer(left, lost)
         return Z, np.concatenate([U[:, :, own], self._idle_controls(loop, Z)], axis=2)
 
     def _idle_controls(self, loop: ClosedLoop, Z: np.ndarray) -> np.ndarray:
@@ -808,6 +821,8 @@ ALIKE = 1e-12
 def _on_one_line(sigma: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
     """shift (A,) and direction (memory,) with sigma = shift x direction, sigma (A, memory); None for the first if that
     is not so."""
+    if sigma.shape[1] == 1:
+        return sigma[:, 0], np.ones(1)
     size = np.where(np.isfinite(sigma), np.abs(sigma), 0.0)
     if not size.any():
         return sigma.sum(axis=1), np.ones(sigma.shape[1])
