@@ -31,7 +31,8 @@ from dynamics.validation import as_whole_number
 from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
-from trajopt.problem.extended_system import ControlMap, ExtendedSystem, Lifted, Refused, joined
+from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
+from trajopt.problem.lifted_terms import ControlMap
 from trajopt.problem.objective import place_of
 
 

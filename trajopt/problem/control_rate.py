@@ -13,7 +13,8 @@ from trajopt.costs.activations import add_rates, weighted_squares
 from trajopt.costs.cost import ExpandedCost, Into, PlacedCost, as_rows, check_knots, common_knots, weight_rows
 from trajopt.interfaces.system import System, check_system, control_names, state_array
 from trajopt.interfaces.terms import At, Tangents, checked_at, state_space, summed_to
-from trajopt.problem.extended_system import ExtendedSystem, check_dimensions
+from trajopt.problem.extended_system import ExtendedSystem
+from trajopt.problem.lifted_terms import check_dimensions
 
 # --------------------------------------------------------------------------------------------
 # Any system with the controls before in its state, for costs and limits of how fast controls change.

@@ -13,7 +13,8 @@ from trajopt.capabilities import Knots, KnownLimits, capability
 from trajopt.interfaces.system import System, control_names, state_array
 from trajopt.problem.augmented_system import AugmentedSystem, Choices
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.extended_system import LiftedCost, Refused
+from trajopt.problem.extended_system import Refused
+from trajopt.problem.lifted_terms import LiftedCost
 
 # --------------------------------------------------------------------------------------------
 # Systems whose phases take as long as is best: the duration of knots becomes part of the state.
@@ -25,7 +26,7 @@ from trajopt.problem.extended_system import LiftedCost, Refused
 #
 # so each phase has one more knot, which takes no time and sets s.  Phi has exact derivatives by its duration, of first
 # and second order; with h = s dt as one more argument they are those of F.  Running costs l are integrated over time,
-# that is s l (`trajopt.problem.extended_system`).
+# that is s l (`trajopt.problem.lifted_terms`).
 
 SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""

@@ -17,7 +17,8 @@ from trajopt.costs.residuals import AccelerationResidual, velocity_count
 from trajopt.interfaces.system import System, state_array, tangent_names
 from trajopt.interfaces.terms import At, subject_of
 from trajopt.problem.constraints import Limits, ResidualConstraint
-from trajopt.problem.extended_system import ExtendedSystem, WithControls
+from trajopt.problem.extended_system import ExtendedSystem
+from trajopt.problem.lifted_terms import WithControls
 from trajopt.problem.limits import limited_joints
 
 

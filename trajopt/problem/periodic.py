@@ -20,8 +20,8 @@ from trajopt.interfaces.system import System, as_manifold, check_system, neutral
 from trajopt.interfaces.terms import state_space
 from trajopt.problem.augmented_system import AugmentedSystem
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
-from trajopt.problem.extended_system import LiftedResidual
 from trajopt.problem.initial_state import moving_components, named_components
+from trajopt.problem.lifted_terms import LiftedResidual
 
 
 class PeriodicResidual:
