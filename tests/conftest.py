@@ -77,8 +77,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 
 # ------------------------------------------------------------------------------------------------ scratch
 ROOT = Path(__file__).parents[1]
-ROOM = "dynamics.rods", "experiments.derivatives.rnea_chain_rule"
-"""Modules whose sizes serve one knot in plain numbers too, with groups of LANES, or the worst of trees."""
+ROOM = "dynamics.rods"
+"""Package whose sizes serve one knot in plain numbers too, with groups of LANES."""
 unused: dict[str, int] = {}
 """Of each driver called in any process: the fewest numbers at the end of its scratch that a call left alone."""
 

@@ -28,7 +28,7 @@ import dynamics
 from experiments.derivatives import complex_step, finite_differences
 from experiments.derivatives.algorithm import BY_ROUTE, FORWARD, INVERSE
 from experiments.derivatives.chains import chain
-from experiments.derivatives.trees import TREES, derivatives, draw_times, exponents, per_tree, series, tracked
+from experiments.derivatives.trees import TREES, derivatives, draw_times, exponents, per_tree, series, sizes_of, tracked
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -49,17 +49,26 @@ class Quantity(NamedTuple):
     methods: dict[str, Method]
 
 
+def by_q_and_v(method: Method) -> Method:
+    """Of its derivatives those by q and by v, which all methods have."""
+    return lambda *x: method(*x)[:2]
+
+
 QUANTITIES = {
-    "inverse": Quantity("First derivatives of inverse dynamics", complex_step.inverse_dynamics_complex_step, {
-        "IDSVA": lambda *x: INVERSE["IDSVA"](*x)[:2],
-        "RNEACR": INVERSE["RNEACR"],
-        DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
-    }),
-    "forward": Quantity("First derivatives of forward dynamics", complex_step.forward_dynamics_complex_step, {
+    "inverse": Quantity(
+        "First derivatives of inverse dynamics",
+        by_q_and_v(complex_step.inverse_dynamics_derivatives),
+        {
+            "IDSVA": by_q_and_v(INVERSE["IDSVA"]),
+            "RNEACR": INVERSE["RNEACR"],
+            DIFFERENCES: by_q_and_v(finite_differences.inverse_dynamics_derivatives),
+        },
+    ),
+    "forward": Quantity("First derivatives of forward dynamics", complex_step.forward_dynamics_derivatives, {
         **BY_ROUTE, **{name: FORWARD[name] for name in ("FDCR", "ABACR")},
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
     }),
-    "second": Quantity("Second derivatives of inverse dynamics", complex_step.second_derivatives_complex_step, {
+    "second": Quantity("Second derivatives of inverse dynamics", complex_step.inverse_dynamics_second_derivatives, {
         "IDSVA SO, packed": lambda *x: dynamics.inverse_dynamics_second_derivatives(*x, packed=True).dense(),
         DIFFERENCES: finite_differences.inverse_dynamics_second_derivatives,
     }),
@@ -85,10 +94,8 @@ def measure(N: int, branching: int, K: int, seed: int) -> dict:
     """The errors of all methods at K random knots, by quantity; and the largest condition of their mass matrices."""
     model = chain(N, branching)
     x = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
-    row = {
-        "N": N, "branching": branching, "knots": K,
-        "condition": float(np.linalg.cond(dynamics.mass_matrix(model, x[0])).max()),
-    }  # fmt: skip
+    row = sizes_of(model, branching, K)
+    row["condition"] = float(np.linalg.cond(dynamics.mass_matrix(model, x[0])).max())
     for name, (_, reference, methods) in QUANTITIES.items():
         if name != "second" or N <= LARGEST_TENSOR:
             expected = reference(model, *x)
@@ -108,7 +115,7 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
         for error, meaning in (("rms", "rms relative error, median"), ("largest", "largest error over largest entry")):
             shown = [
                 {
-                    "tree": TREES[r["branching"]], "N": r["N"], "condition of M": r["condition"],
+                    "tree": r["tree"], "N": r["N"], "condition of M": r["condition"],
                     **{name: f"{e[error]:.1e}" for name, e in r[quantity].items()},
                 }
                 for r in results["rows"] if quantity in r

@@ -14,9 +14,10 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR
 from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
+from dynamics.derivatives.second_order import drive_second_order, inverse_dynamics_second_derivatives
 from dynamics.model.knot_driver import KnotDriver
-from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule, rnea_chain_rule_ground
-from experiments.derivatives.body_frame import Paths, paths
+from experiments.derivatives import aba_chain_rule, idsva_body_frame, rnea_chain_rule
+from experiments.derivatives.chain_rule import Paths, paths
 
 
 class ChainRuleDerivatives(NamedTuple):
@@ -44,21 +45,25 @@ class Algorithm(NamedTuple):
     one_axis: bool = False
     public: Callable[..., Any] | None = None
 
-    def __call__(self, model, q, v, u) -> Any:
+    def __call__(self, model, q, v, u, *w) -> Any:
         """The derivatives at one point or a batch, each (nv, nv) or (K, nv, nv).
 
-        Parameters: q (nq,) or (K, nq);  v, u (nv,) or (K, nv).
+        Parameters: q (nq,) or (K, nq);  v, u (nv,) or (K, nv), and w for the Hessian of w'tau.
         Raises ValueError for a joint that the algorithm does not allow, a wrong shape or a non-finite entry; it names
         the joint or the argument.
         """
         if self.public is not None:
-            return self.public(model, q, v, u)
+            return self.public(model, q, v, u, *w)
         if self.one_axis:
             require_one_axis(model)
         single, batches = points(model, q, v=v, u=u)
         out = empty_matrices(len(self.drive.outputs), len(batches[0]), model.nv)
         self._call(model, batches, out)()
         return self.result(*square_matrices(single, out))
+
+    def taken(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Of q, v, u and w those that it takes."""
+        return arrays[: len(self.drive.inputs)]
 
     def in_lanes(self, model, *points: np.ndarray) -> Callable[[], None]:
         """A call at K points that writes no arrays."""
@@ -79,11 +84,12 @@ def require_one_axis(model) -> None:
 _FD, _CHAIN = fdsva.ForwardDynamicsDerivatives, (Paths,)
 EXPANSION = Algorithm(hessian.drive_expansion, tuple, (None,), public=hessian.inverse_dynamics_expansion)
 """First order of inverse dynamics and the Hessian of w'tau; points are q, v, a and w."""
+PACKED = Algorithm(drive_second_order, tuple, (None,), public=partial(inverse_dynamics_second_derivatives, packed=True))
+"""Second order of inverse dynamics, whose results are no matrices."""
 INVERSE = {
     "IDSVA": Algorithm(idsva.drive_derivatives, tuple, (None,), public=idsva.inverse_dynamics_derivatives),
     "IDSVA, body frame": Algorithm(idsva_body_frame.drive, idsva.InverseDynamicsDerivatives, one_axis=True),
     "RNEACR": Algorithm(rnea_chain_rule.drive, ChainRuleDerivatives, _CHAIN, one_axis=True),
-    "RNEACR, ground frame": Algorithm(rnea_chain_rule_ground.drive, ChainRuleDerivatives, _CHAIN),
 }
 FORWARD = {
     "FDSVA": Algorithm(fdsva.drive_first_order, _FD, (AUTOMATIC, None), public=fdsva.forward_dynamics_derivatives),

@@ -19,7 +19,6 @@ function of a million lines, on which gcc takes hours or gives up.  Here interme
 code as fast as that of the whole, 15 to 40 times as fast as the virtual machine.
 """
 
-import ctypes
 import hashlib
 import re
 import shutil
@@ -274,34 +273,10 @@ def split(source: str) -> str:
     return source[: start.start()] + "\n".join(functions) + start.group() + calls + source[end:]
 
 
-def over_points(function: Any) -> str:
-    """C source of NAME_over_points, which calls the function at `points` points one after another, arguments and
-    results of a point after those of the point before: what a program that links the code would write."""
-    name, sizes = function.name(), [function.nnz_in(i) for i in range(function.n_in())]
-    results = [function.nnz_out(i) for i in range(function.n_out())]
-    steps = [f"a[{i}] += {size};" for i, size in enumerate(sizes)]
-    steps += [f"r[{i}] += {size};" for i, size in enumerate(results)]
-    return f"""
-CASADI_SYMBOL_EXPORT void {name}_over_points(
-    casadi_int points, const casadi_real** arg, casadi_real** res, casadi_real* w) {{
-  const casadi_real* a[{len(sizes)}];
-  casadi_real* r[{len(results)}];
-  casadi_int i;
-  for (i = 0; i < {len(sizes)}; ++i) a[i] = arg[i];
-  for (i = 0; i < {len(results)}; ++i) r[i] = res[i];
-  for (; points > 0; --points) {{
-    {name}(a, r, 0, w, 0);
-    {" ".join(steps)}
-  }}
-}}
-"""
+def compiled(function: Any, folder: Path) -> Any:
+    """The casadi.Function, made of SX, as machine code for this processor.
 
-
-def shared_library(function: Any, folder: Path) -> Path:
-    """The casadi.Function, made of SX, as machine code for this processor: a shared library with CasADi's interface
-    and NAME_over_points.
-
-    Source and library are kept in `folder` under a name made from their contents, and found again.
+    Source and shared library are kept in `folder` under a name made from their contents, and found again.
     Raises RuntimeError where there is no C compiler or it fails.
     """
     command = compiler()
@@ -309,7 +284,7 @@ def shared_library(function: Any, folder: Path) -> Path:
         raise RuntimeError("no C compiler found: expected gcc, cc or clang")
     generator = ca.CodeGenerator("generated.c", {"avoid_stack": True})
     generator.add(function)
-    code = split(generator.dump()) + over_points(function)
+    code = split(generator.dump())
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / f"{function.name()}_{hashlib.sha256(code.encode()).hexdigest()[:16]}.so"
     if not path.exists():
@@ -320,65 +295,37 @@ def shared_library(function: Any, folder: Path) -> Path:
         if result.returncode != 0:
             raise RuntimeError(f"{command} failed: {result.stderr[-500:]}")
         unfinished.rename(path)
-    return path
-
-
-def compiled(function: Any, folder: Path) -> Any:
-    """The casadi.Function that calls the `shared_library`; errors as there."""
-    return ca.external(function.name(), str(shared_library(function, folder)))
+    return ca.external(function.name(), str(path))
 
 
 # ------------------------------------------------------------------------------------------------ calls
-def evaluator(function: Any, q, v, a, library: Path | None = None) -> Callable[[], list[np.ndarray]]:
+def evaluator(function: Any, q, v, a) -> Callable[[], list[np.ndarray]]:
     """A call that evaluates the function at K points (K, nv) without conversions between Python and CasADi.
 
     It returns the nonzero entries of each result, one array (K, nonzeros) that the next call overwrites.
-
-    Parameters: library: where the function is a `shared_library`, its path; then a loop in C calls it, without
-    the tenth of a microsecond that CasADi takes per call.
     """
     inputs = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
     results = [np.empty((len(q), function.nnz_out(i))) for i in range(function.n_out())]
-    if library is None:
-        call = _loop_of_casadi(function, inputs, results)
-    else:
-        call = _loop_in_c(function, inputs, results, library)
-
-    def evaluate():
-        call()
-        return results
-
-    return evaluate
-
-
-def _loop_of_casadi(function, inputs, results) -> Callable[[], object]:
     buffer, trigger = function.map(len(inputs[0])).buffer()
     for i, x in enumerate(inputs):
         buffer.set_arg(i, memoryview(x))
     for i, x in enumerate(results):
         buffer.set_res(i, memoryview(x))
-    return lambda _keep=(buffer, inputs): trigger()  # what the trigger points to must live as long
+    used = buffer, inputs  # what the trigger points to must live as long as the call
 
+    def evaluate(_used=used):
+        trigger()
+        return results
 
-def _loop_in_c(function, inputs, results, library) -> Callable[[], object]:
-    run = getattr(ctypes.CDLL(str(library)), f"{function.name()}_over_points")
-    run.restype = None
-    work = np.empty(function.sz_w())
-    arguments = (
-        ctypes.c_longlong(len(inputs[0])),
-        *((ctypes.c_void_p * len(x))(*(y.ctypes.data for y in x)) for x in (inputs, results)),
-        ctypes.c_void_p(work.ctypes.data),
-    )
-    return lambda _keep=(work, inputs): run(*arguments)
+    return evaluate
 
 
 class Candidate(NamedTuple):
-    """One way to the derivatives: what to call, how long it is, and the library where all of it is machine code."""
+    """One way to the derivatives: what to call, and how long it is."""
 
     name: str
     function: Any
     instructions: int
-    library: Path | None = None
 
 
 def second_order_candidates(
@@ -392,9 +339,7 @@ def second_order_candidates(
         instructions = function.n_instructions()
         found.append(Candidate(f"{by} expanded, virtual machine", function, instructions))
         if compiler() and instructions <= compilable:
-            library = shared_library(function, folder)
-            code = ca.external(function.name(), str(library))
-            found.append(Candidate(f"{by} expanded, compiled", code, instructions, library))
+            found.append(Candidate(f"{by} expanded, compiled", compiled(function, folder), instructions))
     shortest = min((x.instructions for x in found), default=None)
     if shortest is not None and shortest <= compilable:
         return found

@@ -108,20 +108,3 @@ def atlas_sized() -> dynamics.RigidBodyModel:
     """A humanoid with Atlas' 30 joints on a floating base: back 3, neck 1, and on either side a leg of 6 and an arm
     of 7, about the axes that Atlas has; the figures are those of `humanoid`."""
     return humanoid("zyx", "zxyxyxy", "y", hands=False)
-
-
-def quadruped() -> dynamics.RigidBodyModel:
-    """Four legs of three joints on a floating base, 18 degrees of freedom: HyQ's size."""
-    builder = dynamics.ModelBuilder(name="quadruped")
-    trunk = {"mass": 50.0, "com": (0.0, 0.0, 0.04), "inertia": np.diag([1.0, 4.0, 4.0])}
-    builder.add_body("trunk", "world", dynamics.FreeFlyer(), **trunk)
-    for x, y in ((0.37, 0.2), (0.37, -0.2), (-0.37, 0.2), (-0.37, -0.2)):
-        parent, place = "trunk", (x, y, 0.0)
-        for number, (axis, mass) in enumerate((("x", 3.0), ("y", 3.5), ("y", 1.0))):
-            body = f"leg_{x}_{y}_{number}"
-            builder.add_body(
-                body, parent, dynamics.Revolute(axis), placement=(np.eye(3), place), mass=mass, com=(0.0, 0.01, -0.1),
-                inertia=0.01 * mass * np.diag([1.0, 1.1, 0.2]), armature=0.01,
-            )  # fmt: skip
-            parent, place = body, (0.0, 0.0, -0.08 if number == 0 else -0.35)
-    return builder.build()

@@ -14,7 +14,7 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import InverseDynamicsSecondDerivatives
 from dynamics.model.kernel_model import kernel_model
 from dynamics.simd import LANES, driver, gather_complex, kernel, split
@@ -55,38 +55,26 @@ def _gather_state(m, q, v, u, first, w):
 
 
 @driver
-def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
-    m = kernel_model(block)
-    n = m.dof_body.size
-    z = work.reshape(work.shape[0] // 2, 2, LANES)
-    for c in range(first, last):
-        q_, v_, a_, body, dof, w = _gather_state(m, q, v, a, c * LANES, z)
-        tau, w = split(w, n)
-        for x, out in ((q_, dq), (v_, dv)):
-            for j in range(n):
-                _step(x, j, STEP)
-                inverse_dynamics_kernel(m, q_, v_, a_, None, body, dof, tau)
-                _take(tau, c * LANES, out, j)
-                _step(x, j, 0.0)
-
-
-@driver
-def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
+def _drive_first(first, last, work, block, forward, q, v, u, by_q, by_v, by_u):
+    """First derivatives of forward dynamics, u being tau, or of inverse dynamics, u being a."""
     m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
-        q_, v_, tau_, body, dof, w = _gather_state(m, q, v, tau, c * LANES, z)
+        q_, v_, u_, body, dof, w = _gather_state(m, q, v, u, c * LANES, z)
         art, w = split(w, nb * ARTICULATED)
         elim, w = split(w, n * ELIMINATION)
         zeros, w = split(w, n)
-        a, w = split(w, n)
+        result, w = split(w, n)
         zeros[:] = 0.0
-        for x, out in ((q_, aq), (v_, av), (tau_, at)):
+        for x, out in ((q_, by_q), (v_, by_v), (u_, by_u)):
             for j in range(n):
                 _step(x, j, STEP)
-                forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
-                _take(a, c * LANES, out, j)
+                if forward:
+                    forward_dynamics_kernel(m, q_, v_, u_, zeros, None, body, dof, art, elim, result)
+                else:
+                    inverse_dynamics_kernel(m, q_, v_, u_, None, body, dof, result)
+                _take(result, c * LANES, out, j)
                 _step(x, j, 0.0)
 
 
@@ -111,15 +99,32 @@ def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
                 _step(x, j, 0.0)
 
 
-def _run(drive, workspace_size: int, model, q, v, shape: tuple, count: int, **third) -> tuple[np.ndarray, ...]:
+def _run(drive, workspace_size: int, model, q, v, u, shape: tuple, count: int, *given) -> tuple[np.ndarray, ...]:
     """Derivatives of `count` results of this shape: (K, *shape, nv) each, or (*shape, nv) at a single point."""
     if not model.is_euclidean:
         raise ValueError("model: got joints on a manifold, expected revolute, prismatic and translation joints alone")
-    single, batches = points(model, q, v=v, **third)
+    single, batches = points(model, q, v=v, u=u)
     K, n = batches[1].shape
     out = np.empty((count, K, n, *shape))
-    launch(drive, K, 2 * workspace_size, model.block, *batches, *out.reshape(count, K, n, -1))
+    launch(drive, K, 2 * workspace_size, model.block, *given, *batches, *out.reshape(count, K, n, -1))
     return unbatch(single, *np.moveaxis(out, 2, -1))
+
+
+def _first_derivatives(forward: bool, model, q, v, u) -> tuple[np.ndarray, ...]:
+    n = model.nv
+    workspace_size = model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5)
+    return _run(_drive_first, workspace_size, model, q, v, u, (n,), 3, forward)
+
+
+def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
+    """dtau_dq, dtau_dv, M by 3 nv complex runs of the recursive Newton-Euler algorithm; shapes and errors as in
+    `dynamics.inverse_dynamics_derivatives`, and ValueError for joints on a manifold."""
+    return InverseDynamicsDerivatives(*_first_derivatives(False, model, q, v, a))
+
+
+def forward_dynamics_derivatives(model, q, v, tau) -> ForwardDynamicsDerivatives:
+    """da_dq, da_dv, da_dtau by 3 nv complex runs of the articulated-body algorithm; errors as above."""
+    return ForwardDynamicsDerivatives(*_first_derivatives(True, model, q, v, tau))
 
 
 def second_order_size(model) -> int:
@@ -128,22 +133,8 @@ def second_order_size(model) -> int:
     return model.nb * BODY + n * (DOF + 4 + 3 * n)
 
 
-def inverse_dynamics_complex_step(model, q, v, a) -> tuple[np.ndarray, ...]:
-    """dtau_dq, dtau_dv by 2 nv complex runs of the recursive Newton-Euler algorithm; shapes and errors as in
-    `dynamics.inverse_dynamics_derivatives`, and ValueError for joints on a manifold."""
-    n = model.nv
-    return _run(_drive_inverse, model.nb * BODY + n * (DOF + 4), model, q, v, (n,), 2, a=a)
-
-
-def forward_dynamics_complex_step(model, q, v, tau) -> ForwardDynamicsDerivatives:
-    """da_dq, da_dv, da_dtau by 3 nv complex runs of the articulated-body algorithm; errors as above."""
-    n = model.nv
-    workspace_size = model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5)
-    return ForwardDynamicsDerivatives(*_run(_drive_forward, workspace_size, model, q, v, (n,), 3, tau=tau))
-
-
-def second_derivatives_complex_step(model, q, v, a) -> InverseDynamicsSecondDerivatives:
+def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecondDerivatives:
     """The four tensors by 2 nv complex runs of the first derivatives; errors as above."""
     n = model.nv
-    tensors = _run(drive_second, second_order_size(model), model, q, v, (n, n), 4, a=a)
+    tensors = _run(drive_second, second_order_size(model), model, q, v, a, (n, n), 4)
     return InverseDynamicsSecondDerivatives(*tensors)

@@ -6,17 +6,19 @@ from functools import partial
 import numpy as np
 
 import dynamics
-from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
-from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
+from dynamics.derivatives.second_order import drive_second_order
+from dynamics.simd import LANES, aligned_empty, chunk_count, driver, launch, load
 from dynamics.simd.threads import MINIMUM_WORK
-from experiments.derivatives import algorithm
+from dynamics.spatial.spatial import add6, add_scaled6, load6, store6
+from experiments.derivatives.algorithm import EXPANSION, INVERSE, PACKED
+from experiments.derivatives.algorithm import FORWARD as FORWARD_DYNAMICS
 
 ALGORITHMS = {
-    "inverse, first order": algorithm.INVERSE["IDSVA"],
-    "inverse, first order + Hessian": algorithm.EXPANSION,
-    "inverse, packed tensors": algorithm.Algorithm(tensors.drive_second_order, tuple, (None,)),
-    "forward, first order": algorithm.FORWARD["FDSVA"],
+    "inverse, first order": INVERSE["IDSVA"],
+    "inverse, first order + Hessian": EXPANSION,
+    "inverse, packed tensors": PACKED,
+    "forward, first order": FORWARD_DYNAMICS["FDSVA"],
 }
 FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = tuple(ALGORITHMS)
 SLAB = 1 << 19  # packed tensors that are kept at once: 4 MB
@@ -38,7 +40,7 @@ def packed_tensors(model, q, v, a, buffer) -> None:
     """Packed tensors of all knots, as many at a time as the buffer (chunks, packed_size, LANES) holds."""
     few = LANES * len(buffer)
     for i in range(0, len(q), few):
-        tensors.drive_second_order(model, q[i : i + few], v[i : i + few], a[i : i + few], None, buffer)
+        drive_second_order(model, q[i : i + few], v[i : i + few], a[i : i + few], None, buffer)
 
 
 def slab(*models) -> np.ndarray:
@@ -48,53 +50,33 @@ def slab(*models) -> np.ndarray:
 
 
 def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
-    """The main kernels without arrays of results: they are handed arrays for no knots.
+    """The main kernels without arrays of results.
 
     Packed tensors leave the lanes by nature: slab by slab into `memory`, or into memory for all knots."""
     K, size = len(q), LANES * packed_size(model.arrays)
     chunks = chunk_count(K) if memory is None else min(chunk_count(K), max(1, SLAB // size))
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
-    return {
-        FIRST: ALGORITHMS[FIRST].in_lanes(model, q, v, a),
-        HESSIAN: ALGORITHMS[HESSIAN].in_lanes(model, q, v, a, w),
-        TENSORS: partial(packed_tensors, model, q, v, a, buffer),
-        FORWARD: ALGORITHMS[FORWARD].in_lanes(model, q, v, a),
-    }
+    calls: Calls = {name: x.in_lanes(model, *x.taken(q, v, a, w)) for name, x in ALGORITHMS.items() if x is not PACKED}
+    return calls | {TENSORS: partial(packed_tensors, model, q, v, a, buffer)}
 
 
 def with_arrays(model, q, v, a, w) -> Calls:
     """The same as public functions, which return arrays."""
-    return {
-        FIRST: partial(dynamics.inverse_dynamics_derivatives, model, q, v, a),
-        HESSIAN: partial(algorithm.hessian.inverse_dynamics_expansion, model, q, v, a, w),
-        TENSORS: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, a, packed=True),
-        FORWARD: partial(dynamics.forward_dynamics_derivatives, model, q, v, a),
-    }
+    return {name: partial(x, model, *x.taken(q, v, a, w)) for name, x in ALGORITHMS.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the peak
-@helper
-def _load6(ws, i):
-    return (load(ws, i), load(ws, i + 1), load(ws, i + 2), load(ws, i + 3), load(ws, i + 4), load(ws, i + 5))
-
-
-@helper
-def _multiply_add(x, a, b):
-    """a x + b for six numbers."""
-    return (fma(a, x[0], b), fma(a, x[1], b), fma(a, x[2], b), fma(a, x[3], b), fma(a, x[4], b), fma(a, x[5], b))
-
-
 @driver
 def _drive_peak(first, last, work, turns):
     """In every chunk `turns` fused multiply-adds on each of ACCUMULATORS numbers per lane, which tend to 1."""
     for _ in range(first, last):
         work[: ACCUMULATORS + 2] = 0.5
-        x, y, a, b = _load6(work, 0), _load6(work, 6), load(work, 12), load(work, 13)
+        x, y, a, b = load6(work, 0), load6(work, 6), load(work, 12), load(work, 13)
+        b = (b, b, b, b, b, b)
         for _ in range(turns):
-            x, y = _multiply_add(x, a, b), _multiply_add(y, a, b)
-        for k in range(6):
-            store(work, k, x[k] + y[k])
+            x, y = add_scaled6(b, a, x), add_scaled6(b, a, y)
+        store6(work, 0, add6(x, y))
 
 
 def fma_peak(chunks: int = 1) -> None:

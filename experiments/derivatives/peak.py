@@ -20,7 +20,7 @@ from rich.table import Table
 
 import dynamics
 from dynamics.simd import LANES
-from experiments.derivatives.chains import chain, humanoid, quadruped
+from experiments.derivatives.chains import chain, humanoid
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, slab, states
 from experiments.derivatives.scaling import draw_bars
@@ -28,6 +28,7 @@ from experiments.derivatives.trees import derivatives
 from experiments.harness import Run, medians, records
 from experiments.harness.pictures import side_by_side
 from problems import arm
+from problems.quadruped_model import quadruped
 
 PEAK = "peak"
 KNOTS = 64

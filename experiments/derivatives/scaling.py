@@ -39,7 +39,6 @@ from experiments.derivatives.main_kernels import (
     HESSIAN,
     KERNELS,
     TENSORS,
-    Calls,
     fma_peak,
     in_lanes,
     slab,
@@ -84,34 +83,34 @@ def result_bytes(model) -> dict[str, int]:
     return {name: 8 * LANES * count for name, count in numbers.items()}
 
 
+def measure(cases: Sequence[tuple], kernels: Iterable[str], seconds: float) -> list[dict]:
+    """Microseconds per knot of every kernel, in lanes and with arrays, for cases that take turns with it: a model, its
+    states, and how many of these are run with arrays."""
+    memory = slab(*(model for model, _, _ in cases))
+    lanes = [(in_lanes(model, *x, memory), len(x[0])) for model, x, _ in cases]
+    arrays = [(with_arrays(model, *(array[:few] for array in x)), few) for model, x, few in cases]
+    rows: list[dict] = [{"us": {}, "us_arrays": {}} for _ in cases]
+    for key, calls in (("us", lanes), ("us_arrays", arrays)):
+        for name in kernels:
+            times = medians({i: of_case[name] for i, (of_case, _) in enumerate(calls)}, seconds)
+            for i, (_, knots) in enumerate(calls):
+                rows[i][key][name] = 1e6 * times[i] / knots
+    return rows
+
+
 def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: float, seed: int) -> list[dict]:
-    """Microseconds per knot, in lanes and with arrays, and work of every kernel, by number of links."""
+    """Times and work of every kernel, by number of links."""
     models, K = [chain(N, branching) for N in sizes], 2 * LANES if quick else TREE_KNOTS
     few = [K if N <= 12 else min(K, TREE_KNOTS_ARRAYS) for N in sizes]
-    x, memory = [states(model, K, seed) for model in models], slab(*models)
-    lanes = [in_lanes(model, *points, memory) for model, points in zip(models, x, strict=True)]
-    each = zip(models, x, few, strict=True)
-    arrays = [with_arrays(model, *(array[:count] for array in points)) for model, points, count in each]
-    us = time_in_turns(lanes, [K] * len(sizes), UNITS, seconds)
-    us_arrays = time_in_turns(arrays, few, UNITS, seconds)
+    cases = [(model, states(model, K, seed), count) for model, count in zip(models, few, strict=True)]
+    found = zip(cases, measure(cases, UNITS, seconds), operations(*models), strict=True)
     return [
         {
-            "tree": TREES[branching], "N": model.nv, **path_counts(model), "knots": K, "knots_arrays": few[i],
-            "us": us[i], "us_arrays": us_arrays[i], "operations": counts, "result_bytes": result_bytes(model),
+            "tree": TREES[branching], "N": model.nv, **path_counts(model), "knots": K, "knots_arrays": count, **us,
+            "operations": counts, "result_bytes": result_bytes(model),
         }
-        for i, (model, counts) in enumerate(zip(models, operations(*models), strict=True))
+        for (model, _, count), us, counts in found
     ]  # fmt: skip
-
-
-def time_in_turns(
-    calls: Sequence[Calls], knots: Sequence[int], kernels: Iterable[str], seconds: float
-) -> list[dict[str, float]]:
-    """Microseconds per knot of every kernel, for each of the calls, which take turns with a kernel."""
-    found: list[dict[str, float]] = [{} for _ in calls]
-    for name in kernels:
-        for i, t in medians({i: of_size[name] for i, of_size in enumerate(calls)}, seconds).items():
-            found[i][name] = 1e6 * t / knots[i]
-    return found
 
 
 def ns_each(row: dict, name: str) -> float:
@@ -144,12 +143,11 @@ def exponents(rows: list[dict], tree: str, name: str, cache: int) -> dict:
 
 # ------------------------------------------------------------------------------------------------ knots and threads
 def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed: int) -> list[dict]:
-    """Microseconds per knot of every kernel, by number of knots."""
-    x, memory = states(model, knots[-1], seed), slab(model)
-    some = [[array[:K] for array in x] for K in knots]
-    us = time_in_turns([in_lanes(model, *points, memory) for points in some], knots, KERNELS, seconds)
-    us_arrays = time_in_turns([with_arrays(model, *points) for points in some], knots, KERNELS, seconds)
-    return [{"robot": robot, "knots": K, "us": us[i], "us_arrays": us_arrays[i]} for i, K in enumerate(knots)]
+    """Times of every kernel, by number of knots."""
+    x = states(model, knots[-1], seed)
+    cases = [(model, [array[:K] for array in x], K) for K in knots]
+    found = zip(knots, measure(cases, KERNELS, seconds), strict=True)
+    return [{"robot": robot, "knots": K, **us} for K, us in found]
 
 
 def knot_exponents(rows: list[dict]) -> list[dict]:

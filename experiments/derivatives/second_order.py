@@ -11,10 +11,9 @@ knot.  Two contests, because moving tensors takes as long as to compute them:
     arrays      the four dense tensors, against the complex step and central differences of the first derivatives
 
 CasADi takes the best of its `second_order_candidates`: compiled where one has at most --compile-limit instructions (gcc
-takes a second for 5000), else in its virtual machine (VM), 15 to 40 times as slow.  Compiled code is called point by
-point from a bare loop in C, which is the best that can be done with it, and besides by CasADi's own `map`, as from
-Python, which takes 0.1 µs per call and more.  Ours is called from Python for all knots at once, which takes 5 µs; what
-that makes of small trees is seen in the lines with 512 knots.
+takes a second for 5000), else in its virtual machine (VM), 15 to 40 times as slow.  Its functions go over the knots by
+its own `map`, which takes 0.1 µs per knot and more.  Ours is called from Python for all knots at once, which takes 5
+µs; what that makes of small trees is seen in the lines with 512 knots.
 Writes DIR/second_order.json and DIR/second_order.png.
 """
 
@@ -40,10 +39,10 @@ from experiments.harness import Run, medians, option, records
 from experiments.harness.pictures import panels
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
-LOOP, MAPPED, INTERPRETED = "CasADi, compiled, C loop", "CasADi, compiled", "CasADi, virtual machine"
+COMPILED, INTERPRETED = "CasADi, compiled", "CasADi, virtual machine"
 STEPS, EXPANDED, CONTRACTED, PACKED = "complex step", "first order + Hessian", "packed contraction", "packed"
 DENSE, DENSE_STEPS, DIFFERENCES = "dense", "complex step, arrays", "differences, arrays"
-RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
+RIVALS = {"CasADi": (COMPILED, INTERPRETED), STEPS: (STEPS,)}
 COMPILE_LIMIT = 105_000
 """Instructions that are compiled by default: two minutes for all trees."""
 EXPANDABLE = 1_500_000
@@ -82,7 +81,7 @@ def with_arrays(model, q, v, a) -> Calls:
     few = [y[: knots_that_fit(3 * n**2 * (4 * n + 1), len(x[0]))] for y in x]  # first derivatives at perturbed points
     return {
         DENSE: (lambda: dynamics.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
-        DENSE_STEPS: (lambda: complex_step.second_derivatives_complex_step(model, *x), len(x[0])),
+        DENSE_STEPS: (lambda: complex_step.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
         DIFFERENCES: (lambda: finite_differences.inverse_dynamics_second_derivatives(model, *few), len(few[0])),
     }
 
@@ -98,9 +97,7 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
     for c in candidates:
         length = c.instructions * (model.nv if "sweeps" in c.name else 1)
         K = min(len(q), max(1, VISITS // length))
-        for name, library in {c.name: None, f"{c.name}, C loop": c.library}.items():
-            if name == c.name or library is not None:
-                calls[name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K], library), K
+        calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
         errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
         facts.append({"name": c.name, "instructions": length, "knots": K})
     return calls, errors, facts
@@ -140,7 +137,7 @@ def measure(model, branching: int, K: int, seconds: float, seed: int, folder: Pa
         times = medians({name: call for name, (call, _) in calls.items()}, seconds)
         us |= {name: 1e6 * t / calls[name][1] for name, t in times.items()}
     found = {name: us.pop(name) for name in rivals}
-    for kind in (LOOP, MAPPED, INTERPRETED):
+    for kind in (COMPILED, INTERPRETED):
         word = kind.removeprefix("CasADi, ")
         us[kind] = min((t for name, t in found.items() if name.endswith(word)), default=None)
     return sizes_of(model, branching, K) | {
@@ -211,8 +208,7 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
 def draw(results: dict[str, Any]) -> Figure:
     """Times in lanes by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
     rows = main_rows(results["rows"])
-    casadis = {"CasADi, compiled": (LOOP, MAPPED), INTERPRETED: (INTERPRETED,)}
-    in_lanes = casadis | {STEPS: (STEPS,)}
+    in_lanes = {name: (name,) for name in (COMPILED, INTERPRETED, STEPS)}
     in_arrays = {STEPS: (DENSE_STEPS,), "differences": (DIFFERENCES,)}
 
     def times(tree: str) -> dict:

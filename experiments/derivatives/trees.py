@@ -99,7 +99,7 @@ def contest(
 
 def of_tree(row: Row) -> Row:
     """What a table begins with."""
-    return {"tree": TREES[row["branching"]], "N": row["N"], "depth": row["depth"], "knots": row["knots"]}
+    return {key: row[key] for key in ("tree", "N", "depth", "knots")}
 
 
 def in_microseconds(row: Row) -> Row:
@@ -109,7 +109,8 @@ def in_microseconds(row: Row) -> Row:
 
 def sizes_of(model, branching: int, knots: int) -> Row:
     """What a row begins with."""
-    return {"N": model.nv, "branching": branching, "depth": int(depths(model).max()), "knots": knots}
+    tree = {"tree": TREES[branching], "N": model.nv, "branching": branching}
+    return tree | {"depth": int(depths(model).max()), "knots": knots}
 
 
 def ratio(a: str, b: str) -> Callable[[Row], float]:
@@ -134,14 +135,13 @@ def exponent(N: Sequence[float], t: Sequence[float], upper: float = 0.5) -> floa
 
 def series(rows: Iterable[Row], tree: str, value: Value) -> Points:
     """N and values of the trees of one kind, where there is a value."""
-    points = [(r["N"], value(r)) for r in rows if (r.get("tree") or TREES[r["branching"]]) == tree]
+    points = [(r["N"], value(r)) for r in rows if r["tree"] == tree]
     return tuple(zip(*(p for p in points if p[1] is not None), strict=True))
 
 
 def by_tree(rows: Sequence[Row], value: Value) -> dict[str, Points]:
     """Kind of tree -> `series`, for all kinds among the rows."""
-    kinds = dict.fromkeys(r.get("tree") or TREES[r["branching"]] for r in rows)
-    return {tree: series(rows, tree, value) for tree in kinds}
+    return {tree: series(rows, tree, value) for tree in dict.fromkeys(r["tree"] for r in rows)}
 
 
 def exponents(rows: Sequence[Row], values: Mapping[str, Value]) -> dict[str, dict[str, float]]:

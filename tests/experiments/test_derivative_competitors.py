@@ -17,7 +17,6 @@ KNOTS = LANES + 3  # the last chunk is not full
 R, P = "revolute", "prismatic"
 
 
-GROUND = algorithm.INVERSE["RNEACR, ground frame"]
 INVERSE = [competitor for competitor in algorithm.INVERSE.values() if competitor.public is None]
 FORWARD = [*algorithm.BY_ROUTE.values(), algorithm.FORWARD["FDCR"], algorithm.FORWARD["ABACR"]]
 ONE_AXIS = [competitor for competitor in INVERSE + FORWARD if competitor.one_axis]
@@ -25,9 +24,9 @@ ONE_AXIS = [competitor for competitor in INVERSE + FORWARD if competitor.one_axi
 
 def test_competitors():
     """What the table declares and these tests compare."""
-    assert [*algorithm.INVERSE] == ["IDSVA", "IDSVA, body frame", "RNEACR", "RNEACR, ground frame"]
+    assert [*algorithm.INVERSE] == ["IDSVA", "IDSVA, body frame", "RNEACR"]
     assert [*algorithm.FORWARD] == ["FDSVA", "FDCR", "ABACR"]
-    assert len(INVERSE) == 3 and len(ONE_AXIS) == 4
+    assert len(INVERSE) == 2 and len(ONE_AXIS) == 4
 
 
 TREES = {
@@ -68,13 +67,6 @@ def test_forward_dynamics(name, competitor, rng):
     model = robot(name)
     q, v, tau = random_states(model, KNOTS, rng)
     compare(competitor(model, q, v, tau), dynamics.forward_dynamics_derivatives(model, q, v, tau), ORACLE)
-
-
-@pytest.mark.parametrize("name", ["hyq", "joint_zoo", "spherical_tree"])
-def test_ground_frame_takes_all_joints(name, rng):
-    model = with_armature(load_reference(name)[0], rng)
-    q, v, a = random_states(model, KNOTS, rng)
-    compare(GROUND(model, q, v, a), dynamics.inverse_dynamics_derivatives(model, q, v, a), IDENTITY)
 
 
 @pytest.mark.parametrize("competitor", INVERSE + FORWARD)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import dynamics
-from dynamics.simd import LANES, scratch, scratch_guard
 from experiments.derivatives import forward
 from experiments.derivatives.chains import chain, depths
+from experiments.derivatives.main_kernels import states
 from tests.tolerances import IDENTITY, ORACLE, relative_error
 
 
@@ -35,7 +35,8 @@ def test_quick_run(tmp_path, capsys):
     assert sizes == [*chains, ("quadruped", 18), ("humanoid", 50)]
     for row in stored["products"]:
         assert set(row["us"]) == {"FACTOR", "DIRECT", "AZA"} and row["us"][row["best"]] == min(row["us"].values())
-        assert all(map(math.isfinite, [*row["us"].values(), row["us_copying"]]))  # differences of times
+        assert all(map(math.isfinite, row["us"].values()))  # differences of times
+        assert 0 < row["us_before"] < math.inf and 0 < row["us_IDSVA"] < math.inf
         assert row["regret"] == row["us"][row["automatic"]] / row["us"][row["best"]]
     assert set(stored["crossovers"]) == {"serial", "bf = 2", "bf = 5"}
     for of_tree in stored["crossovers"].values():
@@ -44,30 +45,13 @@ def test_quick_run(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("model", [chain(4, 2), forward.quadruped()], ids=lambda m: m.name)
-def test_the_timed_products_are_the_derivatives(model):
-    """What the timed driver leaves in the lanes, for every route and on reused scratch."""
-    n = model.nv
-    calls = forward.product_calls(model, 3 * LANES, seed=5)
-    dq, v, tau = np.random.default_rng(5).uniform(-1.0, 1.0, (3, LANES, n))
-    q = dynamics.integrate(model, dynamics.neutral(model), dq)
-    expected = dynamics.forward_dynamics_derivatives(model, q, v, tau)
-    work = scratch(forward.products_size(model) + scratch_guard.ROWS)  # what `launch` uses
-    for name in forward.ROUTES:
-        calls[name]()
-        _, aq, av, Minv = work[0, : 4 * n * n].reshape(4, n, n, LANES)
-        for value, reference in zip((aq, av, Minv), expected, strict=True):
-            assert relative_error(np.moveaxis(value, -1, 0), reference) < IDENTITY
-
-
-def test_copying_leaves_the_inputs():
-    model = chain(4)
-    work = scratch(forward.products_size(model) + scratch_guard.ROWS)  # what `launch` uses
-    forward.product_calls(model, LANES, seed=2)["copy"]()
-    dq, v, tau = np.random.default_rng(2).uniform(-1.0, 1.0, (3, LANES, 4))
-    a = dynamics.forward_dynamics(model, dq, v, tau)
-    dID_dq, dID_dv, M = dynamics.inverse_dynamics_derivatives(model, dq, v, a)
-    for value, expected in zip(work[0, :48].reshape(3, 4, 4, LANES), (M, dID_dq, dID_dv), strict=True):
-        assert relative_error(np.moveaxis(value, -1, 0), expected) < IDENTITY
+def test_what_comes_before_the_products(model):
+    """The matrices that each route is handed are those of inverse dynamics at the acceleration."""
+    q, v, tau, _ = states(model, 3, seed=5)
+    a = dynamics.forward_dynamics(model, q, v, tau)
+    matrices = dynamics.inverse_dynamics_derivatives(model, q, v, a)
+    for value, expected in zip(forward.BEFORE(model, q, v, tau), matrices, strict=True):
+        assert relative_error(value, expected) < IDENTITY
 
 
 def test_crossover():

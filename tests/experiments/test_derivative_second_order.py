@@ -8,7 +8,7 @@ import pytest
 import dynamics
 from experiments.derivatives import casadi_peer, second_order
 from experiments.derivatives.chains import chain
-from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, ORACLE, ORACLE_SECOND_ORDER, relative_error
+from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, ORACLE_SECOND_ORDER
 
 TREES = [(b, N) for b in (1, 2) for N in (2, 4)]
 
@@ -33,7 +33,7 @@ def test_without_casadi(tmp_path, capsys, monkeypatch):
     for row in stored["rows"]:
         assert row["casadi"] == [] and row["casadi_by"] is None
         present = {name: t for name, t in row["us"].items() if not name.startswith("CasADi")}
-        assert len(present) == len(row["us"]) - 3 == 7
+        assert len(present) == len(row["us"]) - 2 == 7
         assert all(t > 0 and np.isfinite(t) for t in present.values())
         assert row["error"]["packed"] < IDENTITY
         assert row["error"]["complex step, arrays"] < ORACLE_SECOND_ORDER
@@ -55,23 +55,7 @@ def test_with_casadi(tmp_path, limit):
         assert set(row["us_casadi"]) >= names and row["casadi_by"] in row["us_casadi"]
         assert all(row["error"][name] < ORACLE_SECOND_ORDER for name in names)
         assert row["us_casadi"][row["casadi_by"]] == min(row["us_casadi"].values()) > 0
-        assert (row["us"]["CasADi, compiled, C loop"] is None) == (not compiled or row["N"] > 2)
-    assert stored["smallest_ratios"]["CasADi / packed"] <= stored["smallest_ratios"]["CasADi's map / packed"]
-
-
-@pytest.mark.peer
-@pytest.mark.skipif(casadi_peer.compiler() is None, reason="no C compiler")
-def test_loop_in_c(tmp_path):
-    """The bare loop computes what CasADi computes, at every point."""
-    pytest.importorskip("casadi")
-    q, v, a = np.random.default_rng(3).uniform(-1, 1, (3, 5, 3))
-    fast = next(c for c in casadi_peer.second_order_candidates(chain(3, 2), tmp_path) if c.library)
-    expected = casadi_peer.evaluator(fast.function, q, v, a)()
-    values = casadi_peer.evaluator(fast.function, q, v, a, fast.library)()
-    assert [x.shape for x in values] == [x.shape for x in expected]
-    for value, other in zip(values, expected, strict=True):
-        assert relative_error(value, other) < ORACLE
-    assert not np.allclose(values[0][0], values[0][1])
+    assert stored["smallest_ratios"]["CasADi / packed"] > 0
 
 
 def test_knots_that_fit():
