@@ -35,6 +35,8 @@ from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joi
 from trajopt.problem.lifted_terms import ControlMap
 from trajopt.problem.objective import place_of
 
+FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
+
 
 class Choices(NamedTuple):
     """What each of F knots that take no time chooses.
@@ -73,7 +75,7 @@ class AugmentedSystem(ExtendedSystem):
     """
 
     remembers = "declared numbers"
-    resimulated, control_limits = Refused("numbers are chosen"), Refused("numbers are chosen")
+    resimulated, control_limits = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
 
     def __init__(
         self, system: System, choices: Choices, knots: np.ndarray, names: tuple[str, ...], parameters: Any = ()
@@ -83,9 +85,9 @@ class AugmentedSystem(ExtendedSystem):
         self._chooses_state = choices.of_state.any(axis=(1, 2))
         which = np.array(parameters, dtype=np.intp)
         self.map = self.map._replace(controls=np.setdiff1d(np.arange(system.nu), which), parameters=which)
-        self._take(system, *self._moving(system), knots)
+        self._take(system, *self._motion_of(system), knots)
 
-    def _moving(self, system: Any) -> tuple[Any, ControlMap]:
+    def _motion_of(self, system: Any) -> tuple[Any, ControlMap]:
         """What moves x at the knots of a system inside, and where its controls come from."""
         return system, self.map
 
@@ -93,17 +95,23 @@ class AugmentedSystem(ExtendedSystem):
         """Become these knots of this system inside."""
         self.system, self._moves, self._by, self._knots, self.dt = system, moves, by, knots, system.dt
         self.horizon, self.setting, self.durations = len(knots), knots < 0, np.zeros(len(knots))
-        self._flowing = np.flatnonzero(~self.setting)
+        self._moving = np.flatnonzero(~self.setting)
         changes = (np.flatnonzero(np.diff(self.setting)) + 1).tolist()
         self._runs = list(itertools.pairwise([0, *changes, len(knots)]))  # of knots that choose, and of others
         self._choosing = [(np.flatnonzero(knots == k), int(k)) for k in np.unique(knots[self.setting])]
-        if len(self._flowing):
-            inside = knots[self._flowing]
-            self.durations[self._flowing] = knot_durations(system, int(inside.max()) + 1)[inside]
+        if len(self._moving):
+            inside = knots[self._moving]
+            self.durations[self._moving] = knot_durations(system, int(inside.max()) + 1)[inside]
         self._windows: dict[tuple[int, int], Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what moves x, which may be functions of the user: these are made again when they are needed."""
+        return {**self.__dict__, "_moves": None, "_windows": {}}
 
     @property
     def _motion(self):
+        if self._moves is None:
+            self._moves, self._by = self._motion_of(self.system)
         return self._moves, self._by
 
     # -------------------------------------------------------------------------------------------- knots
@@ -113,12 +121,12 @@ class AugmentedSystem(ExtendedSystem):
             if not 0 <= start < stop <= self.horizon:
                 raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
             part, knots = copy.copy(self), self._knots[start:stop]
-            system, moves, inside = self.system, self._moves, knots[knots >= 0]
+            system, (moves, by), inside = self.system, self._motion, knots[knots >= 0]
             if len(inside):  # of the system inside only these knots remain
                 first, last = int(inside[0]), int(inside[-1]) + 1
                 system, moves = window(system, first, last), window(moves, first, last)
                 knots = np.where(knots < 0, knots, knots - first)
-            part._take(system, moves, self._by, knots)
+            part._take(system, moves, by, knots)
             self._windows[start, stop] = part
         return self._windows[start, stop]
 
@@ -126,10 +134,10 @@ class AugmentedSystem(ExtendedSystem):
     def refined(self, inside, substeps):
         """The same choices, so many steps for each knot that takes time."""
         steps = np.where(self.durations > 0.0, as_whole_number("substeps", substeps, 1), 1)
-        flowing, first = self._flowing, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
-        first[self._knots[flowing]] = np.cumsum(steps[flowing]) - steps[flowing]
+        moving, first = self._moving, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
+        first[self._knots[moving]] = np.cumsum(steps[moving]) - steps[moving]
         fine = np.repeat(self._knots, steps)
-        pairs = zip(first[self._knots[flowing]], steps[flowing], strict=True)
+        pairs = zip(first[self._knots[moving]], steps[moving], strict=True)
         fine[fine >= 0] = np.concatenate([start + np.arange(count) for start, count in pairs])
         return self._with_inside(inside(substeps), fine)
 
@@ -141,16 +149,16 @@ class AugmentedSystem(ExtendedSystem):
     def _with_inside(self, inside: Any, knots: np.ndarray) -> Any:
         """These knots of another system inside."""
         part = copy.copy(self)
-        part._take(inside, *self._moving(inside), knots)
+        part._take(inside, *self._motion_of(inside), knots)
         return part
 
     @property
     def idle(self) -> np.ndarray:
         """True (horizon,) at knots with a control that has no effect."""
         idle, resting = np.zeros(self.horizon, dtype=bool), np.asarray(capability(self.system, Knots).idle)
-        idle[self._flowing] = self.nu > len(self.map.controls)
+        idle[self._moving] = self.nu > len(self.map.controls)
         if len(resting):
-            idle[self._flowing] |= resting[self._knots[self._flowing]]
+            idle[self._moving] |= resting[self._knots[self._moving]]
         for rows, k in self._choosing:
             used = self.choices.of_state[k].any(axis=0) | self.choices.of_numbers[k].any(axis=0)
             idle[rows] = not used.all()
@@ -179,16 +187,16 @@ class AugmentedSystem(ExtendedSystem):
     def quasi_static(self, inside, z):
         """Controls (N, nu) that hold the system inside still; nothing else is changed."""
         us, whole, controls = np.asarray(inside(self.split(z)[0])), np.zeros((self.horizon, self.nu)), self.map.controls
-        us = us if us.ndim == 1 else us[self._knots[self._flowing]]
-        whole[self._flowing, : len(controls)] = us[..., controls]
+        us = us if us.ndim == 1 else us[self._knots[self._moving]]
+        whole[self._moving, : len(controls)] = us[..., controls]
         return whole
 
     @Lifted
     def contact_forces(self, inside, xs, us):
         """Forces (N, F, 3), N, on the frames at the knots, zero where numbers are chosen."""
-        found = inside(*self.map.inside(np.asarray(xs)[self._flowing], np.asarray(us)[self._flowing]))
+        found = inside(*self.map.inside(np.asarray(xs)[self._moving], np.asarray(us)[self._moving]))
         whole = np.zeros((self.horizon, *found.shape[1:]))
-        whole[self._flowing] = found
+        whole[self._moving] = found
         return whole
 
     # -------------------------------------------------------------------------------------------- motion
@@ -200,18 +208,18 @@ class AugmentedSystem(ExtendedSystem):
             return ([(rows, int(self._knots[0]))], rows[:0]) if self.setting[0] else ([], rows)
         if K != self.horizon:
             raise ValueError(f"u: got {K} knots, expected {self.horizon}, which the phases fill")
-        return self._choosing, self._flowing
+        return self._choosing, self._moving
 
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Next state: of one point or a batch for the system of one knot, of its knots in order for others."""
         zs, us = np.atleast_2d(x), np.atleast_2d(u)
         K = max(len(zs), len(us))
         zs, us = np.broadcast_to(zs, (K, self.nx)), np.broadcast_to(us, (K, self.nu))
-        (choosing, flowing), out = self._rows(K), np.empty((K, self.nx))
+        (choosing, moving), out = self._rows(K), np.empty((K, self.nx))
         for rows, k in choosing:
             out[rows] = self._chosen(k, zs[rows], us[rows])
-        if len(flowing):
-            out[flowing] = super().step(zs[flowing], us[flowing])
+        if len(moving):
+            out[moving] = super().step(zs[moving], us[moving])
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
     def _chosen(self, k: int, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -253,11 +261,11 @@ class AugmentedSystem(ExtendedSystem):
 
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:
-        xs, (choosing, flowing) = np.asarray(xs)[: len(us)], self._rows(len(us))
+        xs, (choosing, moving) = np.asarray(xs)[: len(us)], self._rows(len(us))
         for rows, k in choosing:
             self._expand_chosen(k, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
-        if len(flowing):
-            self._expand_moving(place_of(flowing), xs, us, lam, first, second)
+        if len(moving):
+            self._expand_moving(place_of(moving), xs, us, lam, first, second)
 
     def _expand_chosen(self, k, rows, zs, us, lam, first, second) -> None:
         n, A, B = self.system.ndx, self.choices.of_state[k], self.choices.of_numbers[k]
@@ -283,7 +291,7 @@ class AugmentedSystem(ExtendedSystem):
     def step_noise(self, inside, zs):
         """Noise of the steps of the system inside, and none of what is chosen or declared."""
         noise = np.zeros((self.horizon, self.ndx))
-        noise[self._flowing, : self.system.ndx] = inside(self.split(zs[np.append(self._flowing, self.horizon)])[0])
+        noise[self._moving, : self.system.ndx] = inside(self.split(zs[np.append(self._moving, self.horizon)])[0])
         return noise
 
     @Lifted

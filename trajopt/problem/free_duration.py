@@ -84,18 +84,10 @@ class FreeDurationSystem(AugmentedSystem):
         choices = Choices(np.zeros((1, n, nu)), np.eye(1, nu, nu - 1)[None], np.ones(1), np.zeros(system.nx))
         super().__init__(system, choices, np.concatenate([np.append(SETTING, phase) for phase in knots]), ("duration",))
 
-    def _moving(self, system):
+    def _motion_of(self, system):
         """The system inside that steps for any time, of which the last control is s dt."""
         m = system.nu
         return system.timed(), self.map._replace(nu=m + 1, parameters=np.array([m]), scale=system.dt)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the steps of any duration, which may be functions made of the user's: these are made again."""
-        return {**self.__dict__, "_moves": None, "_windows": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._moves = self.system.timed()
 
     # -------------------------------------------------------------------------------------------- states and times
     def state(self, x: ArrayLike, duration: float = 1.0) -> np.ndarray:
