@@ -23,6 +23,7 @@ from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.soft_steps import GAMMA
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
+from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.problem.extended_system import ExtendedSystem
 
 W = 0.25 * np.sqrt(2.0)
@@ -84,6 +85,7 @@ class PlainSystem(ExtendedSystem):
         raise NotImplementedError
 
     hessians = hessian_products
+    _roll_out = ClosedLoopRollouts._roll_out  # step by step, as the system inside moves otherwise
 
     def _motion(self, xs: np.ndarray, us: np.ndarray) -> tuple[Path, ...]:
         n, h, unit = self.robot.nq, self.dt, np.eye(self.nx + self.nu)

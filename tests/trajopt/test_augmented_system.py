@@ -15,7 +15,7 @@ import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 from trajopt.layers import Covectors, SolvedPoint, Solves
-from trajopt.problem.augmented_system import AugmentedSystem, Declared
+from trajopt.problem.augmented_system import Declared, declared_system
 from trajopt.problem.periodic import StartAndEnd
 
 N, DT = 30, 0.2
@@ -61,7 +61,7 @@ def augmented(name, rng, horizon=3):
     free, carried, parameters = (np.array(which, dtype=np.intp) for which in CHOICES[name])
     start = problems.make("quadruped_trot").x0 if name == "trot" else near(system, 0.4, rng)
     horizon = system.horizon if name == "trot" else horizon
-    return AugmentedSystem(system, horizon, Declared(start, free, carried, parameters))
+    return declared_system(system, horizon, Declared(start, free, carried, parameters))
 
 
 def near(system, size, rng, count=None):
@@ -73,7 +73,7 @@ def near(system, size, rng, count=None):
 
 def trajectory(system, rng, size=0.3):
     """States that follow from controls, moved a little."""
-    x0 = system.state(system.declared.center, 0.5 + 0.1 * rng.standard_normal(system.memory))
+    x0 = system.state(system.choices.center, 0.5 + 0.1 * rng.standard_normal(system.memory))
     us = size * rng.standard_normal((system.horizon, system.nu))
     return system.rollout(x0, us), us
 
@@ -98,7 +98,7 @@ def test_derivatives_against_differences(name, rng):
 def test_closed_loops_are_those_of_single_steps(name, gapped, limited, rng):
     """Also where limits keep declared numbers from moving in proportion to the step."""
     system, size = augmented(name, rng), 1e-3 if name == "trot" else 0.03
-    system = system.window(0, system.front + 6) if name == "trot" else system
+    system = system.window(0, system.setting.sum() + 6) if name == "trot" else system
     xs, us = trajectory(system, rng, 10 * size)
     N = system.horizon
     k, K = size * rng.standard_normal((N, system.nu)), size * rng.standard_normal((N, system.nu, system.ndx))
@@ -107,7 +107,7 @@ def test_closed_loops_are_those_of_single_steps(name, gapped, limited, rng):
         x = system.split(xs)[0]
         moved = system.system.integrate(x, size * rng.standard_normal((N + 1, system.system.ndx)))
         xs = np.hstack([moved, xs[:, system.system.nx :]])
-        gaps = system.difference(xs, np.vstack([system.state(system.declared.center, xs[0, system.system.nx :]),
+        gaps = system.difference(xs, np.vstack([system.state(system.choices.center, xs[0, system.system.nx :]),
                                                 system.step(xs[:-1], us)]))  # fmt: skip
     limits = (us - 0.5 * size, us + 0.5 * size) if limited else (None, None)
     x0 = xs[0] if gaps is None else system.integrate(xs[0], gaps[0])
@@ -123,7 +123,7 @@ def test_the_constraint_between_both_ends_has_exact_derivatives(name, mirrored, 
     inside = SYSTEMS[name]()
     free, _, parameters = (np.array(which, dtype=np.intp) for which in CHOICES[name])
     center = near(inside, 0.4, rng)
-    system = AugmentedSystem(inside, 3, Declared(center, free, np.arange(len(free)), parameters))
+    system = declared_system(inside, 3, Declared(center, free, np.arange(len(free)), parameters))
     M = rng.standard_normal((inside.ndx, inside.ndx)) if mirrored else None
     tied = np.arange(inside.ndx)[1:]
     periodic = trajopt.Periodic(inside, tied, map=M, reference=near(inside, 0.3, rng) if mirrored else None)

@@ -17,7 +17,8 @@ from trajopt.backward.expansions import write_derivatives
 from trajopt.capabilities import CAPABILITIES, Knots, NoDefault, Start, StateManifold, capability, members
 from trajopt.interfaces.system import semi_implicit_form, window
 from trajopt.interfaces.terms import VectorSpace
-from trajopt.problem.extended_system import Refused, WithControls
+from trajopt.problem.extended_system import Refused
+from trajopt.problem.lifted_terms import WithControls
 
 N = 3
 MEMBERS = {name: kind for kind in CAPABILITIES for name in members(kind)}

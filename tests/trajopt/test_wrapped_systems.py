@@ -13,7 +13,7 @@ import trajopt
 from dynamics import rods
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.interfaces import stepwise
-from trajopt.problem import control_rate
+from trajopt.problem import extended_system
 
 pytestmark = pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning", "ignore::RuntimeWarning")
 
@@ -266,6 +266,6 @@ def test_closed_loops_that_remember_are_those_inside(name, kind, gapped, rng, mo
     shift, pull = rng.standard_normal(3), 0.1 * rng.standard_normal((N, outer.nu))
     loop = start, xs, us, k, K, alphas, gaps, -ends, ends, shift, pull
     wanted = stepwise.closed_loop_by_steps(outer, *loop)
-    monkeypatch.setattr(control_rate, "closed_loop_by_steps", None)
+    monkeypatch.setattr(extended_system, "closed_loop_by_steps", None)
     for got, expected in zip(outer.closed_loop_rollout(*loop), wanted, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11)

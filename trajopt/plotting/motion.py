@@ -14,7 +14,7 @@ from trajopt.capabilities import Pictures, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.residual import SeenResidual
 from trajopt.interfaces.state_space import numbers_of_states
-from trajopt.problem.extended_system import LiftedCost, LiftedResidual
+from trajopt.problem.lifted_terms import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
 from trajopt.problem.scenery import Lines, Shape
 from trajopt.results.dense_output import DenseOutput, dense_output

@@ -1,15 +1,18 @@
-"""Any system with declared numbers more in its state: they are chosen once, in front of the horizon, and then stay.
+"""Any system with declared numbers more in its state, which knots that take no time choose, and which then stay.
 
-With z = (x, y), x the state of the system inside, y = (p, d), p controls of that system which have one value over the
-whole horizon, d the free coordinates of the initial state, which what is asked of the end may need,
+With z = (x, y), x the state of the system inside, and y the declared numbers,
 
-    at N knots of the horizon   F(z, w) = (f(x, (w, p)), y)                 w the other controls
-    at knots in front of it     F(z, w) = (c (+) (x (-) c + A w), y + B w)  no time, no costs
+    at knots of the system inside   F(z, w) = (f(x, u), y)                       u some of w, and numbers among y
+    at knots that choose            F(z, w) = (c (+) (x (-) c + A w), y_0 + B w)   no time, no costs
 
-c is a state near which the initial one is looked for, and rows of A and B choose what each control of a knot in front
-changes.  Each of them changes one number: p or a coordinate of x (-) c and, where it is carried along, the same of d.
-So there are as many of these knots as it takes to choose all numbers with the controls that there are, and limits of
-the numbers are limits of controls.  Of r(x) = x (-) c with J and H as `difference_expansion` has them, at x and x+,
+where y_0 is y, or what choices begin from.  The numbers may be durations of phases, each chosen where its phase begins
+(`trajopt.FreeDurationSystem`).  Or they are chosen in front of the horizon, y = (p, d), p controls of the system inside
+that have one value over the whole horizon, d the free coordinates of the initial state, which what is asked of the end
+may need; c is a state near which the initial one is looked for.  There, each control changes one number: p, or a
+coordinate of x (-) c and, where it is carried along, the same of d, so that there are as many of these knots as it
+takes to choose all numbers with the controls that there are, and limits of the numbers are limits of controls.
+
+Of r(x) = x (-) c with J and H as `difference_expansion` has them, at x and x+,
 
     F_x = J+^-1 J    F_w = J+^-1 A    lam'F'' = J'' - F'H+(mu)F    mu = J+^-T lam
 
@@ -19,20 +22,288 @@ with J'' the Hessian H(mu) of x alone: all that is needed of a manifold is what 
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+import itertools
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_whole_number
 from trajopt.capabilities import Knots, capability
-from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
-
-ALIKE = 1e-12
-"""Relative difference up to which declared numbers of all candidates lie on one line through those of the plan."""
-
+from trajopt.problem.lifted_terms import ControlMap
+from trajopt.problem.objective import place_of
 
 FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
+
+
+class Choices(NamedTuple):
+    """What each of F knots that take no time chooses.
+
+    of_state : (F, ndx, nu) array A
+    of_numbers : (F, m, nu) array B
+    base : (m,) array of the numbers that choices begin from, NaN for those that go on from what is in y
+    center : (nx,) array c, which only choices of states need
+    carried : the free components of tangents that are the last of the numbers
+    """
+
+    of_state: np.ndarray
+    of_numbers: np.ndarray
+    base: np.ndarray
+    center: np.ndarray
+    carried: np.ndarray = np.zeros(0, dtype=np.intp)
+
+
+class AugmentedSystem(ExtendedSystem):
+    """A system with declared numbers y in its state, and knots at which they are chosen.
+
+    Parameters
+    ----------
+    system : System
+    choices : Choices
+    knots : (N,) integers: those of the system inside in order, and below zero those that choose, counted from the last
+    names : names of the numbers
+    parameters : controls of the system inside that the first of the numbers are
+
+    Attributes
+    ----------
+    horizon : N
+    setting : (N,) bool, which knots choose numbers
+    durations : (N,) seconds; knots that choose take no time
+    nx, ndx : those of the system inside, and as many more as there are declared numbers
+    """
+
+    remembers = "declared numbers"
+    resimulated, control_limits = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
+
+    def __init__(
+        self, system: System, choices: Choices, knots: np.ndarray, names: tuple[str, ...], parameters: Any = ()
+    ) -> None:
+        super().__init__(system, choices.of_numbers.shape[1])
+        self.nu, self.choices, self._names = choices.of_numbers.shape[2], choices, names
+        self._chooses_state = choices.of_state.any(axis=(1, 2))
+        which = np.array(parameters, dtype=np.intp)
+        self.map = self.map._replace(controls=np.setdiff1d(np.arange(system.nu), which), parameters=which)
+        self._take(system, *self._motion_of(system), knots)
+
+    def _motion_of(self, system: Any) -> tuple[Any, ControlMap]:
+        """What moves x at the knots of a system inside, and where its controls come from."""
+        return system, self.map
+
+    def _take(self, system: Any, moves: Any, by: ControlMap, knots: np.ndarray) -> None:
+        """Become these knots of this system inside."""
+        self.system, self._moves, self._by, self._knots, self.dt = system, moves, by, knots, system.dt
+        self.horizon, self.setting, self.durations = len(knots), knots < 0, np.zeros(len(knots))
+        self._moving = np.flatnonzero(~self.setting)
+        changes = (np.flatnonzero(np.diff(self.setting)) + 1).tolist()
+        self._runs = list(itertools.pairwise([0, *changes, len(knots)]))  # of knots that choose, and of others
+        self._choosing = [(np.flatnonzero(knots == k), int(k)) for k in np.unique(knots[self.setting])]
+        if len(self._moving):
+            inside = knots[self._moving]
+            self.durations[self._moving] = knot_durations(system, int(inside.max()) + 1)[inside]
+        self._windows: dict[tuple[int, int], Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what moves x, which may be functions of the user: these are made again when they are needed."""
+        return {**self.__dict__, "_moves": None, "_windows": {}}
+
+    @property
+    def _motion(self):
+        if self._moves is None:
+            self._moves, self._by = self._motion_of(self.system)
+        return self._moves, self._by
+
+    # -------------------------------------------------------------------------------------------- knots
+    def window(self, start: int, stop: int) -> Any:
+        """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
+        if (start, stop) not in self._windows:
+            if not 0 <= start < stop <= self.horizon:
+                raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
+            part, knots = copy.copy(self), self._knots[start:stop]
+            system, (moves, by), inside = self.system, self._motion, knots[knots >= 0]
+            if len(inside):  # of the system inside only these knots remain
+                first, last = int(inside[0]), int(inside[-1]) + 1
+                system, moves = window(system, first, last), window(moves, first, last)
+                knots = np.where(knots < 0, knots, knots - first)
+            part._take(system, moves, by, knots)
+            self._windows[start, stop] = part
+        return self._windows[start, stop]
+
+    @Lifted
+    def refined(self, inside, substeps):
+        """The same choices, so many steps for each knot that takes time."""
+        steps = np.where(self.durations > 0.0, as_whole_number("substeps", substeps, 1), 1)
+        moving, first = self._moving, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
+        first[self._knots[moving]] = np.cumsum(steps[moving]) - steps[moving]
+        fine = np.repeat(self._knots, steps)
+        pairs = zip(first[self._knots[moving]], steps[moving], strict=True)
+        fine[fine >= 0] = np.concatenate([start + np.arange(count) for start, count in pairs])
+        return self._with_inside(inside(substeps), fine)
+
+    @Lifted
+    def with_model(self, inside, model):
+        """The same choices with another model in the system inside."""
+        return self._with_inside(inside(model), self._knots)
+
+    def _with_inside(self, inside: Any, knots: np.ndarray) -> Any:
+        """These knots of another system inside."""
+        part = copy.copy(self)
+        part._take(inside, *self._motion_of(inside), knots)
+        return part
+
+    @property
+    def idle(self) -> np.ndarray:
+        """True (horizon,) at knots with a control that has no effect."""
+        idle, resting = np.zeros(self.horizon, dtype=bool), np.asarray(capability(self.system, Knots).idle)
+        idle[self._moving] = self.nu > len(self.map.controls)
+        if len(resting):
+            idle[self._moving] |= resting[self._knots[self._moving]]
+        for rows, k in self._choosing:
+            used = self.choices.of_state[k].any(axis=0) | self.choices.of_numbers[k].any(axis=0)
+            idle[rows] = not used.all()
+        return idle
+
+    @property
+    def phase_starts(self) -> np.ndarray:
+        """The knots that choose, at which phases begin."""
+        return np.flatnonzero(self.setting)
+
+    # -------------------------------------------------------------------------------------------- states and controls
+    def state(self, x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """z = (x, y)."""
+        return joined(np.asarray(x, dtype=np.float64), np.asarray(numbers, dtype=np.float64))
+
+    def _number_names(self):
+        return self._names
+
+    @property
+    def control_names(self) -> tuple[str, ...] | None:
+        """Names of the controls inside that are no parameters; None if they have none."""
+        names, controls = control_names(self.system), self.map.controls
+        return tuple(names[i] for i in controls) if names and len(controls) else None
+
+    @Lifted
+    def quasi_static(self, inside, z):
+        """Controls (N, nu) that hold the system inside still; nothing else is changed."""
+        us, whole, controls = np.asarray(inside(self.split(z)[0])), np.zeros((self.horizon, self.nu)), self.map.controls
+        us = us if us.ndim == 1 else us[self._knots[self._moving]]
+        whole[self._moving, : len(controls)] = us[..., controls]
+        return whole
+
+    @Lifted
+    def contact_forces(self, inside, xs, us):
+        """Forces (N, F, 3), N, on the frames at the knots, zero where numbers are chosen."""
+        found = inside(*self.map.inside(np.asarray(xs)[self._moving], np.asarray(us)[self._moving]))
+        whole = np.zeros((self.horizon, *found.shape[1:]))
+        whole[self._moving] = found
+        return whole
+
+    # -------------------------------------------------------------------------------------------- motion
+    def _rows(self, K: int) -> tuple[list[tuple[np.ndarray, int]], np.ndarray]:
+        """Rows of K points that choose, with what they choose, and those at which x moves; for a system of one knot all
+        are that knot."""
+        if self.horizon == 1:
+            rows = np.arange(K)
+            return ([(rows, int(self._knots[0]))], rows[:0]) if self.setting[0] else ([], rows)
+        if K != self.horizon:
+            raise ValueError(f"u: got {K} knots, expected {self.horizon}, which the phases fill")
+        return self._choosing, self._moving
+
+    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Next state: of one point or a batch for the system of one knot, of its knots in order for others."""
+        zs, us = np.atleast_2d(x), np.atleast_2d(u)
+        K = max(len(zs), len(us))
+        zs, us = np.broadcast_to(zs, (K, self.nx)), np.broadcast_to(us, (K, self.nu))
+        (choosing, moving), out = self._rows(K), np.empty((K, self.nx))
+        for rows, k in choosing:
+            out[rows] = self._chosen(k, zs[rows], us[rows])
+        if len(moving):
+            out[moving] = super().step(zs[moving], us[moving])
+        return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
+
+    def _chosen(self, k: int, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """States after a knot that chooses."""
+        A, base, n, out = self.choices.of_state[k], self.choices.base, self.system.nx, np.array(zs)
+        if self._chooses_state[k] and self._manifold is None:
+            out[:, :n] += us @ A.T
+        elif self._chooses_state[k]:
+            centers = np.tile(self.choices.center, (len(zs), 1))
+            out[:, :n] = self.system.integrate(centers, self.system.difference(centers, out[:, :n]) + us @ A.T)
+        out[:, n:] = np.where(np.isnan(base), out[:, n:], base) + us @ self.choices.of_numbers[k].T
+        return out
+
+    def _write_rollout(self, zs, us):
+        for a, b in self._runs:
+            if not self.setting[a]:
+                ExtendedSystem._write_rollout(self.window(a, b), zs[a : b + 1], us[a:b])
+                continue
+            for t in range(a, b):
+                zs[t + 1] = self._chosen(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
+
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Knots that choose one by one, those between them by the system inside, at once."""
+        N, A = len(loop.us), len(loop.alphas)
+        if N != self.horizon or loop.pull is not None or loop.before is not None:
+            return closed_loop_by_steps(self, *loop)
+        if not self.setting.any():
+            return super()._roll_out(loop)
+        X, U = np.empty((A, N + 1, self.nx)), np.empty((A, N, self.nu))
+        X[:, 0] = self._starts(loop)
+        for a, b in self._runs:
+            cut = (None if each is None else each[a:b] for each in (loop.lower, loop.upper))
+            gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[a + 1 : b + 1]])
+            part = X[:, a], loop.xs[a : b + 1], loop.us[a:b], loop.k[a:b], loop.K[a:b], loop.alphas, gaps, *cut
+            knots = self.window(a, b)
+            found = closed_loop_by_steps(knots, *part) if self.setting[a] else knots.closed_loop_rollout(*part)
+            X[:, a : b + 1], U[:, a:b] = found
+        return X, U
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def _expand(self, xs, us, lam, first, second) -> None:
+        xs, (choosing, moving) = np.asarray(xs)[: len(us)], self._rows(len(us))
+        for rows, k in choosing:
+            self._expand_chosen(k, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
+        if len(moving):
+            self._expand_moving(place_of(moving), xs, us, lam, first, second)
+
+    def _expand_chosen(self, k, rows, zs, us, lam, first, second) -> None:
+        n, A, B = self.system.ndx, self.choices.of_state[k], self.choices.of_numbers[k]
+        K, manifold, c = len(rows), self._manifold, self.choices.center
+        Fx, Fw = np.eye(n), A
+        if manifold is not None and self._chooses_state[k]:
+            ends, mu = self.split(self._chosen(k, zs, us))[0], np.zeros((K, n))
+            after = manifold.difference_expansion(c, ends, mu)[0]
+            Fx = np.linalg.solve(after, manifold.difference_expansion(c, self.split(zs)[0], mu)[0])
+            Fw = np.linalg.solve(after, np.tile(A, (K, 1, 1)))
+            if second is not None:
+                mu = np.linalg.solve(after.swapaxes(1, 2), lam[:, :n, None])[..., 0]
+                bent = -manifold.difference_expansion(c, ends, mu)[1]
+                second[0][rows, :n, :n] = manifold.difference_expansion(c, self.split(zs)[0], mu)[1]
+                second[0][rows, :n, :n] += Fx.swapaxes(1, 2) @ bent @ Fx
+                second[1][rows, :, :n] = Fw.swapaxes(1, 2) @ bent @ Fx
+                second[2][rows] = Fw.swapaxes(1, 2) @ bent @ Fw
+        if first is not None:
+            first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
+            first[0][rows, n:, n:] = np.diag(np.isnan(self.choices.base))
+
+    @Lifted
+    def step_noise(self, inside, zs):
+        """Noise of the steps of the system inside, and none of what is chosen or declared."""
+        noise = np.zeros((self.horizon, self.ndx))
+        noise[self._moving, : self.system.ndx] = inside(self.split(zs[np.append(self._moving, self.horizon)])[0])
+        return noise
+
+    @Lifted
+    def parameter_gradient(self, inside, zs, us, lam):
+        """The gradient (`trajopt.capabilities.Expansions`) of the knots at which x moves."""
+        (moves, by), rows = self._motion, self._rows(len(us))[1]
+        given = np.ascontiguousarray(lam[rows, : self.system.ndx])
+        return moves.parameter_gradient(*by.inside(np.asarray(zs)[rows], us[rows]), given)
+
+
+# --------------------------------------------------------------------------------------------
+# A free initial state, and parameters of the whole horizon.
 
 
 class Declared(NamedTuple):
@@ -49,266 +320,25 @@ class Declared(NamedTuple):
     carried: np.ndarray
     parameters: np.ndarray
 
+    def chosen(self, nu: int) -> tuple[np.ndarray, np.ndarray]:
+        """Knots and controls, of nu, at which the parameters, and then the free components, are chosen, one each."""
+        return np.divmod(np.arange(len(self.parameters) + len(self.free)), nu)
 
-class AugmentedSystem(ExtendedSystem):
-    """A system with declared numbers y in its state, and knots in front of its horizon at which they are chosen.
 
-    Parameters
-    ----------
-    system : System
-    horizon : int, N, its knots
-    declared : Declared
+def declared_system(system: System, horizon: int, declared: Declared) -> AugmentedSystem:
+    """A system of so many knots, in front of which are as many as it takes to choose what is declared.
 
-    Attributes
-    ----------
-    front : int, how many knots are in front
-    horizon : front + N
-    nx, ndx : those of the system inside, and as many more as there are declared numbers
-    nu : how many of the controls inside are no parameters, at least 1
-    controls : which these are
+    Its controls are those of the system inside that are no parameters, and at least one.
     """
-
-    remembers = "declared numbers"
-    refined, resimulated, with_model = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
-    start_advice, quasi_static, phase_starts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
-    control_limits, control_speeds, joint_feedback = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
-    integrator_order, joint_inertias, joint_efforts = Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE), Refused(FOR_A_SOLVE)
-    single_joints = Refused(FOR_A_SOLVE)
-
-    def __init__(self, system: System, horizon: int, declared: Declared) -> None:
-        super().__init__(system, len(declared.parameters) + len(declared.carried))
-        self.declared = declared
-        self.controls = np.setdiff1d(np.arange(system.nu), declared.parameters)
-        self.nu = max(1, len(self.controls))
-        self.map = self.map._replace(controls=self.controls, parameters=declared.parameters)
-        chosen, P = len(declared.parameters) + len(declared.free), len(declared.parameters)
-        F = -(-chosen // self.nu)
-        self._state_choice = np.zeros((F, system.ndx, self.nu))
-        self._number_choice = np.zeros((F, self.memory, self.nu))
-        for number in range(chosen):
-            k, j = divmod(number, self.nu)
-            if number < P:
-                self._number_choice[k, number, j] = 1.0
-                continue
-            self._state_choice[k, declared.free[number - P], j] = 1.0
-            self._number_choice[k, P + np.flatnonzero(declared.carried == number - P), j] = 1.0
-        self._take(np.arange(-F, horizon))
-
-    def _take(self, knots: np.ndarray) -> None:
-        """Become these knots, those in front of the horizon below zero."""
-        self._knots, self.horizon, self.front = knots, len(knots), int((knots < 0).sum())
-        self._windows: dict[tuple[int, int], AugmentedSystem] = {}
-
-    # -------------------------------------------------------------------------------------------- knots
-    def window(self, start: int, stop: int) -> AugmentedSystem:
-        """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
-        if (start, stop) not in self._windows:
-            if not 0 <= start < stop <= self.horizon:
-                raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
-            part, knots = copy.copy(self), self._knots[start:stop]
-            inside = knots[knots >= 0]
-            if len(inside):
-                first = int(self._knots[self.front])
-                part.system = window(self.system, int(inside[0]) - first, int(inside[-1]) + 1 - first)
-            part._take(knots)
-            self._windows[start, stop] = part
-        return self._windows[start, stop]
-
-    @property
-    def chosen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Knots and controls at which the parameters, and then the free components, are chosen, one each."""
-        declared = self.declared
-        return np.divmod(np.arange(len(declared.parameters) + len(declared.free)), self.nu)
-
-    @property
-    def idle(self) -> np.ndarray:
-        """True (horizon,) at knots with a control that has no effect."""
-        n, resting = self.horizon - self.front, np.asarray(capability(self.system, Knots).idle)
-        inside = np.full(n, len(self.controls) == 0)
-        inside[: len(resting)] |= resting[:n]
-        front = self._knots[: self.front]
-        used = np.abs(self._state_choice[front]).sum(axis=1) + np.abs(self._number_choice[front]).sum(axis=1)
-        return np.concatenate([used.min(axis=1, initial=1.0) == 0.0, inside])
-
-    @property
-    def durations(self) -> np.ndarray:
-        """Seconds (horizon,); the knots in front take no time."""
-        N = self.horizon - self.front
-        return np.append(np.zeros(self.front), knot_durations(self.system, N)[:N])
-
-    # -------------------------------------------------------------------------------------------- states and controls
-    def state(self, x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """z = (x, y)."""
-        return joined(np.asarray(x, dtype=np.float64), np.asarray(numbers, dtype=np.float64))
-
-    def _with_names_before(self, names):
-        declared = self.declared
-        of_controls, of_states = control_names(self.system), tangent_names(self.system)
-        parameters = [of_controls[i] if of_controls else f"u_{i + 1}" for i in declared.parameters]
-        carried = [of_states[i] if of_states else f"x_{i + 1}" for i in declared.free[declared.carried]]
-        return (*names, *(f"{name} of all knots" for name in parameters), *(f"initial {name}" for name in carried))
-
-    @property
-    def control_names(self) -> tuple[str, ...] | None:
-        """Names of the controls inside that are no parameters; None if they have none."""
-        names = control_names(self.system)
-        return tuple(names[i] for i in self.controls) if names and len(self.controls) else None
-
-    # -------------------------------------------------------------------------------------------- motion
-    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Next state: of one point or a batch for the system of one knot, of its knots in order for others."""
-        zs, us = np.atleast_2d(x), np.atleast_2d(u)
-        K = max(len(zs), len(us))
-        zs, us = np.broadcast_to(zs, (K, self.nx)), np.broadcast_to(us, (K, self.nu))
-        front = self._rows_in_front(K)
-        out = np.array(zs)
-        for rows, knot in front:
-            out[rows] = self._chosen_at(knot, zs[rows], us[rows])
-        rest = slice(sum(len(rows) for rows, _ in front), None)
-        if len(zs[rest]):
-            out[rest, : self.system.nx] = self.system.step(*self.map.inside(zs[rest], us[rest]))
-        return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
-
-    def _rows_in_front(self, K: int) -> list[tuple[np.ndarray, int]]:
-        """Each knot in front with its rows, among K rows."""
-        if not self.front:
-            return []
-        if self.horizon == 1:
-            return [(np.arange(K), int(self._knots[0]))]
-        if K != self.horizon:
-            raise ValueError(f"u: got {K} knots, expected {self.horizon}")
-        return [(np.array([i]), int(knot)) for i, knot in enumerate(self._knots[: self.front])]
-
-    def _chosen_at(self, knot: int, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States after a knot in front."""
-        (xs, numbers), A, c = self.split(zs), self._state_choice[knot], self.declared.center
-        if self._manifold is None:
-            xs = xs + us @ A.T
-        elif A.any():
-            centers = np.tile(c, (len(xs), 1))
-            xs = self._manifold.integrate(centers, self._manifold.difference(centers, xs) + us @ A.T)
-        return joined(xs, numbers + us @ self._number_choice[knot].T)
-
-    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States (horizon + 1, nx) under the controls us (horizon, nu)."""
-        us, F = np.asarray(us), self.front
-        zs = np.empty((len(us) + 1, self.nx))
-        zs[0] = x0
-        for t in range(F):
-            zs[t + 1] = self._chosen_at(int(self._knots[t]), zs[t : t + 1], us[t : t + 1])[0]
-        if len(us) > F:
-            zs[F + 1 :, self.system.nx :] = zs[F, self.system.nx :]
-            x, inside = self.map.inside(np.tile(zs[F], (len(us) - F, 1)), us[F:])
-            zs[F:, : self.system.nx] = self.system.rollout(x[0], inside)
-        return zs
-
-    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """The knots in front one by one, the horizon by the system inside."""
-        F, N, n = self.front, len(loop.us), self.system.nx
-        moving = loop.gaps is not None and loop.gaps[F + 1 :, self.system.ndx :].any()
-        if F == N or loop.pull is not None or loop.before is not None or moving or N != self.horizon:
-            return closed_loop_by_steps(self, *loop)
-        X, U = np.full((len(loop.alphas), N + 1, self.nx), np.nan), np.full((len(loop.alphas), N, self.nu), np.nan)
-        X[:, : F + 1], U[:, :F] = self._through_the_front(loop)
-        with np.errstate(invalid="ignore"):
-            found = self._through_the_horizon(loop, X[:, F])
-        X[:, F + 1 :, :n] = found[0][:, 1:]
-        X[:, F + 1 :, n:] = X[:, F, None, n:]
-        U[:, F:, : len(self.controls)] = found[1][:, :, self.controls]
-        U[:, F:, len(self.controls) :] = 0.0
-        return X, U
-
-    def _through_the_front(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        F = self.front
-        cut = [None if each is None else each[:F] for each in (loop.lower, loop.upper)]
-        gaps = None if loop.gaps is None else loop.gaps[: F + 1]
-        part = loop.x0, loop.xs[: F + 1], loop.us[:F], loop.k[:F], loop.K[:F], loop.alphas, gaps, *cut
-        return closed_loop_by_steps(self.window(0, F) if F else self, *part)
-
-    def _through_the_horizon(self, loop: ClosedLoop, z0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Candidates of the system inside from states z0 (A, nx): what is fed back of declared numbers, which stay what
-        they are, is a part of the step where they move in proportion to it, and of each candidate's controls elsewhere.
-        """
-        numbers = loop.xs[self.front, self.system.nx :]
-        (x0, of_all), alphas = self.split(z0), np.asarray(loop.alphas)
-        moved = of_all - numbers
-        slope = moved[np.argmax(alphas)] / alphas.max()
-        size = 1.0 + np.abs(numbers).max(initial=0.0) + np.abs(moved).max(initial=0.0)
-        together = np.abs(moved - np.multiply.outer(alphas, slope)).max(initial=0.0) <= ALIKE * size
-        if together and rollouts_take(type(self.system), "shift", "pull"):
-            return self._inside_loop(loop, x0, alphas, 0.0 * slope, slope)
-        each = [self._inside_loop(loop, x0[a], alphas[a : a + 1], moved[a], 0.0 * slope) for a in range(len(alphas))]
-        return np.concatenate([X for X, _ in each]), np.concatenate([U for _, U in each])
-
-    def _inside_loop(
-        self, loop: ClosedLoop, x0: np.ndarray, alphas: np.ndarray, shift: np.ndarray, slope: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Closed loops of the system inside, with declared numbers that are off by shift + alpha slope."""
-        F, m, n, P = self.front, len(self.controls), self.system.ndx, len(self.declared.parameters)
-        xs, us = self.split(loop.xs[F:])[0], self.map.inside(loop.xs[F:-1], loop.us[F:])[1]
-        assert us is not None
-        k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
-        feedback = loop.K[F:, :m, n:]
-        us = np.array(us)
-        us[:, self.controls] += feedback @ shift
-        us[:, self.declared.parameters] += shift[:P]
-        k[:, self.controls] = loop.k[F:, :m] + feedback @ slope
-        k[:, self.declared.parameters] = slope[:P]
-        K[:, self.controls] = loop.K[F:, :m, :n]
-        gaps, limits = None, []
-        if loop.gaps is not None:
-            gaps = np.vstack([np.zeros(n), loop.gaps[F + 1 :, :n]])
-        if loop.lower is not None and loop.upper is not None:
-            for given, end in (loop.lower, -np.inf), (loop.upper, np.inf):
-                limit = np.full(us.shape, end)
-                limit[:, self.controls] = given[F:, :m]
-                limits.append(limit)
-        arguments = np.ascontiguousarray(x0), xs, us, k, K, alphas
-        if gaps is None and not limits:
-            return self.system.closed_loop_rollout(*arguments)
-        if rollouts_take(type(self.system), "gaps", "lower", "upper"):
-            return self.system.closed_loop_rollout(*arguments, gaps, *(limits or (None, None)))
-        return closed_loop_by_steps(self.system, *arguments, gaps, *(limits or (None, None)))
-
-    # -------------------------------------------------------------------------------------------- expansions
-    def _expand(self, xs, us, lam, first, second) -> None:
-        xs, K = np.asarray(xs)[: len(us)], len(us)
-        front = self._rows_in_front(K)
-        for rows, knot in front:
-            self._expand_in_front(knot, rows, xs[rows], us[rows], None if lam is None else lam[rows], first, second)
-        rest = slice(sum(len(rows) for rows, _ in front), K)
-        if rest.start < K:
-            self._expand_moving(self.system, self.map, rest, xs, us, lam, first, second)
-
-    def _expand_in_front(self, knot, rows, zs, us, lam, first, second) -> None:
-        n, A, B = self.system.ndx, self._state_choice[knot], self._number_choice[knot]
-        K, manifold, c = len(rows), self._manifold, self.declared.center
-        Fx, Fw = np.tile(np.eye(n), (K, 1, 1)), np.tile(A, (K, 1, 1))
-        if manifold is not None and A.any():
-            ends, mu = self.split(self._chosen_at(knot, zs, us))[0], np.zeros((K, n))
-            after = manifold.difference_expansion(c, ends, mu)[0]
-            Fx = np.linalg.solve(after, manifold.difference_expansion(c, self.split(zs)[0], mu)[0])
-            Fw = np.linalg.solve(after, Fw)
-            if second is not None:
-                mu = np.linalg.solve(after.swapaxes(1, 2), lam[:, :n, None])[..., 0]
-                bent = -manifold.difference_expansion(c, ends, mu)[1]
-                second[0][rows, :n, :n] = manifold.difference_expansion(c, self.split(zs)[0], mu)[1]
-                second[0][rows, :n, :n] += Fx.swapaxes(1, 2) @ bent @ Fx
-                second[1][rows, :, :n] = Fw.swapaxes(1, 2) @ bent @ Fx
-                second[2][rows] = Fw.swapaxes(1, 2) @ bent @ Fw
-        if first is not None:
-            first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
-            first[0][rows, n:, n:] = np.eye(self.memory)
-
-    @Lifted
-    def step_noise(self, inside, zs):
-        """Noise of the steps of the system inside, and zero for what is chosen or declared."""
-        noise = inside(self.split(zs[self.front :])[0])
-        return np.pad(noise, [(self.front, 0), (0, self.memory)])
-
-    @Lifted
-    def parameter_gradient(self, inside, zs, us, lam):
-        """Gradient of the system inside, over its horizon."""
-        F = self.front
-        xs, whole = self.map.inside(zs[F:], us[F:])
-        return inside(xs, whole, np.ascontiguousarray(lam[F:, : self.system.ndx]))
+    P, carried, nu = len(declared.parameters), declared.free[declared.carried], system.nu - len(declared.parameters)
+    at, which = declared.chosen(max(1, nu))
+    F, m = int(at.max(initial=-1)) + 1, P + len(carried)
+    A, B = np.zeros((F, system.ndx, max(1, nu))), np.zeros((F, m, max(1, nu)))
+    A[at[P:], declared.free, which[P:]] = 1.0
+    B[at[:P], np.arange(P), which[:P]] = 1.0
+    B[at[P:][declared.carried], np.arange(P, m), which[P:][declared.carried]] = 1.0
+    of_controls, of_states = control_names(system), tangent_names(system)
+    names = [f"{of_controls[i] if of_controls else f'u_{i + 1}'} of all knots" for i in declared.parameters]
+    names += [f"initial {of_states[i] if of_states else f'x_{i + 1}'}" for i in carried]
+    choices = Choices(A, B, np.full(m, np.nan), declared.center, carried)
+    return AugmentedSystem(system, choices, np.arange(-F, horizon), tuple(names), declared.parameters)

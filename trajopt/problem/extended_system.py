@@ -10,18 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from trajopt.capabilities import Expansions, capability
-from trajopt.costs import Cost, Quadratic
-from trajopt.costs.cost import ExpandedCost, Into, add_expansion
-from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
-from trajopt.interfaces.stepwise import ClosedLoopRollouts
+from trajopt.capabilities import Expansions, StateManifold, capability
+from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
-from trajopt.interfaces.terms import Subject, Tangents, gradient_by, is_span, subject_of
-from trajopt.problem.objective import Term
+from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
 
 # --------------------------------------------------------------------------------------------
 # How a system around another one has the optional members of the system inside (`trajopt.capabilities`).
@@ -82,289 +78,15 @@ class Refused(LiftedValue):
 
 
 # --------------------------------------------------------------------------------------------
-# Where the controls of a system inside come from, of one around it with longer states: from its controls and states.
+# The system.  With f a step of the system inside and u as `ControlMap` has it,
 #
-# With z = (x, p) and controls w around, u inside, index sets C and P of u, and a factor s,
+#     F(z, w) = (f(x, u), p+)        p+ = p, w, or the last numbers of x
 #
-#     u_C = first of w        u_P = s times the first of p
-#
-# so derivatives of a function of (x, u) by z and w are its own, placed: those by u_C by w, s times those by u_P by p.
-
-
-class ControlMap(NamedTuple):
-    """The map from (z, w) to (x, u), and derivatives by (x, u) as those by (z, w).
-
-    nx, ndx, nu : numbers of a state x, of its tangent, and of the controls u
-    controls : C
-    parameters : P
-    scale : s
-    """
-
-    nx: int
-    ndx: int
-    nu: int
-    controls: np.ndarray
-    parameters: np.ndarray = np.zeros(0, dtype=np.intp)
-    scale: float = 1.0
-
-    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """States (K, nx) and controls (K, nu), None for None, at points (z, w)."""
-        zs = np.asarray(zs)
-        xs = np.ascontiguousarray(zs[..., : self.nx])
-        if us is None or not len(self.parameters):
-            return xs, None if us is None else np.ascontiguousarray(us[:, : self.nu])
-        whole = np.empty((len(us), self.nu))
-        whole[:, self._own] = us[:, : len(self.controls)]
-        whole[:, self.parameters] = self.scale * zs[:, self.nx : self.nx + len(self.parameters)]
-        return xs, whole
-
-    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Changes dx (K, ndx, ...) and du (K, nu, ...) along dz (K, ndx, ...) and dw (K, nu, ...)."""
-        du = np.empty((len(dw), self.nu, *dw.shape[2:]))
-        du[:, self.controls] = dw[:, : len(self.controls)]
-        du[:, self.parameters] = self.scale * dz[:, self.ndx : self.ndx + len(self.parameters)]
-        return np.ascontiguousarray(dz[:, : self.ndx]), du
-
-    def tangents(self, at: Tangents) -> Tangents:
-        """Points (x, u) and changes there."""
-        xs, us = self.inside(at.xs, at.us)
-        if at.du is None:
-            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.ndx]), None)
-        return Tangents(xs, us, *self.along(at.dx, at.du))
-
-    def place_first(
-        self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any, add: bool = False
-    ) -> None:
-        """Write derivatives (K, ..., ndx) by x and (K, ..., nu) by u, or None, as those by z and w, or add them."""
-        n, P = self.ndx, len(self.parameters)
-        _into(of_states[..., :n], rx, add)
-        if ru is not None:
-            _into(of_controls[..., : len(self.controls)], ru[..., self._own], add)
-            if P:
-                _into(of_states[..., n : n + P], self.scale * ru[..., self.parameters], add)
-
-    def place_hessian(
-        self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Hwz: Any, Hww: Any, add: bool = False
-    ) -> None:
-        """Write Hessians by x and u, None for those that are zero, as those by z and w, or add them."""
-        n, m, s, p, own = self.ndx, len(self.controls), self.scale, self.parameters, self._own
-        at = slice(n, n + len(p))
-        if Hxx is not None:
-            _into(Hzz[:, :n, :n], Hxx, add)
-        if Hux is not None:
-            _into(Hwz[:, :m, :n], Hux[:, own], add)
-            if len(p):
-                mixed = s * Hux[:, p]
-                _into(Hzz[:, at, :n], mixed, add)
-                _into(Hzz[:, :n, at], mixed.swapaxes(1, 2), add)
-        if Huu is not None:
-            _into(Hww[:, :m, :m], Huu[:, own][:, :, own], add)
-            if len(p):
-                _into(Hzz[:, at, at], s * s * Huu[:, p][:, :, p], add)
-                _into(Hwz[:, :m, at], s * Huu[:, own][:, :, p], add)
-
-    @property
-    def _own(self) -> Any:
-        """C as an index, a slice where these are the first of u."""
-        first = not len(self.parameters) or self.parameters.min() >= len(self.controls)
-        return slice(len(self.controls)) if first else self.controls
-
-
-def _into(target: np.ndarray, value: np.ndarray, add: bool) -> None:
-    if add:
-        target += value
-    else:
-        target[...] = value
-
-
-# --------------------------------------------------------------------------------------------
-# Costs and residuals of a state x and controls u of a system inside, as those of z = (x, p) and w of a longer state.
-#
-# Which controls inside are controls w and which are numbers p, the system around it says; it places derivatives so.
-# Where knots take s times as long, a running cost l is integrated over time, that is s l:
-#
-#     gradient  (s l_x, l)
-#     Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
-#
-# The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
-
-
-class WithControls(NamedTuple):
-    """The subject of terms of a state with numbers appended, as the controls before, or of lifted terms."""
-
-    inside: Subject
-    count: int
-    remembered: str = "controls"
-
-    def __str__(self) -> str:
-        return f"{self.inside}, with {self.count} {self.remembered} before"
-
-    def unlike(self, other: Any) -> str:
-        """See `trajopt.interfaces.terms.Subject`."""
-        alike = isinstance(other, WithControls) and other[1:] == self[1:]
-        return self.inside.unlike(other.inside) if alike else f"not for {other}"
-
-
-def _lifted(inner: object, system: ExtendedSystem) -> WithControls | None:
-    """The subject of a cost or a residual, with the numbers appended."""
-    subject = subject_of(inner)
-    return None if subject is None else WithControls(subject, system.memory, system.remembers)
-
-
-def check_dimensions(cost: str, made_for: Any, system: System) -> None:
-    """Raise ValueError if the system has other dimensions, or another time step, than a cost was made for."""
-    expected = made_for.nx, made_for.ndx, made_for.nu, made_for.dt
-    got = system.nx, system.ndx, system.nu, system.dt
-    if got != expected:
-        raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {expected}, got one with {got}")
-
-
-class LiftedCost(ExpandedCost):
-    """A cost of (x, u) inside as one of (z, w).
-
-    Parameters
-    ----------
-    system : ExtendedSystem
-    cost : Cost of the system inside
-    over_time : bool
-        True for a running cost that is integrated over knots that take as long as the last number of z says; a cost at
-        single knots, or at the last one, stays as it is.
-    """
-
-    def __init__(self, system: ExtendedSystem, cost: Cost, over_time: bool = False) -> None:
-        self.system, self.cost = system, cost
-        self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
-        self.over_time = over_time and (self.at is None or is_span(self.at))
-        self.made_for = _lifted(cost, system)
-        self.name = Term(cost, None, 1.0, False).name
-
-    def check(self, system: System, terminal: bool) -> None:
-        """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
-        check_dimensions("lifted cost", self.system, system)
-        self.cost.check(self.system.system, terminal)
-
-    def placed(self, system: System, knots: np.ndarray, rows: np.ndarray, times: np.ndarray) -> LiftedCost:
-        """See `trajopt.costs.Cost`."""
-        placed = getattr(self.cost, "placed", None)
-        inside = self.cost if placed is None else placed(self.system.system, knots, rows, times)
-        return self if inside is self.cost else LiftedCost(self.system, inside, self.over_time)
-
-    def _durations(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray | None:
-        """s (K,), None where the cost is not integrated over time."""
-        return np.ascontiguousarray(xs[:, -1]) if self.over_time and us is not None else None
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at states xs (K, nx) and controls us (K, nu)."""
-        value, s = self.cost.value(*self.system.map.inside(xs, us)), self._durations(xs, us)
-        return value if s is None else s * value
-
-    def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
-        """See `trajopt.costs.cost.ExpandedCost`."""
-        (x, u), s = self.system.map.inside(xs, us), self._durations(xs, us)
-        first = None if target is None and s is None else self._none(u, len(x))
-        second = None if curvature is None else first if curvature is target else self._none(u, len(x))
-        add_expansion(self.cost, x, u, scale, first, second)
-        if s is not None and first is not None:
-            value = scale * self.cost.value(x, u)
-            if target is not None:
-                target.lx[:, -1] += value
-                self._add_half(first, value / s, 0.5, target)
-            if curvature is not None:
-                self._add_half(first, value / s, -0.5, curvature)
-        if target is not None and first is not None:
-            self._add(first, s, target)
-        if curvature is not None and second is not None and second is not first:
-            self._add(second, s, curvature)
-
-    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.terms.AttributeGradient`: d(s l) = s dl + ds l."""
-        s = self._durations(at.xs, at.us)
-        if s is not None:
-            value, slope = s * value + at.dx[:, -1] * slope, s * slope
-        return gradient_by(self.cost, name, self.system.map.tangents(at), value, slope)
-
-    def _none(self, us: np.ndarray | None, K: int) -> Quadratic:
-        n, m = self.system.system.ndx, self.system.system.nu
-        lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
-        if us is None:
-            return Quadratic(lx, None, lxx, None, None)
-        return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
-
-    def _add(self, found: Quadratic, s: np.ndarray | None, target: Quadratic) -> None:
-        """Add what was found for x and u, s times, where z and w have it."""
-        if s is not None:
-            for block in found:
-                assert block is not None
-                block *= s.reshape(-1, *[1] * (block.ndim - 1))
-        self.system.map.place_first(found.lx, found.lu, target.lx, target.lu, True)
-        self.system.map.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu, True)
-
-    def _add_half(self, found: Quadratic, rate: np.ndarray, sign: float, target: Quadratic) -> None:
-        """Add the entries of s in one half of the Hessian, `found` being of l alone and rate l/s."""
-        n = self.system.system.ndx
-        target.lxx[:, n, n] += sign * rate
-        target.lxx[:, :n, n] += 0.5 * found.lx
-        target.lxx[:, n, :n] += 0.5 * found.lx
-        if found.lu is not None and target.lux is not None:
-            target.lux[:, : found.lu.shape[1], n] += 0.5 * found.lu
-
-
-class LiftedResidual:
-    """A residual r(x, u) inside as one of (z, w); for costs and constraints."""
-
-    def __init__(self, system: ExtendedSystem, residual: Residual) -> None:
-        self.system, self.residual, self.nr = system, residual, residual.nr
-        self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
-        self.name = getattr(residual, "name", "") or type(residual).__name__
-
-    def at_times(self, times: np.ndarray) -> LiftedResidual:
-        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
-        return self._with(at_times(self.residual, times))
-
-    def at_knots(self, knots: np.ndarray) -> LiftedResidual:
-        """See `trajopt.interfaces.residual.KnotByKnotResidual`."""
-        return self._with(at_knots(self.residual, knots))
-
-    def _with(self, residual: Residual) -> LiftedResidual:
-        return self if residual is self.residual else type(self)(self.system, residual)
-
-    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
-        return self.residual.evaluate(*self.system.map.inside(xs, us))
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """rz (K, nr, ndx) and rw (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(*self.system.map.inside(xs, us))
-        rz = np.zeros((*rx.shape[:2], self.system.ndx))
-        rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
-        self.system.map.place_first(rx, ru, rz, rw)
-        return rz, rw
-
-    def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """See `trajopt.interfaces.terms.AttributeGradient`."""
-        return gradient_by(self.residual, name, self.system.map.tangents(at), value, slope)
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Second derivatives of mu_t'r."""
-        system, K = self.system, len(xs)
-        found = self.residual.hessian_products(*system.map.inside(xs, us), mu)
-        if all(block is None for block in found):
-            return None, None, None
-        Hzz, Huz, Hww = np.zeros((K, system.ndx, system.ndx)), None, None
-        if found[1] is not None or found[2] is not None:
-            Huz, Hww = np.zeros((K, system.nu, system.ndx)), np.zeros((K, system.nu, system.nu))
-        system.map.place_hessian(*found, Hzz, Huz, Hww)
-        return Hzz, Huz, Hww
-
-
-# --------------------------------------------------------------------------------------------
-# The system.
+# so that its derivatives are blocks of f's, and constants.
 
 
 class ExtendedSystem(ClosedLoopRollouts):
-    """Base of systems with numbers p appended to the state: z = (x, p), tangent (dx, dp).
+    """System with numbers p appended to the state: z = (x, p), tangent (dx, dp).
 
     Parameters
     ----------
@@ -377,6 +99,8 @@ class ExtendedSystem(ClosedLoopRollouts):
     map : ControlMap, where terms of the system inside find its controls
     """
 
+    numbers_are: Literal["kept", "controls", "states"] = "kept"
+    """What p is after a step: what it was, the controls of the step, or the last numbers of the state before it."""
     remembers = "controls"
     """Description of p in words."""
     steps_a_knot = 1
@@ -471,12 +195,12 @@ class ExtendedSystem(ClosedLoopRollouts):
     @LiftedValue
     def state_names(self, names):
         """Names of the numbers of a state."""
-        return self._with_names_before(names)
+        return *names, *self._number_names()
 
     @LiftedValue
     def tangent_names(self, names):
         """Names of the components of a tangent vector."""
-        return self._with_names_before(names)
+        return *names, *self._number_names()
 
     @LiftedValue
     def tangent_units(self, units):
@@ -526,6 +250,146 @@ class ExtendedSystem(ClosedLoopRollouts):
     timed = Refused("rates are counted by the system's own time step")
     durations_along = Refused("rates are counted by the system's own time step")
 
+    # -------------------------------------------------------------------------------------------- motion
+    @property
+    def _motion(self) -> tuple[Any, ControlMap]:
+        """What moves x, and where its controls come from."""
+        return self.system, self.map
+
+    def _numbers_after(self, x: np.ndarray, p: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """p+ (..., memory) after a step from x (..., nx) of the system inside and p (..., memory) with controls u."""
+        return {"kept": p, "controls": u, "states": x[..., -self.memory :]}[self.numbers_are]
+
+    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Next state, one point or a batch."""
+        z, w, (moves, by) = np.asarray(x), np.asarray(u), self._motion
+        inside, whole = by.inside(z, w)
+        return joined(moves.step(inside, whole), self._numbers_after(inside, z[..., self.system.nx :], w))
+
+    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """States (N+1, nx) under the controls us (N, nu); in finer steps they begin at a knot, which its other states
+        remember."""
+        us = np.asarray(us)
+        zs = np.empty((len(us) + 1, self.nx))
+        zs[0] = x0
+        self._write_rollout(zs, us)
+        return zs
+
+    def _write_rollout(self, zs: np.ndarray, us: np.ndarray) -> None:
+        """Write the states that follow from the first one."""
+        (moves, by), n = self._motion, self.system.nx
+        zs[1:, n:] = zs[0, n:]
+        zs[:, :n] = moves.rollout(np.array(zs[0, :n]), by.controls_inside(zs[:-1], us))
+        if self.numbers_are != "kept":
+            knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
+            zs[1:, n:] = self._numbers_after(zs[knots, :n], zs[knots, n:], us[knots])
+
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Closed loops of what moves x, where these have the feedback to p in another form."""
+        if self.numbers_are == "kept":
+            shifted = rollouts_take(type(self._motion[0]), "shift", "pull")
+            inside = shifted and loop.pull is None and loop.before is None
+            return self._roll_out_keeping(loop) if inside else closed_loop_by_steps(self, *loop)
+        nested = loop.before is not None and loop.before.shape[2] > self.nu
+        inside = (
+            rollouts_take(type(self.system), "before") and np.ndim(loop.x0) == 1 and len(loop.us) > 0 and not nested
+        )
+        if self.numbers_are == "states":  # which have to be numbers of a tangent as well
+            factors = capability(self.system, StateManifold).state_space
+            inside = inside and (self._manifold is None if factors is None else factors[-1][0] == "euclidean")
+        return self._roll_out_remembering(loop) if inside else closed_loop_by_steps(self, *loop)
+
+    def _starts(self, loop: ClosedLoop) -> np.ndarray:
+        """Initial states (A, nx) of all candidates."""
+        A = len(loop.alphas)
+        starts = np.asarray(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
+        if loop.gaps is None or not loop.gaps[0].any():
+            return starts
+        return self.integrate(starts, -(1.0 - np.asarray(loop.alphas))[:, None] * loop.gaps[0])
+
+    def _roll_out_keeping(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Closed loops with numbers that stay what they are, sigma off those p_0 of the plan at its first knot.
+
+        Where the plan's numbers change on the way, by gaps, a candidate's are off by p_0 - p_t more, or alpha times
+        that where the gaps are closed.  G times what they are off is their feedback, and the controls that they are;
+        where sigma of all candidates are one vector times `shift`, these are rolled out at once, else one by one.
+        """
+        (moves, by), n, m, N = self._motion, self.system.ndx, len(self.map.controls), len(loop.us)
+        (x0, numbers), alphas = self.split(self._starts(loop)), np.asarray(loop.alphas)
+        plan = loop.xs[:, self.system.nx :]
+        shift, direction = _on_one_line(numbers - plan[0])
+        if shift is None:
+            gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[1:]])
+            starts, each = joined(x0, numbers), range(len(alphas))
+            parts = [loop._replace(x0=starts[a : a + 1], alphas=alphas[a : a + 1], gaps=gaps) for a in each]
+            X, U = (np.concatenate(each) for each in zip(*map(self._roll_out_keeping, parts), strict=True))
+            return X, U
+        G = np.zeros((N, by.nu, self.memory))
+        own, k, K = by.own, np.zeros((N, by.nu)), np.zeros((N, by.nu, n))
+        G[:, own] = loop.K[:, :m, n:]
+        G[:, by.parameters, np.arange(len(by.parameters))] = by.scale
+        xs, us = self.split(loop.xs)[0], by.controls_inside(loop.xs[:-1], loop.us)
+        lost, gaps, limits = plan[0] - plan, None, (None, None)
+        k[:, own], K[:, own] = loop.k[:, :m], loop.K[:, :m, :n]
+        left = np.zeros(len(alphas)) if loop.gaps is None else 1.0 - alphas
+        if loop.gaps is not None:
+            gaps = np.vstack([np.zeros(n), loop.gaps[1:, :n]])
+        if lost.any():
+            moved = np.einsum("tij,tj->ti", G, lost[:-1])
+            us, k = (us + moved, k) if gaps is None else (us, k + moved)
+        if loop.lower is not None and loop.upper is not None:
+            limits = tuple(np.full(us.shape, end) for end in (-np.inf, np.inf))
+            limits[0][:, own], limits[1][:, own] = loop.lower[:, :m], loop.upper[:, :m]
+        X, U = moves.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, *limits, shift, G @ direction)
+        Z = np.empty((*X.shape[:2], self.nx))
+        Z[:, :, : self.system.nx], Z[:, :, self.system.nx :] = X, numbers[:, None]
+        if lost.any():
+            Z[:, :, self.system.nx :] -= np.multiply.outer(left, lost)
+        return Z, np.concatenate([U[:, :, own], self._idle_controls(loop, Z)], axis=2)
+
+    def _idle_controls(self, loop: ClosedLoop, Z: np.ndarray) -> np.ndarray:
+        """The controls (A, N, .) behind those of the system inside, which are without effect here."""
+        m = len(self.map.controls)
+        U = loop.us[:, m:] + np.multiply.outer(np.asarray(loop.alphas), loop.k[:, m:])
+        if loop.K[:, m:].any():
+            at = Z[:, :-1].reshape(-1, self.nx)
+            dz = self.difference(np.tile(loop.xs[:-1], (len(Z), 1)), at).reshape(*Z[:, :-1].shape[:2], -1)
+            U = U + np.einsum("tij,atj->ati", loop.K[:, m:], dz)
+        return U if loop.lower is None or loop.upper is None else np.clip(U, loop.lower[:, m:], loop.upper[:, m:])
+
+    def _roll_out_remembering(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """Closed loops whose feedback to what is remembered is one to the knot before.
+
+        With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what
+        a candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
+        """
+        n, nu, N = self.system.ndx, self.nu, len(loop.us)
+        (xs, before), gains = self.split(loop.xs), np.ascontiguousarray(loop.K[:, :, n:])
+        start, off = self.split(loop.x0), np.empty((N, self.memory))
+        off[0], off[1:] = start[1] - before[0], self._numbers_after(xs[:-2], before, loop.us[:-1]) - before[1:-1]
+        k, gaps, left = loop.k, None, np.zeros((N + 1, self.memory))
+        if loop.gaps is not None:
+            gaps, left = self._split_tangent(loop.gaps)
+            off -= left[:-1]
+            k = k + np.einsum("tij,tj->ti", gains, left[:-1])
+        offsets, last = np.einsum("tij,tj->ti", gains, off), gains
+        if self.numbers_are == "states":
+            last = np.concatenate([gains, np.zeros((N, nu, nu))], axis=2)
+        if loop.before is not None:
+            last[:, :, -nu:] += loop.before
+        us = loop.us
+        if offsets.any():  # which are fed back at the next knot, too
+            for t in range(1, N):
+                offsets[t] += last[t, :, -nu:] @ offsets[t - 1]
+            us = us + offsets
+        K = np.ascontiguousarray(loop.K[:, :, :n])
+        given = start[0], xs, us, k, K, loop.alphas, gaps, loop.lower, loop.upper, loop.shift, loop.pull, last
+        X, U = self.system.closed_loop_rollout(*given)
+        remembered = np.empty((*X.shape[:2], self.memory))
+        part = 1.0 - np.asarray(loop.alphas)[:, None, None]
+        remembered[:, 0], remembered[:, 1:] = start[1], self._numbers_after(X[:, :-1], remembered, U)
+        return joined(X, remembered - part * left), U
+
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
@@ -559,12 +423,11 @@ class ExtendedSystem(ClosedLoopRollouts):
     def _expand(self, xs: Any, us: Any, lam: Any, first: Any, second: Any) -> None:
         """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, all of them zeros before, unless these are
         None."""
-        self._expand_moving(self.system, self.map, slice(len(us)), xs, us, lam, first, second)
+        self._expand_moving(slice(len(us)), xs, us, lam, first, second)
 
-    def _expand_moving(
-        self, moves: Any, by: ControlMap, rows: slice | np.ndarray, xs: Any, us: Any, lam: Any, first: Any, second: Any
-    ) -> None:
-        """`_expand` at the rows at which `moves` moves x, with controls that the map `by` gives."""
+    def _expand_moving(self, rows: slice | np.ndarray, xs: Any, us: Any, lam: Any, first: Any, second: Any) -> None:
+        """`_expand` at the rows at which x moves."""
+        moves, by = self._motion
         x, u = by.inside(xs[: len(us)][rows], us[rows])
         given = None if lam is None else np.ascontiguousarray(lam[rows, : by.ndx])
         f, H = expansion_of(moves, x, u, given, first is not None)
@@ -572,17 +435,15 @@ class ExtendedSystem(ClosedLoopRollouts):
         parts = [block[rows] for block in blocks]  # views, but for rows that are apart
         if first is not None:
             by.place_first(f[0], f[1], parts[0][:, : by.ndx], parts[1][:, : by.ndx])
-            self._write_numbers(parts[0][:, by.ndx :], parts[1][:, by.ndx :])
+            pz, pw = (part[:, by.ndx :] for part in parts[:2])
+            n, m = self.ndx, self.memory
+            of, end = {"kept": (pz, n), "controls": (pw, m), "states": (pz, n - m)}[self.numbers_are]
+            of[:, :, end - m : end] = np.eye(m)
         if second is not None:
             by.place_hessian(H[0], H[1], H[2], *parts[-3:])
         if not isinstance(rows, slice):
             for block, part in zip(blocks, parts, strict=True):
                 block[rows] = part
-
-    def _write_numbers(self, pz: np.ndarray, pw: np.ndarray) -> None:
-        """Write the derivatives that are not zero of the numbers after a step, pz (N, memory, ndx) and pw (N, memory,
-        nu): here they stay what they are."""
-        pz[:, :, self.system.ndx :] = np.eye(self.memory)
 
     @Lifted
     def parameter_gradient(self, inside, zs, us, lam):
@@ -597,8 +458,8 @@ class ExtendedSystem(ClosedLoopRollouts):
     @LiftedValue
     def joint_feedback(self, offered):
         """Joints of the system inside, of whose tangents and controls those here are longer ones."""
-        positions, velocities, efforts = offered
-        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
+        (positions, velocities, efforts), controls = offered, self.map.controls
+        return positions, velocities, np.pad(efforts[:, controls], ((0, 0), (0, self.nu - len(controls))))
 
     @Lifted
     def joint_efforts(self, inside, us):
@@ -615,8 +476,11 @@ class ExtendedSystem(ClosedLoopRollouts):
     def control_speeds(self, offered):
         """Speeds of the system inside, which read the velocities in front of the numbers appended; other controls have
         none."""
-        (S, w), others = offered, self.nu - self.system.nu
-        return np.pad(S, ((0, others), (0, self.memory))), np.pad(w, (0, others), constant_values=np.inf)
+        (S, w), controls = offered, self.map.controls
+        others = self.nu - len(controls)
+        return np.pad(S[controls], ((0, others), (0, self.memory))), np.pad(
+            w[controls], (0, others), constant_values=np.inf
+        )
 
     joint_inertias, single_joints, control_limits = of_states(), same(), same()
     nq = Refused("the numbers of a state behind its positions are velocities and the control before")
@@ -663,6 +527,51 @@ def innermost(system: Any, kind: type | None = None) -> Any:
 def lifted(system: Any, inner: Any, kind: type | None = None) -> Any:
     """A cost or residual of `innermost` as one for the system."""
     return system.lift(lifted(system.system, inner, kind)) if _is_outer(system, kind) else inner
+
+
+ALIKE = 1e-12
+"""Relative difference up to which the numbers of all candidates lie on one line."""
+
+
+def _on_one_line(sigma: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """shift (A,) and direction (memory,) with sigma = shift x direction, sigma (A, memory); None for the first if that
+    is not so."""
+    if sigma.shape[1] == 1:
+        return sigma[:, 0], np.ones(1)
+    size = np.where(np.isfinite(sigma), np.abs(sigma), 0.0)
+    if not size.any():
+        return sigma.sum(axis=1), np.ones(sigma.shape[1])
+    a, j = np.unravel_index(size.argmax(), size.shape)
+    shift, direction = sigma[:, j], sigma[a] / sigma[a, j]
+    apart = np.abs(sigma - np.multiply.outer(shift, direction))
+    return (None if (apart > ALIKE * size.max()).any() else shift), direction
+
+
+def remembered_numbers(system: object) -> int:
+    """Number of last entries of a state that are of the step before."""
+    if not isinstance(system, ExtendedSystem) or system.numbers_are == "kept":
+        return 0
+    return system.memory + remembered_numbers(system.system)
+
+
+def remembered_next(system: Any, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """What is remembered (..., memory) after a step from states x (..., nx) with controls u (..., nu)."""
+    if not remembered_numbers(system):
+        return x[..., :0]
+    inside, before = system.split(x)
+    return joined(remembered_next(system.system, inside, u), system._numbers_after(inside, before, u))
+
+
+def remembered_between(system: Any, before: np.ndarray, after: np.ndarray, moment: np.ndarray, s: float) -> np.ndarray:
+    """What is remembered (..., memory) after the part s of a step, from what it is at the step's knot, at the next one,
+    and in finer steps; velocities of a step before are taken to change evenly between knots."""
+    if not remembered_numbers(system):
+        return before
+    own = -system.memory
+    inside = remembered_between(system.system, before[..., :own], after[..., :own], moment[..., :own], s)
+    if system.numbers_are == "controls":
+        return joined(inside, moment[..., own:])
+    return joined(inside, before[..., own:] + s * (after[..., own:] - before[..., own:]))
 
 
 def joined(x: np.ndarray, p: np.ndarray) -> np.ndarray:

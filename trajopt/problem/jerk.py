@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.validation import as_number_or_vector
-from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.residuals import AccelerationResidual, velocity_count
 from trajopt.interfaces.system import System, state_array, tangent_names
 from trajopt.interfaces.terms import At, subject_of
 from trajopt.problem.constraints import Limits, ResidualConstraint
-from trajopt.problem.control_rate import RememberingSystem
-from trajopt.problem.extended_system import WithControls
+from trajopt.problem.extended_system import ExtendedSystem
+from trajopt.problem.lifted_terms import WithControls
 from trajopt.problem.limits import limited_joints
 
 
-class JerkSystem(RememberingSystem):
+class JerkSystem(ExtendedSystem):
     """Any system whose states end with velocities v, with those before appended: z = (x, v_before).
 
     Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.  Those before are
@@ -46,11 +45,10 @@ class JerkSystem(RememberingSystem):
         (``formulation="inverse"``).
     """
 
-    remembers = "velocities"
+    numbers_are, remembers = "states", "velocities"
 
     def __init__(self, system: System) -> None:
         super().__init__(system, velocity_count(system))
-        self.memory_of_states = self.memory
 
     def state(self, x: ArrayLike, v_before: ArrayLike | None = None) -> np.ndarray:
         """z = (x, v_before), x (nx,) of the system inside, v_before a number or (n,), by default the velocities of x:
@@ -60,27 +58,9 @@ class JerkSystem(RememberingSystem):
             v_before = x[-self.memory :]
         return np.concatenate([x, np.full(self.memory, 1.0) * as_number_or_vector("v_before", v_before, self.memory)])
 
-    def _remembered(self, x, u):
-        return x[..., -self.memory :]
-
-    def _remembered_between(self, before, after, moment, s):
-        """Velocities a whole step before, which between knots are taken to change evenly."""
-        return before + s * (after - before)
-
-    def _rolls_inside(self, loop):
-        factors = capability(self.system, StateManifold).state_space
-        plain = self._manifold is None if factors is None else factors[-1][0] == "euclidean"
-        return plain and super()._rolls_inside(loop)
-
-    def _to_knot_before(self, gains):
-        return np.concatenate([gains, np.zeros((*gains.shape[:2], self.nu))], axis=2)
-
-    def _write_numbers(self, pz, pw):
-        pz[:, :, self.system.ndx - self.memory : self.system.ndx] = np.eye(self.memory)
-
-    def _names_before(self):
-        names = tangent_names(self.system)
-        return names[-self.memory :] if names else [f"v_{i + 1}" for i in range(self.memory)]
+    def _number_names(self):
+        names = tangent_names(self.system)[-self.memory :] or [f"v_{i + 1}" for i in range(self.memory)]
+        return [f"{name} before" for name in names]
 
 
 class JerkResidual:

@@ -20,8 +20,8 @@ from trajopt.interfaces.system import System, as_manifold, check_system, neutral
 from trajopt.interfaces.terms import state_space
 from trajopt.problem.augmented_system import AugmentedSystem
 from trajopt.problem.constraints import ResidualConstraint, limits_by_name
-from trajopt.problem.extended_system import LiftedResidual
 from trajopt.problem.initial_state import moving_components, named_components
+from trajopt.problem.lifted_terms import LiftedResidual
 
 
 class PeriodicResidual:
@@ -98,14 +98,14 @@ class StartAndEnd(LiftedResidual):
 
     def __init__(self, system: AugmentedSystem, residual: PeriodicResidual) -> None:
         super().__init__(system, residual)
-        self._at = system.ndx - len(system.declared.carried)
-        self._columns = system.declared.free[system.declared.carried]
+        self._columns = system.choices.carried
+        self._at = system.ndx - len(self._columns)
         manifold = as_manifold(system.system)
-        self._curved = None if np.array_equal(residual.reference, system.declared.center) else manifold
+        self._curved = None if np.array_equal(residual.reference, system.choices.center) else manifold
 
     def _start(self, zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The initial states (K, nx), and x_0 (-) r_0 (K, ndx)."""
-        inside, c, K = self.system.system, self.system.declared.center, len(zs)
+        inside, c, K = self.system.system, self.system.choices.center, len(zs)
         d = np.zeros((K, inside.ndx))
         if len(self._columns):
             d[:, self._columns] = zs[:, -len(self._columns) :]
@@ -126,7 +126,7 @@ class StartAndEnd(LiftedResidual):
             return np.tile(np.eye(n), (K, 1, 1))
         mu = np.zeros((K, n))
         of_reference = self._curved.difference_expansion(self.residual.reference, x0, mu)[0]
-        of_center = self._curved.difference_expansion(self.system.declared.center, x0, mu)[0]
+        of_center = self._curved.difference_expansion(self.system.choices.center, x0, mu)[0]
         return np.linalg.solve(of_center.swapaxes(1, 2), of_reference.swapaxes(1, 2)).swapaxes(1, 2)
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
@@ -154,7 +154,7 @@ class StartAndEnd(LiftedResidual):
             nu[:, self.residual.components] = mu
             nu = nu if M is None else nu @ M
             Jr, Hr = self._curved.difference_expansion(self.residual.reference, x0, nu)
-            c = self.system.declared.center
+            c = self.system.choices.center
             Jc = self._curved.difference_expansion(c, x0, nu)[0]
             back = np.linalg.solve(Jc.swapaxes(1, 2), Jr.swapaxes(1, 2) @ nu[..., None])[..., 0]
             inverse = np.linalg.inv(Jc)

@@ -16,7 +16,7 @@ import numpy as np
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import as_manifold, neutral_state
 from trajopt.interfaces.terms import knots_at, summed_to
-from trajopt.problem.augmented_system import AugmentedSystem, Declared
+from trajopt.problem.augmented_system import Declared, declared_system
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.initial_state import FreeInitialState
 from trajopt.problem.objective import Objective, Term
@@ -80,6 +80,7 @@ class Transcription:
     given : Problem, the user's
     system : AugmentedSystem
     front : int, the knots in front of the horizon
+    chosen : knots and controls there that choose the parameters, and then the free components, one each
     problem : Problem, of that system, over front + N knots
     """
 
@@ -89,8 +90,9 @@ class Transcription:
         self._free = given.free_initial_state or none
         parameters = np.array(given.parameters, dtype=np.intp)
         declared = Declared(given.x0, self._free.components, self._carried(), parameters)
-        self.system = AugmentedSystem(given.system, given.horizon, declared)
-        self.front = self.system.front
+        self.system = declared_system(given.system, given.horizon, declared)
+        self.front = int(self.system.setting.sum())
+        self.chosen = declared.chosen(self.system.nu)
         self._guess = given.us_init[0, parameters]
         self._x0 = self.system.state(given.x0, np.append(self._guess, np.zeros(len(declared.carried))))
         self.problem = self._problem()
@@ -170,11 +172,11 @@ class Transcription:
     def _limits_inside(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Limits (front + N, nu) of the controls there, from those (N, nu) of the problem's own: of a parameter, the
         tightest of all knots."""
-        system, F, m = self.system, self.front, len(self.system.controls)
-        limits, (at, which) = [], system.chosen
+        system, F, m = self.system, self.front, len(self.system.map.controls)
+        limits, (at, which) = [], self.chosen
         for given, end, tightest in (lower, -np.inf, np.max), (upper, np.inf, np.min):
             whole = np.full((system.horizon, system.nu), end)
-            whole[F:, :m] = given[:, system.controls]
+            whole[F:, :m] = given[:, system.map.controls]
             for i, parameter in enumerate(self.given.parameters):
                 whole[at[i], which[i]] = tightest(given[:, parameter]) - self._guess[i]
             limits.append(whole)
@@ -184,7 +186,7 @@ class Transcription:
 
     def _initial_bounds(self) -> list[ControlBounds]:
         """Limits of the initial state, if there are some."""
-        free, system, (at, which) = self._free, self.system, self.system.chosen
+        free, system, (at, which) = self._free, self.system, self.chosen
         if not (np.isfinite(free.lower).any() or np.isfinite(free.upper).any()):
             return []
         inside, P = self.given.system, len(self.given.parameters)
@@ -200,9 +202,9 @@ class Transcription:
         system, F, given = self.system, self.front, self.given
         start = xs[0] if xs is not None else given.x0 if x0 is None else x0
         moved = given.system.difference(given.x0, start)[self._free.components]
-        at, which = system.chosen
+        at, which = self.chosen
         ws = np.zeros((system.horizon, system.nu))
-        ws[F:, : len(system.controls)] = us[:, system.controls]
+        ws[F:, : len(system.map.controls)] = us[:, system.map.controls]
         ws[at, which] = np.append(us[0, list(given.parameters)] - self._guess, moved)
         if xs is None:
             return None, ws
@@ -240,16 +242,16 @@ class Transcription:
     def direction_outside(self, dw: np.ndarray) -> np.ndarray:
         """A direction of the controls (N, nu), from one there."""
         dz = np.zeros((self.system.horizon, self.system.ndx))
-        at, which = self.system.chosen
+        at, which = self.chosen
         P, n = len(self.given.parameters), self.given.system.ndx
         dz[:, n : n + P] = dw[at[:P], which[:P]]
         return self.system.map.along(dz[self.front :], dw[self.front :])[1]
 
     def gradient_outside(self, gradient: np.ndarray) -> np.ndarray:
         """A gradient by the controls (N, nu), from one by those there; by a parameter as a whole at the first knot."""
-        system, (at, which), P = self.system, self.system.chosen, len(self.given.parameters)
+        system, (at, which), P = self.system, self.chosen, len(self.given.parameters)
         whole = np.zeros((self.given.horizon, self.given.system.nu))
-        whole[:, system.controls] = gradient[self.front :, : len(system.controls)]
+        whole[:, system.map.controls] = gradient[self.front :, : len(system.map.controls)]
         whole[0, list(self.given.parameters)] = gradient[at[:P], which[:P]]
         return whole
 
@@ -261,9 +263,9 @@ class Transcription:
     def control_rows_outside(self, rows: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Multipliers (N, nu, ...) of limits (N, nu) of controls, from those there: that of a parameter at the knot of
         its tightest limit."""
-        system, (at, which) = self.system, self.system.chosen
+        system, (at, which) = self.system, self.chosen
         whole = np.zeros((self.given.horizon, self.given.system.nu, *rows.shape[2:]))
-        whole[:, system.controls] = rows[self.front :, : len(system.controls)]
+        whole[:, system.map.controls] = rows[self.front :, : len(system.map.controls)]
         for i, parameter in enumerate(self.given.parameters):
             row = rows[at[i], which[i]]
             positive = row if row.ndim == 0 else row[np.argmax(np.abs(row))]

@@ -12,8 +12,8 @@ from dynamics.validation import as_not_negative
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.extended_system import LiftedCost
 from trajopt.problem.free_duration import FreeDurationSystem
+from trajopt.problem.lifted_terms import LiftedCost
 from trajopt.problem.periodic import Periodic
 from trajopt.problem.problem import Problem, WithResiduals, check_problem
 

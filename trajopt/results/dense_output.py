@@ -11,7 +11,7 @@ import numpy as np
 from trajopt.capabilities import Knots, Steps, capability
 from trajopt.interfaces.state_space import StateSpace, state_space
 from trajopt.interfaces.system import System, knot_durations, knot_times, window
-from trajopt.problem.control_rate import remembered_between, remembered_numbers
+from trajopt.problem.extended_system import remembered_between, remembered_numbers
 
 # --------------------------------------------------------------------------------------------
 # Motion between the knots of a plan: its system in finer steps, the planned controls held.

@@ -22,8 +22,7 @@ from trajopt.interfaces.system import System, knot_durations, state_array, tange
 from trajopt.optimality.active_limits import kkt_point
 from trajopt.optimality.kkt_point import ActiveRows, active_rows
 from trajopt.optimality.kkt_system import without_clamped
-from trajopt.problem.control_rate import remembered_numbers
-from trajopt.problem.extended_system import innermost
+from trajopt.problem.extended_system import innermost, remembered_numbers
 from trajopt.problem.problem import Problem
 from trajopt.results.advice import called
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output

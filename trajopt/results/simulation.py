@@ -15,7 +15,7 @@ from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_choice, as_positive
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
-from trajopt.problem.control_rate import remembered_between, remembered_next, remembered_numbers
+from trajopt.problem.extended_system import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of

@@ -37,7 +37,7 @@ def solution_inside(problem: Problem, solution: AnySolution) -> AnySolution:
     gaps = by.problem.system.difference(zs, zs)
     gaps[F:, : solution.gaps.shape[1]] = solution.gaps
     k = np.zeros(ws.shape)
-    k[F:, : len(by.system.controls)] = solution.k[:, by.system.controls]
+    k[F:, : len(by.system.map.controls)] = solution.k[:, by.system.map.controls]
     reports = reports_inside(by, solution.constraints)
     return replace(
         solution, problem=by.problem, xs=zs, us=ws, k=k, K=K, gaps=gaps, constraints=reports,
@@ -55,10 +55,10 @@ def _check(by: Transcription, solution: SolutionData) -> None:
 
 def solution_outside(by: Transcription, solution: AnySolution) -> AnySolution:
     """A solution of the problem itself, from one of its transcribed problem."""
-    F, n, m = by.front, by.given.system.ndx, len(by.system.controls)
+    F, n, m = by.front, by.given.system.ndx, len(by.system.map.controls)
     xs, us = by.outside(solution.xs, solution.us)
     k, K = np.zeros(us.shape), np.zeros((*us.shape, n))
-    k[:, by.system.controls], K[:, by.system.controls] = solution.k[F:, :m], solution.K[F:, :m, :n]
+    k[:, by.system.map.controls], K[:, by.system.map.controls] = solution.k[F:, :m], solution.K[F:, :m, :n]
     log = tuple(each._replace(indefinite_knot=by.knot_outside(each.indefinite_knot)) for each in solution.log)
     return replace(
         solution, problem=by.given, xs=xs, us=us, k=k, K=K, log=log, Vx=solution.Vx[F:, :n].copy(),
@@ -75,7 +75,7 @@ def _padded(by: Transcription, rows: np.ndarray) -> np.ndarray:
 
 def _gains_inside(by: Transcription, K: np.ndarray) -> np.ndarray:
     whole = np.zeros((by.system.horizon, by.system.nu, by.system.ndx))
-    whole[by.front :, : len(by.system.controls), : K.shape[2]] = K[:, by.system.controls]
+    whole[by.front :, : len(by.system.map.controls), : K.shape[2]] = K[:, by.system.map.controls]
     return whole
 
 
@@ -117,8 +117,8 @@ def _bounds_outside(by: Transcription, bounds: ControlBounds, report: Constraint
     N, system = by.given.horizon, by.given.system
     lower, upper = bounds.limits(N, system.nu)
     values = np.zeros((N, system.nu))
-    values[:, by.system.controls] = report.values[by.front :, : len(by.system.controls)]
-    at, which = by.system.chosen
+    values[:, by.system.map.controls] = report.values[by.front :, : len(by.system.map.controls)]
+    at, which = by.chosen
     for i, parameter in enumerate(by.given.parameters):
         values[:, parameter] = by.given.us_init[0, parameter] + report.values[at[i], which[i]]
     return report._replace(
@@ -159,7 +159,7 @@ def _bounds_inside(by: Transcription, bounds: ControlBounds, report: ConstraintR
     values, lam = np.clip(0.0, lower, upper), np.zeros(shape)
     if report is not None and report.multipliers.shape == (by.given.horizon, by.given.system.nu):
         for rows, own in (values, report.values), (lam, report.multipliers):
-            rows[by.front :, : len(by.system.controls)] = own[:, by.system.controls]
+            rows[by.front :, : len(by.system.map.controls)] = own[:, by.system.map.controls]
     knots = np.arange(by.system.horizon)
     return ConstraintReport(bounds.name, knots, values, lower, upper, lam, 0.0 if report is None else report.penalty)
 
