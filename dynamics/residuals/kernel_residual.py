@@ -471,7 +471,7 @@ class KernelResidual(RobotResidual):
         np.add.at(total, np.broadcast_to(self._knots, len(gradients)), gradients)
         return total
 
-    def prepared_expansion(self, *arguments: Any) -> Callable[[], float] | None:
+    def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
         return self._expand(*self._along(*arguments), call=PreparedLaunch) if self._joint_map is IDENTITY else None
 

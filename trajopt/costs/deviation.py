@@ -59,7 +59,7 @@ class Deviation:
         """As `trajopt.interfaces.residual` has it; there is no curvature."""
         return add_squares(*self._along(span, xs, us, weights, target))
 
-    def prepared_expansion(self, *arguments: Any) -> Callable[[], float]:
+    def prepared_sum(self, *arguments: Any) -> Callable[[], float]:
         """As `trajopt.interfaces.residual` has it."""
         return PreparedCall(add_squares, *self._along(*arguments[:-1]))
 

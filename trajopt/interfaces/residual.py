@@ -88,7 +88,7 @@ class SummedResidual(Protocol):
 class PreparedResidual(Protocol):
     """A `SummedResidual` whose `add_expansion` can be prepared for arrays that stay."""
 
-    def prepared_expansion(
+    def prepared_sum(
         self,
         span: tuple[int, int],
         xs: np.ndarray,

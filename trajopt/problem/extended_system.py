@@ -391,6 +391,9 @@ class ExtendedSystem(ClosedLoopRollouts):
         return joined(X, remembered - part * left), U
 
     # -------------------------------------------------------------------------------------------- expansions
+    prepared_expansion = Refused("its derivatives are placed among those of the numbers appended")
+    prepared_rollouts = Refused("its states are moved together with the numbers appended")
+
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
         first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))

@@ -87,7 +87,7 @@ class SquaresOfResidual(NamedTuple):
 
     def prepared(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> Callable[[], float]:
         """`add` with these arrays, as a function without arguments."""
-        prepare = getattr(self.residual, "prepared_expansion", None)
+        prepare = getattr(self.residual, "prepared_sum", None)
         found = None if prepare is None else prepare(self.span, xs, us, self.weights, blocks, curvature)
         return partial(self.add, xs, us, blocks, curvature) if found is None else found
 
