@@ -8,7 +8,7 @@ order and write into arrays that are given, so that systems can be put together 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class Segment(NamedTuple):
     stop: int
 
 
-def _candidates(X: np.ndarray, count: int) -> np.ndarray:
+def candidates_of(X: np.ndarray, count: int) -> np.ndarray:
     """Candidates (count, N, n) from lanes X (C, N, n, LANES); a view where one chunk holds them all."""
     if len(X) == 1:
         return X[0].transpose(2, 0, 1)[:count]
@@ -210,40 +210,7 @@ class DiscreteSystem(ABC):
             X[:, 0] = x0[rows].transpose(0, 2, 1)
             x0 = None
         self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull, before), 0, N, X, U)
-        return _candidates(X, A), _candidates(U, A)
-
-    def prepared_roll(self, loops: ClosedLoops, X: np.ndarray, U: np.ndarray) -> Callable[[], Any] | None:
-        """A function without arguments that does what `roll` does over all knots, with the numbers that these arrays
-        hold then; None where there is none."""
-        return None
-
-    def prepared_rollouts(
-        self,
-        x0: np.ndarray,
-        xs: np.ndarray,
-        us: np.ndarray,
-        k: np.ndarray,
-        K: np.ndarray,
-        alphas: np.ndarray,
-        lower: np.ndarray | None = None,
-        upper: np.ndarray | None = None,
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
-        """See `trajopt.capabilities.Rollouts`."""
-        N, chunks = len(us), chunk_count(len(alphas))
-        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
-        lanes, X, U = aligned_arrays(*shapes)
-        lanes[...] = 0.0
-        lanes.reshape(-1)[: len(alphas)] = alphas
-        limits = None if lower is None or upper is None else np.stack((lower, upper), axis=1)
-        roll = self.prepared_roll(ClosedLoops(x0, xs, us, k, K, lanes, None, limits), X, U)
-        if roll is None:
-            return None
-
-        def candidates() -> tuple[np.ndarray, np.ndarray]:
-            roll()
-            return _candidates(X, len(alphas)), _candidates(U, len(alphas))
-
-        return candidates
+        return candidates_of(X, A), candidates_of(U, A)
 
     # -------------------------------------------------------------------------------------------- expansions
     def _knots(self, xs, us):

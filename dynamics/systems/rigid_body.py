@@ -19,10 +19,10 @@ from dynamics.model.joint_forces import joint_forces
 from dynamics.model.mimic import EXPANSION, IDENTITY
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
-from dynamics.simd import launch
+from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.discrete_system import ClosedLoops, candidates_of
 from dynamics.systems.expansion import (
     Expansion,
     drive_expansion,
@@ -276,12 +276,35 @@ class RigidBodySystem(RobotSystem):
         self._launch(drive_closed_loops, rollout_size, loops.alphas.size, loops, start, stop, states, U)
         self.joint_map.keep_rollout(states, start, stop, X)
 
-    def prepared_roll(self, loops: ClosedLoops, X: np.ndarray, U: np.ndarray) -> Callable[[], Any] | None:
-        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
         if self.joint_map is not IDENTITY:
             return None
-        rest = loops.alphas.size, loops, 0, len(loops.us), X, U
-        return self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
+        N, chunks = len(us), chunk_count(len(alphas))
+        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
+        lanes, X, U = aligned_arrays(*shapes)
+        lanes[...] = 0.0
+        lanes.reshape(-1)[: len(alphas)] = alphas
+        limits = None if lower is None or upper is None else np.stack((lower, upper), axis=1)
+        loops = ClosedLoops(x0, xs, us, k, K, lanes, None, limits)
+        rest = lanes.size, loops, 0, N, X, U
+        roll = self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
+
+        def candidates() -> tuple[np.ndarray, np.ndarray]:
+            roll()
+            return candidates_of(X, len(alphas)), candidates_of(U, len(alphas))
+
+        return candidates
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the

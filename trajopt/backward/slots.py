@@ -252,6 +252,7 @@ class Slots(_Slot):
         self.problem, self.dt, self.leading = problem, dt, leading
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         self.x0 = problem.x0.copy()
+        self.x0.flags.writeable = False  # as that of a problem, lest rollouts be compiled for another type
         self._trajectories: list[Trajectory] = []
 
     def begin(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
@@ -266,7 +267,9 @@ class Slots(_Slot):
         if not np.array_equal(dt, self.dt):
             return False
         self.problem = problem
+        self.x0.flags.writeable = True
         self.x0[...] = problem.x0
+        self.x0.flags.writeable = False
         for into, values in zip(self.limits or (), limits or (), strict=True):
             into[...] = values
         self._trajectories = [slot for slot in self._trajectories if slot.free]
