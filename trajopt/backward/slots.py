@@ -256,7 +256,7 @@ class Slots(_Slot):
         self._trajectories: list[Trajectory] = []
 
     def begin(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
-        """Serve a problem, if its system, costs and sizes are the same; False if they are not.
+        """Serve a problem, if all but its initial state is the same; False if it is not.
 
         What others still refer to is left to them."""
         mine = self.problem
@@ -264,14 +264,13 @@ class Slots(_Slot):
             return False
         if problem.horizon != mine.horizon or (limits is None) != (self.limits is None):
             return False
-        if not np.array_equal(dt, self.dt):
+        pairs = ((dt, self.dt), *zip(limits or (), self.limits or (), strict=True))
+        if not all(np.array_equal(given, known) for given, known in pairs):
             return False
         self.problem = problem
         self.x0.flags.writeable = True
         self.x0[...] = problem.x0
         self.x0.flags.writeable = False
-        for into, values in zip(self.limits or (), limits or (), strict=True):
-            into[...] = values
         self._trajectories = [slot for slot in self._trajectories if slot.free]
         return True
 
