@@ -105,7 +105,7 @@ class Swept(_Slot):
         if self._rollouts is None:
             slots, at = self.trajectory.slots, self.trajectory
             prepare = capability(slots.problem.system, Expansions).prepared_rollouts
-            given = slots.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
+            given = slots.problem.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
             self._rollouts = (None if prepare is None else self._made(lambda: prepare(*given)),)
         return self._rollouts[0]
 
@@ -251,26 +251,19 @@ class Slots(_Slot):
         super().__init__()
         self.problem, self.dt, self.leading = problem, dt, leading
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
-        self.x0 = problem.x0.copy()
-        self.x0.flags.writeable = False  # as that of a problem, lest rollouts be compiled for another type
         self._trajectories: list[Trajectory] = []
 
     def begin(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
-        """Serve a problem, if all but its initial state is the same; False if it is not.
-
-        What others still refer to is left to them."""
+        """True if the slots serve a problem: its system, costs, initial state and limits are the same.  What others
+        still refer to is left to them."""
         mine = self.problem
         if problem.system is not mine.system or problem.objective is not mine.objective:
             return False
         if problem.horizon != mine.horizon or (limits is None) != (self.limits is None):
             return False
-        pairs = ((dt, self.dt), *zip(limits or (), self.limits or (), strict=True))
+        pairs = ((problem.x0, mine.x0), (dt, self.dt), *zip(limits or (), self.limits or (), strict=True))
         if not all(np.array_equal(given, known) for given, known in pairs):
             return False
-        self.problem = problem
-        self.x0.flags.writeable = True
-        self.x0[...] = problem.x0
-        self.x0.flags.writeable = False
         self._trajectories = [slot for slot in self._trajectories if slot.free]
         return True
 
@@ -289,9 +282,9 @@ class Slots(_Slot):
 # --------------------------------------------------------------------------------------------
 # Slots that a thread keeps for its next solves of the same system and costs.
 
-MOST_KEPT, LARGEST_KEPT = 4, 2_000_000
-"""The number of problems whose slots are kept, and the largest number of entries of the Hessians of one expansion; what
-is larger takes longer to compute than to prepare."""
+MOST_KEPT, LARGEST_KEPT = 4, 100_000
+"""Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion, some
+megabytes in all; what is larger takes longer to compute than to prepare."""
 _kept = threading.local()
 
 
