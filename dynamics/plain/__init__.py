@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-REPLACED = "by_type", "compilation", "functions", "rows", "span", "tiles", "vector"
+REPLACED = "by_type", "compilation", "functions", "prepared_calls", "rows", "span", "tiles", "vector"
 """Modules of `dynamics.simd` whose names are here."""
 
 LANES = 4
@@ -51,6 +51,35 @@ def kernel_model(block: Any) -> Any:
 
 
 kernel_model.__module__ = model_block.__module__ = "dynamics.model.kernel_model"  # written drivers import it from there
+
+
+# ------------------------------------------------------------------------------------------------ prepared calls
+class PreparedCall:
+    """A call with given arguments."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        self.function, self._args = function, list(args)
+
+    def set(self, place: int, value: Any) -> None:
+        """Replace an argument."""
+        self._args[place] = value
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        return self.function(*self._args)
+
+
+class PreparedLaunch:
+    """A launch with given arguments."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._args, self._options = args, options
+
+    def __call__(self) -> Any:
+        """Launch the driver."""
+        from dynamics.simd.threads import launch
+
+        return launch(*self._args, **self._options)
 
 
 # ------------------------------------------------------------------------------------------------ decorators

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -502,8 +502,17 @@ class SweepWindow:
     to contract."""
 
     def __init__(
-        self, e, mu, semi_implicit_dt, gaps, box, leading, accelerations=False, constant_sizes=None, tensors=None
-    ):
+        self,
+        e: tuple[np.ndarray, ...],
+        mu: float,
+        semi_implicit_dt: float | np.ndarray,
+        gaps: np.ndarray | None,
+        box: Any,
+        leading: int,
+        accelerations: bool = False,
+        constant_sizes: bool | None = None,
+        tensors: Any = None,
+    ) -> None:
         knots, ndx, nu = e[1].shape
         if not 0 <= leading < max(1, ndx // 2):
             raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
