@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.derivatives.implicit_function import changes_under_constraints
 from dynamics.rods.algorithms.closed_chains import check_closed, evaluate_chains
 from dynamics.rods.algorithms.constrained_dynamics import ConstrainedMotion, constrained_motion
 from dynamics.rods.kinematics.center_lines import check_turns, turned_far
@@ -189,13 +188,14 @@ def _asked(plant: RodPlant, t: float, state: np.ndarray) -> np.ndarray:
 
 def _along_controls(plant: RodPlant, state: np.ndarray, c: np.ndarray, inputs: np.ndarray, multipliers) -> np.ndarray:
     """x_u (2 n, nu) of a step that ends at q, v, a (3, n)."""
-    robot, free, p, n = plant.robot, plant.prescribed.free, plant.prescribed.coordinates, plant.robot.nq
+    robot, free, n = plant.robot, plant.prescribed.free, plant.robot.nq
     u, wrenches = inputs[: robot.nu], inputs[robot.nu :].reshape(-1, 6)
     d = robot.residual_derivatives(state[0], state[1], state[2], u, wrenches, multipliers)
-    A = evaluate_chains(robot.model, MASS_MATRIX, state[0], state[1])[1].A
-    J, z = c[0] * d.dr_dq + c[1] * d.dr_dv + c[2] * d.M, np.zeros((n, robot.nu))
-    of_rows = np.zeros((len(A), robot.nu))
-    z[free] = changes_under_constraints(free, p, J, A, -d.B, of_rows)[0][: len(free)]
+    A = evaluate_chains(robot.model, MASS_MATRIX, state[0], state[1])[1].A[:, free]
+    J = (c[0] * d.dr_dq + c[1] * d.dr_dv + c[2] * d.M)[np.ix_(free, free)]
+    K, B = np.block([[J, -A.T], [A, np.zeros((len(A), len(A)))]]), np.vstack([d.B[free], np.zeros((len(A), robot.nu))])
+    z = np.zeros((n, robot.nu))
+    z[free] = np.linalg.lstsq(K, B, rcond=None)[0][: len(free)]
     return np.vstack([c[0] * z, c[1] * z])
 
 
