@@ -326,8 +326,9 @@ class ResidualKernels:
         Hxx: np.ndarray,
         call: Callable[..., Any] = launch,
     ) -> Any:
-        """Call the driver, or prepare the call; robot is block, *data, path, span is layout, weights, start, stop,
-        order, and points are xs, us, and the targets of the knots if there are some."""
+        """Call the driver, or prepare the call, on the caller's thread: a hundred knots take less time than waking
+        another one.  robot is block, *data, path, span is layout, weights, start, stop, order, and points are xs, us,
+        and the targets of the knots if there are some."""
         (xs, us, *targets), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
         given = (xs, us, *targets, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, *targets, r, rx, lx, lxx)
         count = span[3] - span[2]

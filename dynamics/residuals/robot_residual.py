@@ -6,7 +6,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dynamics.model.mimic import IDENTITY, IdentityMap
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
-from dynamics.simd import LANES, helper, launch
+from dynamics.simd import LANES, helper
 from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
 from dynamics.validation import as_floats, check_rows
 
@@ -106,11 +106,6 @@ def scatter_block(ws, rows, columns, first, target, row, column):
         for i in range(rows):
             for j in range(columns):
                 target[first + k, row + i, column + j] = ws[i * columns + j, k]
-
-
-def run(drive: Callable[..., Any], count: int, size: int, *args: Any) -> Any:
-    """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
-    return launch(drive, count, size, *args, most_threads=1)
 
 
 Blocks = Sequence[np.ndarray]

@@ -195,18 +195,24 @@ class DiscreteSystem(ABC):
                 raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
         return arrays
 
-    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None, before=None):
-        N, A = len(us), len(alphas)
-        chunks = chunk_count(A)
+    def candidate_lanes(self, N: int, alphas: np.ndarray) -> list[np.ndarray]:
+        """Lanes of candidates: numbers (2, C, LANES), step lengths and zeros, and room for states (C, N+1, nx, LANES)
+        and controls (C, N, nu, LANES)."""
+        chunks = chunk_count(len(alphas))
         shapes = (2, chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
         lanes, X, U = aligned_arrays(*shapes)
         lanes[...] = 0.0
-        lanes[0].reshape(-1)[:A] = alphas
+        lanes[0].reshape(-1)[: len(alphas)] = alphas
+        return [lanes, X, U]
+
+    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None, before=None):
+        N, A = len(us), len(alphas)
+        lanes, X, U = self.candidate_lanes(N, alphas)
         if shift is not None:
             lanes[1].reshape(-1)[:A] = shift
             shift = lanes[1]
         if x0.ndim == 2:
-            rows = np.minimum(np.arange(chunks * LANES), A - 1).reshape(chunks, LANES)
+            rows = np.minimum(np.arange(lanes[0].size), A - 1).reshape(lanes[0].shape)
             X[:, 0] = x0[rows].transpose(0, 2, 1)
             x0 = None
         self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull, before), 0, N, X, U)

@@ -19,7 +19,7 @@ from dynamics.model.joint_forces import joint_forces
 from dynamics.model.mimic import EXPANSION, IDENTITY
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
-from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
+from dynamics.simd import launch
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.discrete_system import ClosedLoops, candidates_of
@@ -290,14 +290,10 @@ class RigidBodySystem(RobotSystem):
         """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
         if self.joint_map is not IDENTITY:
             return None
-        N, chunks = len(us), chunk_count(len(alphas))
-        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
-        lanes, X, U = aligned_arrays(*shapes)
-        lanes[...] = 0.0
-        lanes.reshape(-1)[: len(alphas)] = alphas
+        (lanes, _), X, U = self.candidate_lanes(len(us), alphas)
         limits = None if lower is None or upper is None else np.stack((lower, upper), axis=1)
         loops = ClosedLoops(x0, xs, us, k, K, lanes, None, limits)
-        rest = lanes.size, loops, 0, N, X, U
+        rest = lanes.size, loops, 0, len(us), X, U
         roll = self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
 
         def candidates() -> tuple[np.ndarray, np.ndarray]:
