@@ -536,7 +536,9 @@ class SweepWindow:
     def sweep(self, first: int, last: int) -> SweepResult:
         """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1
         and d2 of these knots."""
-        failed, d1, d2 = self._run(first, last, *self._start, *self._end, self._scratch)
+        return self._result(*self._run(first, last, *self._start, *self._end, self._scratch))
+
+    def _result(self, failed: int, d1: float, d2: float) -> SweepResult:
         if failed >= 0:
             for array in self.arrays:
                 array[...] = 0.0
@@ -549,11 +551,7 @@ class SweepWindow:
 
         def sweep(mu: float) -> SweepResult:
             call.set(2, mu)
-            failed, d1, d2 = call()
-            if failed >= 0:
-                for array in self.arrays:
-                    array[...] = 0.0
-            return SweepResult(*self.arrays, d1, d2, failed < 0, failed)
+            return self._result(*call())
 
         return sweep
 

@@ -168,7 +168,9 @@ class Expanded(_Slot):
                 self._watch(*self._left_out)
             self._left_out[0].fill(0.0)
             left_out = tuple(self._left_out[1:])
-        self._call("costs" if left_out is None else "costs and curvature", objective.prepared, self._blocks, left_out)
+        self._call(
+            "costs" if left_out is None else "costs and curvature", objective.prepared_expansion, self._blocks, left_out
+        )
         return self._settled(), left_out
 
     def expand_exactly(self, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
@@ -182,7 +184,7 @@ class Expanded(_Slot):
         with np.errstate(all="ignore"):
             self._call("exact", exact, *self._dynamics, self._lam, lxx[:-1], lux, luu)
         bent = self._blocks if cost_curvature else None
-        self._call("costs" if bent is None else "exact costs", objective.prepared, self._blocks, bent)
+        self._call("costs" if bent is None else "exact costs", objective.prepared_expansion, self._blocks, bent)
         return self._settled()
 
     def _settled(self) -> Expansion:
@@ -225,7 +227,7 @@ class Trajectory(_Slot):
         problem = slots.problem
         self.slots, system, N = slots, problem.system, problem.horizon
         self.xs, self.us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
-        self.cost = problem.objective.prepared(self.xs, self.us)
+        self.cost = problem.objective.prepared_value(self.xs, self.us)
         self._expanded: list[Expanded] = []
         self._watched = [self.xs, self.us]
 
@@ -253,19 +255,19 @@ class Slots(_Slot):
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         self._trajectories: list[Trajectory] = []
 
-    def begin(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
-        """True if the slots serve a problem: its system, costs, initial state and limits are the same.  What others
-        still refer to is left to them."""
+    def serve(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
+        """True for a problem whose system, costs, initial state and limits are the same."""
         mine = self.problem
         if problem.system is not mine.system or problem.objective is not mine.objective:
             return False
         if problem.horizon != mine.horizon or (limits is None) != (self.limits is None):
             return False
         pairs = ((problem.x0, mine.x0), (dt, self.dt), *zip(limits or (), self.limits or (), strict=True))
-        if not all(np.array_equal(given, known) for given, known in pairs):
-            return False
+        return all(np.array_equal(given, known) for given, known in pairs)
+
+    def let_go(self) -> None:
+        """Leave the trajectories that others still refer to to them."""
         self._trajectories = [slot for slot in self._trajectories if slot.free]
-        return True
 
     def trajectory(self) -> Trajectory:
         """A trajectory that is free."""
@@ -285,28 +287,32 @@ class Slots(_Slot):
 MOST_KEPT, LARGEST_KEPT = 4, 100_000
 """Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion, some
 megabytes in all; what is larger takes longer to compute than to prepare."""
-_kept = threading.local()
 
 
-def kept_slots(
-    problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray
-) -> Slots | None:
+class _Kept(threading.local):
+    """Slots of this thread, those used last in front."""
+
+    def __init__(self) -> None:
+        self.slots: list[Slots] = []
+
+
+_kept = _Kept()
+
+
+def kept_slots(problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> Slots | None:
     """The slots of an earlier solve, if they serve this problem."""
-    known: list[Slots] = _kept.__dict__.setdefault("slots", [])
-    for i, slots in enumerate(known):
-        if slots.begin(problem, limits, dt):
-            known.insert(0, known.pop(i))
+    for i, slots in enumerate(_kept.slots):
+        if slots.serve(problem, limits, dt):
+            _kept.slots.insert(0, _kept.slots.pop(i))
+            slots.let_go()
             return slots
     return None
 
 
-def new_slots(
-    problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int
-) -> Slots:
+def new_slots(problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int) -> Slots:
     """Slots for a problem, which the thread keeps."""
     slots = Slots(problem, limits, dt, leading)
     if problem.horizon * (problem.system.ndx + problem.system.nu) ** 2 <= LARGEST_KEPT:
-        known: list[Slots] = _kept.__dict__.setdefault("slots", [])
-        known.insert(0, slots)
-        del known[MOST_KEPT:]
+        _kept.slots.insert(0, slots)
+        del _kept.slots[MOST_KEPT:]
     return slots

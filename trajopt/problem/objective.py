@@ -223,6 +223,15 @@ def _add_expansion(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | 
         add_rows_at(curvature, knots, second, scale)
 
 
+def _add_expansions(
+    terms: Sequence[Term], xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
+) -> None:
+    if terms:
+        with np.errstate(all="ignore"):
+            for term in terms:
+                _add_expansion(term, xs, us, blocks, curvature)
+
+
 @routine
 def all_finite(rows):
     """True if no entry of rows (K, n) is NaN or infinite."""
@@ -283,37 +292,35 @@ class Objective:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
 
-    def prepared(
-        self, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None = None, curvature: Blocks | None = None
-    ) -> Callable[[], float]:
-        """What `accumulate` does with these arrays as a function without arguments; without blocks and curvature it
-        returns what `value` does."""
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
+        """`value` at these arrays, as a function without arguments."""
+        terms, squares = self._for(us)
+        if terms:
+            return partial(self.value, xs, us)
+        finite = PreparedCall(all_finite, xs), PreparedCall(all_finite, us)
+        sums = [s.prepared(xs, us, None, None) for s in squares]
+
+        def value() -> float:
+            if not all(good() for good in finite):
+                return np.inf
+            total = 0.0  # not `sum`, whose rounding differs between versions of Python
+            for add in sums:
+                total += add()
+            return total if math.isfinite(total) else np.inf
+
+        return value
+
+    def prepared_expansion(
+        self, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None = None
+    ) -> Callable[[], None]:
+        """`accumulate` with these arrays, as a function without arguments."""
         terms, squares = self._for(us)
         sums = [s.prepared(xs, us, blocks, curvature) for s in squares]
-        if blocks is None and curvature is None:
-            if terms:
-                return lambda: self.value(xs, us)
-            finite = PreparedCall(all_finite, xs), PreparedCall(all_finite, us)
 
-            def value() -> float:
-                total = 0.0
-                for good in finite:
-                    if not good():
-                        return np.inf
-                for add in sums:
-                    total += add()
-                return total if math.isfinite(total) else np.inf
-
-            return value
-
-        def accumulate() -> float:
-            if terms:
-                with np.errstate(all="ignore"):
-                    for term in terms:
-                        _add_expansion(term, xs, us, blocks, curvature)
+        def accumulate() -> None:
+            _add_expansions(terms, xs, us, blocks, curvature)
             for add in sums:
                 add()
-            return 0.0
 
         return accumulate
 
@@ -326,10 +333,9 @@ class Objective:
     ) -> None:
         """Add gradients and Gauss-Newton Hessians to ``blocks`` lx, lu, lxx, lux, luu, and what those Hessians leave
         out to the Hessians in ``curvature``, which may be the same arrays; None for what is not asked for."""
+        terms, squares = self._for(us)
+        _add_expansions(terms, xs, us, blocks, curvature)
         with np.errstate(all="ignore"):
-            terms, squares = self._for(us)
-            for term in terms:
-                _add_expansion(term, xs, us, blocks, curvature)
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
