@@ -4,7 +4,9 @@
 
 Each copy runs in a process of its own on one thread.  The two take turns, a few milliseconds each, and what counts is
 the median ratio of turns that follow each other: a machine that is busy slows both alike.  The load of the machine is
-in the results.  Calls are those of users: derivatives of systems along a trajectory, expansions and whole solves.
+in the results.  Calls are those of users: derivatives of systems along a trajectory, expansions, whole solves, also of
+the benchmark of constrained problems, and cycles of predictive control.  Of solves, least times of an iteration are
+given, too.
 """
 
 import os
@@ -27,18 +29,44 @@ TURN = 0.004
 DERIVATIVES = "arm", "arm_minimum_time", "quadrotor", "quadruped_stand", "quadruped_trot", "soft_manipulator_reach"
 SOLVES = "arm", "cartpole", "pendulum_limits", "arm_obstacle", "quadruped_stand", "soft_manipulator_reach"
 """Problems whose systems are differentiated, and those that are solved."""
+ITERATIONS = [f"{solver} arm{box} {N}" for solver in ("iLQR", "DDP") for box in ("", "+limits") for N in (100, 20, 10)]
+"""The arm with so many knots, with limits of its torques and without."""
+CONSTRAINED = (
+    "bead_on_circle", "brachistochrone", "minimum_time_integrator", "moon_lander", "hang_glider", "cart_pole", "crane",
+)  # fmt: skip
+"""Problems of `experiments.constraints`."""
+CYCLES = "iLQR constrained", "iLQR unconstrained", "DDP constrained", "DDP unconstrained"
+"""Loops of `experiments.mpc_latency`."""
 
 _SERVE = """
-import sys, time
+import dataclasses, sys, time
 import numpy as np
 import problems, trajopt
 
+def solves(solver, problem, **options):
+    solver = trajopt.ILQR() if solver == "iLQR" else trajopt.DDP()
+    return lambda: max(solver.solve(problem, **options).iterations, 1)
+
 def calls_of(name):
     what, _, problem = name.partition(" ")
+    if what == "cycle":
+        from experiments.mpc_latency.study import SOLVERS, Loop
+        solver, kind = problem.split()
+        return lambda loop=Loop(SOLVERS[solver], kind == "constrained", 0): loop.cycle() and 1
+    if what == "benchmark":
+        from experiments.constraints.catalogue import statement
+        from experiments.constraints.residuals import problem_of
+        from experiments.constraints.starts import controls
+        statement = statement(problem)
+        return solves("DDP", problem_of(statement), us=controls(statement, 0, 0))
+    if what == "iteration":
+        solver, arm, N = problem.split()
+        problem = dataclasses.replace(problems.make("arm"), horizon=int(N), us_init=None)
+        limits = [trajopt.ControlBounds.from_model(problem.system)] if arm != "arm" else []
+        return solves(solver, dataclasses.replace(problem, constraints=limits))
     problem = problems.make(problem)
     if what in ("iLQR", "DDP"):
-        solver = trajopt.ILQR() if what == "iLQR" else trajopt.DDP()
-        return lambda: solver.solve(problem)
+        return solves(what, problem)
     solution, system = trajopt.ILQR(max_iterations=3).solve(problem), problem.system
     xs, us = solution.xs, solution.us
     lam = np.random.default_rng(1).standard_normal((len(us), system.ndx))
@@ -55,11 +83,11 @@ for line in sys.stdin:
     if name not in known:
         known[name] = calls_of(name)
         known[name]()
-    call, count, begin = known[name], 0, time.perf_counter()
+    call, count, begin, iterations = known[name], 0, time.perf_counter(), None
     while count == 0 or time.perf_counter() - begin < float(turn):
-        call()
+        iterations = call()
         count += 1
-    print((time.perf_counter() - begin) / count, flush=True)
+    print((time.perf_counter() - begin) / count, iterations if isinstance(iterations, int) else 0, flush=True)
 """
 
 
@@ -75,14 +103,15 @@ class Copy:
         assert process.stdin is not None and process.stdout is not None
         self._process, self._questions, self._answers = process, process.stdin, process.stdout
 
-    def seconds(self, name: str, turn: float = TURN) -> float:
-        """Mean time of a call in one turn."""
+    def seconds(self, name: str, turn: float = TURN) -> tuple[float, int]:
+        """Mean time of a call in one turn, and its iterations, 0 where it has none."""
         self._questions.write(f"{turn} {name}\n")
         self._questions.flush()
         answer = self._answers.readline()
         if not answer:
             raise RuntimeError(f"{name}: the process has ended with {self._process.wait()}")
-        return float(answer)
+        seconds, iterations = answer.split()
+        return float(seconds), int(iterations)
 
     def close(self) -> None:
         """End the process."""
@@ -105,19 +134,24 @@ def calls(only: list[str] | None) -> list[str]:
     """Names of the calls that contain one of these words."""
     every = [f"{what} {name}" for name in DERIVATIVES for what in ("first", "second", "expansion", "rollout")]
     every += [f"{what} {name}" for name in SOLVES for what in ("iLQR", "DDP")]
+    every += [f"iteration {name}" for name in ITERATIONS] + [f"benchmark {name}" for name in CONSTRAINED]
+    every += [f"cycle {name}" for name in CYCLES]
     return [name for name in every if not only or any(word in name for word in only)]
 
 
 def compared(copies: tuple[Copy, Copy], name: str, turns: int) -> dict[str, Any]:
     """Ratios of this copy's times to the base's."""
-    times = np.empty((turns, 2))
+    times, iterations = np.empty((turns, 2)), [0, 0]
     for t in range(turns):
         for which in (0, 1) if t % 2 else (1, 0):
-            times[t, which] = copies[which].seconds(name)
+            times[t, which], iterations[which] = copies[which].seconds(name)
     ratios = times[:, 0] / times[:, 1]
+    every = zip(times.min(axis=0), iterations, strict=True)
+    least = [1e6 * float(time) / count if count else None for time, count in every]
     return {
         "call": name, "here_us": 1e6 * float(np.median(times[:, 0])), "base_us": 1e6 * float(np.median(times[:, 1])),
         "ratio": float(np.median(ratios)), "ratio_of_least": float(times[:, 0].min() / times[:, 1].min()),
+        "iterations": iterations, "least_us_an_iteration": least,
         "quartiles": [float(x) for x in np.quantile(ratios, (0.25, 0.75))],
     }  # fmt: skip
 
@@ -138,11 +172,19 @@ def study(run: Run) -> dict[str, Any]:
 def tables(results: dict[str, Any]) -> list[Any]:
     headings = {
         "call": "call", "here_us": "here, us", "base_us": "base, us", "ratio": "median ratio",
-        "ratio_of_least": "ratio of least",
+        "ratio_of_least": "ratio of least", "iterations": "iterations, here and base",
+        "least_us_an_iteration": "least of one, us",
     }  # fmt: skip
     load = ", ".join(f"{x:.1f}" for x in results["load"])
     title = f"Times relative to {results['base']}, one thread; load of the machine {load}"
-    return [records(title, results["rows"], headings)]
+    pairs = "iterations", "least_us_an_iteration"
+    rows = [{**row, **{name: _pair(row[name]) for name in pairs}} for row in results["rows"]]
+    return [records(title, rows, headings)]
+
+
+def _pair(numbers: list[Any]) -> str:
+    """Numbers of both copies, none where calls have no iterations."""
+    return ", ".join(f"{x:.4g}" for x in numbers if x)
 
 
 main = Experiment(

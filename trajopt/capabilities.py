@@ -311,6 +311,7 @@ class Expansions:
         k: np.ndarray,
         K: np.ndarray,
         alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:

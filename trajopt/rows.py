@@ -109,7 +109,8 @@ def random_sum_gradient(
 
 
 @routine
-def _along(first, Cx, Cu, dx, du, change):
+def along(first, Cx, Cu, dx, du, change):
+    """Write C (dx, du) for every row."""
     for t in range(dx.shape[0]):
         for i in range(first[t], first[t + 1]):
             total = 0.0
@@ -124,7 +125,7 @@ def _along(first, Cx, Cu, dx, du, change):
 def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
     """C (dx, du) for every row (R,)."""
     change = np.empty(len(C[0]))
-    _along(first, *C, dx, du, change)
+    along(first, *C, dx, du, change)
     return change
 
 

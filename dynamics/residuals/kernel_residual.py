@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from operator import is_
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
@@ -475,6 +476,25 @@ class KernelResidual(RobotResidual):
     def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
         return self._expand(*self._along(*arguments), call=PreparedLaunch) if self._joint_map is IDENTITY else None
+
+    def with_own_numbers(self) -> Self:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        own = copy.copy(self)
+        if self._here is not None:
+            own._set(_here=self._here.copy())
+        return own
+
+    def take_numbers(self, other: Any) -> bool:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if type(other) is not type(self) or not all(map(is_, other._robot, self._robot)):
+            return False
+        mine, given = self._here, other._here
+        if mine is None or given is None:
+            return mine is given
+        if mine.shape != given.shape:
+            return False
+        mine[...] = given
+        return True
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature, call=launch):
         given, layout = weights

@@ -284,6 +284,7 @@ class RigidBodySystem(RobotSystem):
         k: np.ndarray,
         K: np.ndarray,
         alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
@@ -291,12 +292,14 @@ class RigidBodySystem(RobotSystem):
         if self.joint_map is not IDENTITY:
             return None
         (lanes, _), X, U = self.candidate_lanes(len(us), alphas)
-        limits = None if lower is None or upper is None else np.stack((lower, upper), axis=1)
-        loops = ClosedLoops(x0, xs, us, k, K, lanes, None, limits)
+        limits = None if lower is None or upper is None else np.empty((len(us), 2, self.nu))
+        loops = ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits)
         rest = lanes.size, loops, 0, len(us), X, U
         roll = self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
 
         def candidates() -> tuple[np.ndarray, np.ndarray]:
+            if limits is not None:
+                limits[:, 0], limits[:, 1] = lower, upper
             roll()
             return candidates_of(X, len(alphas)), candidates_of(U, len(alphas))
 

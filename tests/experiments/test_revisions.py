@@ -20,7 +20,16 @@ def test_a_copy_beside_itself(tmp_path):
 def test_every_call_has_its_name():
     names = revisions.calls(None)
     assert len(set(names)) == len(names) > 30
-    assert revisions.calls(["DDP"]) == [name for name in names if name.startswith("DDP ")]
+    assert revisions.calls(["DDP"]) == [name for name in names if "DDP" in name]
+
+
+@pytest.mark.parametrize("name", ["iteration iLQR arm+limits 10", "benchmark bead_on_circle", "cycle DDP constrained"])
+def test_solves_and_cycles_tell_their_iterations(name):
+    assert name in revisions.calls(None)
+    copy = revisions.Copy(revisions.ROOT)
+    row = revisions.compared((copy, copy), name, 2)
+    copy.close()
+    assert row["iterations"][0] == row["iterations"][1] > 0 and min(row["least_us_an_iteration"]) > 0.0
 
 
 def test_a_process_that_ends_is_told():

@@ -8,11 +8,13 @@ import pytest
 import problems
 import problems.arm
 import trajopt
+from experiments.mpc_latency.scene import TARGET, follow, target
 from trajopt import ControlBounds, ControlCost, Problem, StateCost
+from trajopt.backward.backward_pass import sweep
+from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import adjoint, expand, expand_exactly
-from trajopt.backward.slots import _kept, new_slots
-from trajopt.interfaces.system import semi_implicit_form
-from trajopt.solvers import formulation
+from trajopt.backward.slots import Slots, _kept
+from trajopt.solvers.formulation import ALPHAS, closed_loop
 
 
 def make(name, horizon=20):
@@ -35,73 +37,101 @@ def numbers_of(solution):
 
 @pytest.mark.parametrize("solver", [trajopt.ILQR(), trajopt.DDP()], ids=["ilqr", "ddp"])
 @pytest.mark.parametrize("name", ["arm", "pendulum", "pendulum_limits", "quadrotor", "cartpole", "car_parking"])
-def test_the_numbers_are_those_without_slots(name, solver, monkeypatch):
+def test_a_second_solve_finds_the_same(name, solver):
     problem = make(name)
-    first, again = solver.solve(problem), solver.solve(problem)  # the second one with what the first has prepared
-    assert _kept.slots
-    monkeypatch.setattr(formulation, "PATIENCE", np.inf)
-    _kept.slots.clear()
-    plain = solver.solve(problem)
-    assert not _kept.slots
-    assert numbers_of(first) == numbers_of(plain) == numbers_of(again)
+    first = solver.solve(problem)
+    (slots,) = _kept.slots
+    assert numbers_of(first) == numbers_of(solver.solve(problem))
+    assert _kept.slots == [slots]
 
 
-def slots_of(problem, limits=None):
-    dt, leading = semi_implicit_form(problem.system)
-    return new_slots(problem, limits, np.full(problem.horizon, dt, np.float64), leading)
+def same(found, expected):
+    return all(np.ascontiguousarray(a).tobytes() == b.tobytes() for a, b in zip(found, expected, strict=True))
+
+
+def trajectory(problem, rng):
+    us = 0.1 * rng.standard_normal((problem.horizon, problem.system.nu))
+    return problem.system.rollout(problem.x0, us), us
 
 
 @pytest.mark.parametrize("name", ["arm", "quadrotor", "cartpole"])
 def test_expansions_are_the_plain_ones(name, rng):
     problem = make(name)
-    slot = slots_of(problem).trajectory()
-    slot.us[...] = 0.1 * rng.standard_normal(slot.us.shape)
-    slot.xs[...] = problem.system.rollout(problem.x0, slot.us)
-    assert slot.cost() == problem.objective.value(slot.xs, slot.us)
+    slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
+    assert slots.cost(xs, us) == problem.objective.value(xs, us)
     multiplier = rng.standard_normal((problem.horizon, problem.system.ndx))
-    at = slot.expanded()
+    at = slots.expanded()
     for _ in range(2):
-        e, left_out = at.expand(with_curvature=False)
-        plain = expand(problem, slot.xs, slot.us)
-        assert left_out is None and all(a.tobytes() == b.tobytes() for a, b in zip(e, plain, strict=True))
-        for a, b in zip(at.adjoint(), adjoint(plain), strict=True):
-            assert a.tobytes() == b.tobytes()
-        e, left_out = at.expand(with_curvature=True)
+        e, left_out = at.expand(xs, us, with_curvature=False)
+        plain = expand(problem, xs, us)
+        assert left_out is None and same(e, plain) and same(at.adjoint(), adjoint(plain))
+        e, left_out = at.expand(xs, us, with_curvature=True)
         curvature = [np.zeros(block.shape) for block in left_out]
-        plain = expand(problem, slot.xs, slot.us, curvature=curvature)
-        for a, b in zip((*e, *left_out), (*plain, *curvature), strict=True):
-            assert a.tobytes() == b.tobytes()
+        plain = expand(problem, xs, us, curvature=curvature)
+        assert same((*e, *left_out), (*plain, *curvature))
         for cost_curvature in (True, False):
-            e = at.expand_exactly(multiplier, cost_curvature)
-            plain = expand_exactly(problem, slot.xs, slot.us, multiplier, cost_curvature=cost_curvature)
-            assert all(a.tobytes() == b.tobytes() for a, b in zip(e, plain, strict=True))
+            e = at.expand_exactly(xs, us, multiplier, cost_curvature)
+            assert same(e, expand_exactly(problem, xs, us, multiplier, cost_curvature=cost_curvature))
 
 
-def test_a_slot_is_taken_again_once_nobody_refers_to_it():
-    slots = slots_of(make("arm"))
-    first = slots.trajectory()
-    assert slots.trajectory() is first
-    kept = first.xs
-    other = slots.trajectory()
-    assert other is not first and slots.of(kept, first.us) is first
+@pytest.mark.parametrize("limited", [False, True], ids=["free", "limited"])
+@pytest.mark.parametrize("name", ["arm", "quadrotor", "cartpole"])
+def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
+    problem = make(name)
+    (N, nu), n = (problem.horizon, problem.system.nu), problem.system.ndx
+    limits = (np.full((N, nu), -0.3), np.full((N, nu), 0.2)) if limited else None
+    slots, (xs, us) = Slots(problem, limits), trajectory(problem, rng)
+    us = np.clip(us, -0.3, 0.2)
+    at = slots.expanded()
+    e, _ = at.expand(xs, us, with_curvature=False)
+    for k in range(4):
+        scaled = e if k < 2 else e._replace(lxx=2.0 * e.lxx)
+        gaps, mu = None if k % 2 == 0 else 0.01 * rng.standard_normal((N + 1, n)), 0.1 * k
+        box = at.box_around_controls()
+        found = slots.sweep(scaled, mu, gaps, box)
+        of = None if limits is None else box_around(us, *limits)
+        plain = sweep(*scaled, mu, slots.dt, gaps, of, leading=slots.leading)
+        assert same(found[:4], plain[:4]) and found[4:] == plain[4:] and found.ok
+        rolled = slots.rollouts(xs, us, found.k, found.K, ALPHAS, gaps)
+        assert rolled is not None
+        assert same(rolled, map(np.array, closed_loop(problem, xs, us, found.k, found.K, gaps, limits)))
+
+
+def test_sweeps_that_fail():
+    problem = make("arm")
+    slots, (xs, us) = Slots(problem, None), trajectory(problem, np.random.default_rng(0))
+    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    bad = e._replace(luu=-e.luu)
+    found, plain = slots.sweep(bad, 0.0, None, None), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
+    assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
+
+
+def test_a_slot_is_taken_again_once_nobody_refers_to_it(rng):
+    problem = make("arm")
+    slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
+    first = slots.expanded()
+    assert slots.expanded() is first
+    e, _ = first.expand(xs, us, with_curvature=False)
+    found = slots.sweep(e, 0.0, None, None)
+    assert slots.expanded() is first, "the slot itself and its calls do not count"
+    kept = e._replace(lx=2.0 * e.lx)
+    other = slots.expanded()
+    assert other is not first
     del kept
-    assert slots.trajectory() is first
-    at = first.expanded()
-    e, _ = at.expand(with_curvature=False)
-    part = e.lxx[3]  # a view of a view
+    assert slots.expanded() is first
+    part = e.lxx[3]
+    part, whole = part[1:], part.base
     del e
-    assert first.expanded() is not at
-    del part
-    assert first.expanded() is at
-    swept = at.swept()
-    result = swept.sweep(0.0)
-    assert swept.rollouts(formulation.ALPHAS) is not None
-    assert at.swept() is not swept
-    K = result.K[0, 0]
-    del result
-    assert at.swept() is not swept
-    del K
-    assert at.swept() is swept and first.expanded() is at and slots.trajectory() is first
+    before = part.copy()
+    assert slots.expanded() is not first and np.array_equal(part, before)
+    del part, whole
+    assert slots.expanded() is first
+    _, gradient = first.adjoint()
+    del gradient
+    K = found.K[0, 0]
+    e, _ = first.expand(xs, us, with_curvature=False)
+    again = slots.sweep(e, 0.0, None, None)
+    assert again.K is not found.K and np.array_equal(K, found.K[0, 0])
 
 
 def test_what_callers_keep_is_not_overwritten():
@@ -132,8 +162,18 @@ def test_solutions_keep_no_slot():
     problem = make("arm")
     solutions = [trajopt.DDP().solve(problem) for _ in range(4)]
     (slots,) = _kept.slots
-    assert all(slot.free for slot in slots._trajectories) and len(slots._trajectories) <= 4
-    assert len({solution.xs.ctypes.data for solution in solutions}) == 4
+    count = sum(map(len, slots._swept.values()))
+    assert all(slot.results.free for slot in slots._expanded) and len(slots._expanded) <= 4 and count <= 8
+    assert len({array.ctypes.data for s in solutions for array in (s.xs, s.us, s.K, s.Vxx)}) == 16
+
+
+@pytest.mark.parametrize("name", ["pendulum_limits", "arm_obstacle", "cartpole"])
+def test_a_solve_makes_few(name):
+    """However many iterations it has: else something keeps what it does not need."""
+    problem = make(name)
+    solution = trajopt.DDP().solve(problem)
+    (slots,) = _kept.slots
+    assert solution.iterations > 5 and len(slots._expanded) <= 6 and sum(map(len, slots._swept.values())) <= 10
 
 
 def test_other_starts_limits_and_costs():
@@ -147,6 +187,26 @@ def test_other_starts_limits_and_costs():
                 _kept.slots.clear()
                 assert numbers_of(solution) == numbers_of(trajopt.DDP().solve(problem))
                 assert np.array_equal(solution.xs[0], problem.x0) and np.abs(solution.us).max() <= bound
+
+
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+def test_targets_weights_and_starts_are_numbers(constrained, rng):
+    """Slots serve all problems that differ in these, and find what new ones find."""
+    problem, plan, kept = follow(constrained), None, []
+    prepared = trajopt.DDP(max_iterations=1).prepare(problem)
+    for step in range(5):
+        x0, p = problem.x0 + 0.01 * rng.standard_normal(14), target(0.1 * step)
+        prepared.update({TARGET: p, f"terminal {TARGET}": p})
+        if step > 2:
+            heavier = {"weights": (1.0 + step) * np.ones(14), "reference": x0}
+            prepared.update({"StateCost": heavier, "terminal StateCost": {"reference": x0}})
+        found = prepared.solve(x0, warm_start=plan)
+        kept += [slots for slots in _kept.slots if slots not in kept]
+        _kept.slots.clear()
+        assert numbers_of(found) == numbers_of(prepared.solve(x0, warm_start=plan))
+        _kept.slots[:] = kept
+        plan = found.shifted()
+    assert len(kept) == 1
 
 
 def test_threads_have_their_own():

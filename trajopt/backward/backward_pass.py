@@ -8,7 +8,6 @@ it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -436,7 +435,7 @@ COMMON_SIZES = {(12, 6), (14, 7)}
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
 new robot compiles nothing."""
 ANY_SIZES = 0, 0, 0
-_NO_GAPS = np.empty((0, 0))
+NO_GAPS = np.empty((0, 0))
 
 
 class SweepResult(NamedTuple):
@@ -497,9 +496,13 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     return sweep
 
 
+MU, EXPANSION, GAPS, BOX = 2, 6, 8, 9
+"""Places of arguments in the compiled sweep."""
+
+
 class SweepWindow:
     """A sweep that continues from one range of knots to the next; arguments as of `sweep`, arrays checked, and tensors
-    to contract."""
+    to contract; `arrays` are those of the result, new ones by default."""
 
     def __init__(
         self,
@@ -512,6 +515,7 @@ class SweepWindow:
         accelerations: bool = False,
         constant_sizes: bool | None = None,
         tensors: Any = None,
+        arrays: tuple[np.ndarray, ...] | None = None,
     ) -> None:
         knots, ndx, nu = e[1].shape
         if not 0 <= leading < max(1, ndx // 2):
@@ -524,13 +528,13 @@ class SweepWindow:
         self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
         if box is not None or tensors is not None:  # both, so that one kernel serves for either
             box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
-        self.arrays = (
+        self.arrays = arrays or (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
             np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
         )  # fmt: skip
         # plain tuples: numba takes a microsecond to recognize a named one
         self._start = float(mu), shape, seconds, accelerations, e, tensors
-        self._end = _NO_GAPS if gaps is None else gaps, box, self.arrays
+        self._end = NO_GAPS if gaps is None else gaps, box, self.arrays
         self._scratch = np.empty(scratch_size(ndx, nu))
 
     def sweep(self, first: int, last: int) -> SweepResult:
@@ -544,16 +548,10 @@ class SweepWindow:
                 array[...] = 0.0
         return SweepResult(*self.arrays, d1, d2, failed < 0, failed)
 
-    def prepared(self) -> Callable[[float], SweepResult]:
-        """The sweep of all knots, with another mu, as a prepared call; its results share their arrays."""
+    def prepared(self) -> PreparedCall:
+        """The sweep of all knots as a prepared call, which returns failed_knot, d1 and d2."""
         (_, *start), N = self._start, len(self.arrays[0])
-        call = PreparedCall(self._run, 0, N, 0.0, *start, *self._end, self._scratch)
-
-        def sweep(mu: float) -> SweepResult:
-            call.set(2, mu)
-            return self._result(*call())
-
-        return sweep
+        return PreparedCall(self._run, 0, N, 0.0, *start, *self._end, self._scratch)
 
 
 def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

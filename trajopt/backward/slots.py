@@ -1,15 +1,18 @@
-"""Arrays that the iterates of a solve take in turn, and the calls upon them, prepared once.
+"""Arrays and calls that a solve prepares once, for all of its iterates.
 
-    Slots           of a problem
-      Trajectory    xs, us, and their cost
-        Expanded    an expansion there: dynamics, costs, costate, box of the controls
-          Swept     a backward pass over it: gains, value function, and the rollouts with these gains
+    Slots        of a problem: the cost of a trajectory, rollouts under gains
+      Expanded   an expansion along a trajectory: dynamics, costs, costate, box of the controls
+      Swept      a backward pass
 
-What is prepared runs without Python between its kernels: nothing is allocated, and nothing checked again.
+What is prepared runs without Python between its kernels: nothing is allocated, and nothing checked again.  Trajectories
+and gains are copied to where the calls read them.
 
-Iterates, models and sweeps refer to these arrays as to any others, and nobody says when he is done with them.  A slot
-is taken again once nothing but itself refers to its arrays, as CPython's counts of references tell.  So what a caller
-keeps is never overwritten: another slot is made, at the price of its preparation.
+Models and directions refer to results as to any other arrays, and nobody says when he is done with them.  A slot is
+taken again once nobody refers to its results, as CPython's counts of references tell; so what is kept is never
+overwritten.  For that to be all that is counted, calls have arrays of their own over the memory of the results.
+
+A thread keeps the slots of its last problems: a solve takes them, and gives them back at its end, so that solves within
+a solve have others.  They serve all problems that differ in numbers alone: initial states, targets, weights, limits.
 """
 
 from __future__ import annotations
@@ -17,180 +20,112 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import is_
 from sys import getrefcount
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import SweepResult, SweepWindow
+from trajopt.backward.backward_pass import BOX, EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
-from trajopt.interfaces.system import idle_knots
-from trajopt.problem.objective import Blocks
+from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
+from trajopt.problem.objective import Blocks, zero_blocks
 from trajopt.problem.problem import Problem
 
-Rollouts = Callable[[], tuple[np.ndarray, np.ndarray]]
-"""States (A, N+1, nx) and controls (A, N, nu) of candidates, views of arrays that the next call overwrites."""
+Limits = tuple[np.ndarray, np.ndarray]
 T = TypeVar("T")
-S = TypeVar("S", bound="_Slot")
 
 
-class _Slot:
-    """Arrays that are free where no more references to them exist than the slot and those inside it have."""
+class _Results:
+    """Arrays in one piece of memory, twice: `own` ones for calls, and `given` ones for those who use the results."""
 
-    def __init__(self, around: _Slot | None = None) -> None:
-        self._around, self._watched, self._own = around, [], []
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
+        ends = list(accumulate(map(math.prod, shapes), initial=0))
+        self.memory = np.zeros(ends[-1])
+        given = np.frombuffer(memoryview(self.memory))  # what views of the results, and views of these, refer to
+        self.own, self.given = (
+            [whole[a:b].reshape(shape) for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)]
+            for whole in (self.memory, given)
+        )
+        self._counted, self._alone = (given, *self.given), 0
 
-    def _references(self) -> list[int]:
-        return [getrefcount(array) for array in self._watched]
+    def settle(self) -> None:
+        """References that there are now are those of the slot."""
+        self._alone = sum(map(getrefcount, self._counted))
 
     @property
     def free(self) -> bool:
-        """True if nothing but the slot refers to its arrays."""
-        return self._references() == self._own
-
-    def _taken(self, slots: list[S], kind: type[S]) -> S:
-        """One of these slots that is free, or a new one inside this one."""
-        for slot in slots:
-            if slot.free:
-                return slot
-        slots.append(slot := self._made(lambda: kind(self)))
-        slot._watch()
-        return slot
-
-    def _watch(self, *arrays: np.ndarray) -> None:
-        """Count the references to arrays that it has, and to more of them."""
-        self._watched += arrays
-        del arrays
-        self._own = self._references()
-
-    def _made(self, make: Callable[[], T]) -> T:
-        """What `make` returns, whose references to arrays of this slot, and of those around it, are its own."""
-        outer, at = [], self
-        while at is not None:
-            outer.append((at, at._references()))
-            at = at._around
-        made = make()
-        for at, before in outer:
-            at._own = [own + now - was for own, now, was in zip(at._own, at._references(), before, strict=True)]
-        return made
+        """True if nobody but the slot refers to them."""
+        return sum(map(getrefcount, self._counted)) == self._alone
 
 
-class Swept(_Slot):
-    """A backward pass over an expansion; none of its arrays is new in a call."""
-
-    def __init__(self, expanded: Expanded) -> None:
-        super().__init__(expanded)
-        at = expanded.trajectory
-        slots, box = at.slots, expanded.box()
-        window = SweepWindow(tuple(expanded.expansion()), 0.0, slots.dt, None, box, slots.leading)
-        self._sweep, self.trajectory, self._rollouts = window.prepared(), at, None
-        self.k, self.K, *values = window.arrays
-        self._watched = [self.k, self.K, *values]
-
-    def is_of(self, xs: np.ndarray, us: np.ndarray, sweep: SweepResult) -> bool:
-        """True if these are its gains, and its trajectory."""
-        at = self.trajectory
-        return at.xs is xs and at.us is us and self.k is sweep.k and self.K is sweep.K
-
-    def sweep(self, mu: float) -> SweepResult:
-        """The pass with this mu."""
-        return self._sweep(mu)
-
-    def rollouts(self, alphas: np.ndarray) -> Rollouts | None:
-        """Rollouts with its gains, always of the same step lengths; None where the system cannot prepare them."""
-        if self._rollouts is None:
-            slots, at = self.trajectory.slots, self.trajectory
-            prepare = capability(slots.problem.system, Expansions).prepared_rollouts
-            given = slots.problem.x0, at.xs, at.us, self.k, self.K, alphas, *(slots.limits or ())
-            self._rollouts = (None if prepare is None else self._made(lambda: prepare(*given)),)
-        return self._rollouts[0]
-
-
-def _memory_and_blocks(N: int, ndx: int, nu: int) -> list[np.ndarray]:
-    """Memory of lx, lu, lxx, lux and luu, and these blocks of it."""
-    shapes = (N + 1, ndx), (N, nu), (N + 1, ndx, ndx), (N, nu, ndx), (N, nu, nu)
-    ends = list(accumulate(map(math.prod, shapes), initial=0))
-    memory = np.zeros(ends[-1])
-    parts = zip(ends[:-1], ends[1:], shapes, strict=True)
-    return [memory, *[memory[a:b].reshape(shape) for a, b, shape in parts]]
-
-
-class Expanded(_Slot):
+class Expanded:
     """An expansion along a trajectory: to first order of the dynamics and Gauss-Newton of the costs, or exact.
 
     Each of its calls is prepared when it is first asked for."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        super().__init__(trajectory)
-        self.trajectory, self._problem = trajectory, trajectory.slots.problem
-        (N, nu), n = trajectory.us.shape, self._problem.system.ndx
-        self._memory, *self._blocks = _memory_and_blocks(N, n, nu)
-        self._dynamics = [np.zeros((N, n, n)), np.zeros((N, n, nu))]
-        self._costate, self._gradient, self._lam = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, n))
-        limits = trajectory.slots.limits
-        self._box = [] if limits is None else [*box_around(trajectory.us, *limits)]
-        self._idle = idle_knots(self._problem.system)
-        self._adjoint = prepared_adjoint(self.expansion(), self._costate, self._gradient)
-        self._left_out: list[np.ndarray] = []
+    def __init__(self, slots: Slots) -> None:
+        problem = slots.problem
+        self._slots, self._system, N = slots, problem.system, problem.horizon
+        n, nu = self._system.ndx, self._system.nu
+        of_costs = (N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu)
+        shapes = *of_costs, (N, n, n), (N, n, nu), (N + 1, n), *[(N, nu)] * (2 if slots.limits else 0)
+        self.results = results = _Results(*shapes)
+        self.e = Expansion(*results.given[5:7], *results.given[:5])
+        self._own = Expansion(*results.own[5:7], *results.own[:5])
+        self._of_costs = results.memory[: sum(map(math.prod, of_costs))]
+        self._costate, self._gradient, self._lam = results.given[7], np.zeros((N, nu)), np.zeros((N, n))
+        self._xs, self._us = np.zeros((N + 1, self._system.nx)), np.zeros((N, nu))
+        self._limits: list[np.ndarray] = results.own[8:]
+        self.box = Box(*results.given[8:], *box_around(self._us, *slots.limits)[2:]) if slots.limits else None
+        self._idle = idle_knots(self._system)
+        self._adjoint = prepared_adjoint(self._own, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
-        self._swept: list[Swept] = []
-        self._watched = [self._memory, *self._blocks, *self._dynamics, self._costate, *self._box]
-
-    def expansion(self) -> Expansion:
-        """Its arrays."""
-        return Expansion(*self._dynamics, *self._blocks)
-
-    def box(self) -> Box | None:
-        """The box of the controls, None without limits."""
-        return Box(*self._box) if self._box else None
+        results.settle()
 
     def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
         """Make the call of this name, which is prepared with these arguments."""
         if name not in self._calls:
-            self._calls[name] = self._made(lambda: prepare(self.trajectory.xs, self.trajectory.us, *arguments))
+            self._calls[name] = prepare(*arguments)
         self._calls[name]()
 
-    def expand(self, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
-        """Expand the trajectory as it is now, dynamics to first order and costs to Gauss-Newton, and what the latter
-        leave out, None if that is not asked for."""
-        system, objective = self._problem.system, self._problem.objective
+    def _derivatives(self, name: str, *more: np.ndarray) -> None:
         with np.errstate(all="ignore"):
-            self._call("first", partial(prepared_derivatives, system), *self._dynamics)
-        self._memory.fill(0.0)
-        left_out = None
-        if with_curvature:
-            if not self._left_out:
-                self._left_out = _memory_and_blocks(*self.trajectory.us.shape[:1], system.ndx, system.nu)
-                self._watch(*self._left_out)
-            self._left_out[0].fill(0.0)
-            left_out = tuple(self._left_out[1:])
-        self._call(
-            "costs" if left_out is None else "costs and curvature", objective.prepared_expansion, self._blocks, left_out
-        )
-        return self._settled(), left_out
+            self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self._own[:2], *more)
 
-    def expand_exactly(self, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
-        """Expand it with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of
-        the costs."""
-        (lx, lu, lxx, lux, luu), objective = self._blocks, self._problem.objective
-        self._lam[...] = multiplier
+    def _costs(self, blocks: Blocks, curvature: Blocks | None, name: str) -> None:
+        self._call(name, self._slots.objective.prepared_expansion, self._xs, self._us, blocks, curvature)
+        settle_idle_controls(self._own, self._idle)
+
+    def expand(self, xs: np.ndarray, us: np.ndarray, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
+        """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
+        that is not asked for."""
+        self._xs[...], self._us[...] = xs, us
+        self._derivatives("first")
+        self._of_costs.fill(0.0)
+        if not with_curvature:
+            self._costs(self._own[2:], None, "costs")
+            return self.e, None
+        left_out = zero_blocks(len(us), self._system.ndx, self._system.nu)
+        self._slots.objective.accumulate(self._xs, self._us, self._own[2:], left_out)
+        settle_idle_controls(self._own, self._idle)
+        return self.e, left_out
+
+    def expand_exactly(
+        self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool
+    ) -> Expansion:
+        """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
+        costs."""
+        self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
+        lx, lu, lxx, lux, luu = blocks = self._own[2:]
         for block in (lx, lu, lxx[-1]):
             block.fill(0.0)
-        exact = partial(prepared_derivatives, self._problem.system)
-        with np.errstate(all="ignore"):
-            self._call("exact", exact, *self._dynamics, self._lam, lxx[:-1], lux, luu)
-        bent = self._blocks if cost_curvature else None
-        self._call("costs" if bent is None else "exact costs", objective.prepared_expansion, self._blocks, bent)
-        return self._settled()
-
-    def _settled(self) -> Expansion:
-        e = self.expansion()
-        settle_idle_controls(e, self._idle)
-        return e
+        self._derivatives("exact", self._lam, lxx[:-1], lux, luu)
+        self._costs(blocks, blocks if cost_curvature else None, "exact costs" if cost_curvature else "costs")
+        return self.e
 
     def adjoint(self) -> tuple[np.ndarray, np.ndarray]:
         """Costate (N+1, ndx), and the gradient (N, nu), which the next call overwrites."""
@@ -198,91 +133,179 @@ class Expanded(_Slot):
         return self._costate, self._gradient
 
     def box_around_controls(self) -> Box | None:
-        """The box around the controls as they are now, from which a sweep starts anew."""
-        if not self._box:
+        """The box around the controls of the last expansion, from which a sweep starts anew."""
+        if self.box is None or self._slots.limits is None:
             return None
-        assert self.trajectory.slots.limits is not None
-        for side, limit in zip(self._box, self.trajectory.slots.limits, strict=False):
-            np.subtract(limit, self.trajectory.us, out=side)
+        for side, limit in zip(self._limits, self._slots.limits, strict=True):
+            np.subtract(limit, self._us, out=side)
             side *= OUTWARD
-        self._box[2].fill(0.0)
-        self._box[3].fill(False)
-        return self.box()
-
-    def is_of(self, e: Expansion, box: Box | None) -> bool:
-        """True if these are its arrays."""
-        mine = (*self._dynamics, *self._blocks, *self._box[:2])
-        return all(a is b for a, b in zip(mine, (*e, *(box or ())[:2]), strict=False)) and bool(self._box) == bool(box)
-
-    def swept(self) -> Swept:
-        """A backward pass that is free."""
-        return self._taken(self._swept, Swept)
+        self.box.k.fill(0.0)
+        self.box.clamped.fill(False)
+        return self.box
 
 
-class Trajectory(_Slot):
-    """States and controls, and their cost."""
+class Swept:
+    """A backward pass over any expansion."""
 
     def __init__(self, slots: Slots) -> None:
-        super().__init__(slots)
-        problem = slots.problem
-        self.slots, system, N = slots, problem.system, problem.horizon
-        self.xs, self.us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
-        self.cost = problem.objective.prepared_value(self.xs, self.us)
-        self._expanded: list[Expanded] = []
-        self._watched = [self.xs, self.us]
+        system, N = slots.problem.system, slots.problem.horizon
+        n, nu = system.ndx, system.nu
+        self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
+        none = np.zeros((N, n, n)), np.zeros((N, n, nu)), *zero_blocks(N, n, nu)
+        box = box_around(np.zeros((N, nu)), *slots.limits) if slots.limits else None
+        window = SweepWindow(none, 0.0, slots.dt, None, box, slots.leading, arrays=tuple(results.own))
+        self._own, self._call = slots.own, window.prepared()
+        self._mu, self._last = 0.0, {}  # arguments, so that those which stay are not packed again
+        results.settle()
 
-    def expanded(self) -> Expanded:
-        """An expansion that is free."""
-        return self._taken(self._expanded, Expanded)
+    def _set(self, place: int, *arrays: np.ndarray) -> None:
+        """Set an argument, an array or a tuple of them; of results, to the calls' own ones."""
+        arrays = tuple(map(self._own, arrays))
+        last = self._last.get(place)
+        if last is None or not all(map(is_, arrays, last)):
+            self._call.set(place, arrays if len(arrays) > 1 else arrays[0])
+            self._last[place] = arrays
+
+    def sweep(self, e: Expansion, mu: float, gaps: np.ndarray | None, box: Box | None) -> SweepResult:
+        """The pass over an expansion with this mu, these gaps and this box."""
+        if mu != self._mu:
+            self._call.set(MU, mu)
+            self._mu = mu
+        self._set(EXPANSION, *e)
+        self._set(GAPS, NO_GAPS if gaps is None else gaps)
+        if box is not None:
+            self._set(BOX, *box)
+        failed, d1, d2 = self._call()
+        k, K, Vx, Vxx = given = self.results.given
+        if failed >= 0:
+            for array in given:
+                array[...] = 0.0
+        return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
 
 
-class Slots(_Slot):
-    """All slots of a problem, of one thread.
+class Slots:
+    """All that is prepared for a problem.
 
     Parameters
     ----------
     problem : Problem
     limits : (lower, upper), (N, nu) each, or None
         Limits that sweeps and rollouts keep.
-    dt, leading : as `semi_implicit_dt` and `leading` of `trajopt.backward.backward_pass.sweep`
     """
 
-    def __init__(
-        self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int
-    ) -> None:
-        super().__init__()
-        self.problem, self.dt, self.leading = problem, dt, leading
+    def __init__(self, problem: Problem, limits: Limits | None) -> None:
+        system, N = problem.system, problem.horizon
+        self.problem = problem
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
-        self._trajectories: list[Trajectory] = []
+        dt, self.leading = semi_implicit_form(system)
+        self.dt = np.full(N, dt, np.float64)
+        self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
+        self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+        self._cost = self.objective.prepared_value(self._xs, self._us)
+        self._expanded: list[Expanded] = []
+        self._swept: dict[int, list[Swept]] = {}  # by expansions, those over results of calls having their own
+        self._owned: dict[int, np.ndarray] = {}  # arrays that calls hold, by the id of the one that is given
+        self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
 
-    def serve(self, problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> bool:
-        """True for a problem whose system, costs, initial state and limits are the same."""
+    # ------------------------------------------------------------------------------------------- problems served
+    def serve(self, problem: Problem, limits: Limits | None) -> bool:
+        """Take the numbers of a problem; False for one that differs in more than numbers."""
         mine = self.problem
-        if problem.system is not mine.system or problem.objective is not mine.objective:
+        if problem.system is not mine.system or problem.horizon != mine.horizon:
             return False
-        if problem.horizon != mine.horizon or (limits is None) != (self.limits is None):
+        if (limits is None) != (self.limits is None):
             return False
-        pairs = ((problem.x0, mine.x0), (dt, self.dt), *zip(limits or (), self.limits or (), strict=True))
-        return all(np.array_equal(given, known) for given, known in pairs)
+        if problem.objective is not mine.objective and not self.objective.take_numbers(problem.objective, self._us):
+            return False
+        self.problem = problem
+        self._x0[...] = problem.x0
+        for own, given in zip(self.limits or (), limits or (), strict=True):
+            own[...] = given
+        return True
 
     def let_go(self) -> None:
-        """Leave the trajectories that others still refer to to them."""
-        self._trajectories = [slot for slot in self._trajectories if slot.free]
+        """Leave results that others still refer to to them."""
+        listed = self._expanded, *self._swept.values()
+        for slots in listed:
+            slots[:] = [slot for slot in slots if slot.results.free]
+        self._owned = {}
+        for slot in chain(*listed):
+            self._know(slot.results)
+        known = {id(None), *map(id, self._owned.values())}
+        self._swept = {of: slots for of, slots in self._swept.items() if of in known}
 
-    def trajectory(self) -> Trajectory:
-        """A trajectory that is free."""
-        return self._taken(self._trajectories, Trajectory)
+    def _know(self, results: _Results) -> None:
+        self._owned.update((id(a), b) for a, b in zip(results.given, results.own, strict=True))
 
-    def of(self, xs: np.ndarray, us: np.ndarray) -> Trajectory | None:
-        """The slot with these arrays, if there is one."""
-        for slot in self._trajectories:
-            if slot.xs is xs and slot.us is us:
+    # ------------------------------------------------------------------------------------------- calls
+    def own(self, array: np.ndarray) -> np.ndarray:
+        """The array for calls in place of a given one, which must not count; any other array itself, in C order."""
+        found = self._owned.get(id(array))
+        return np.ascontiguousarray(array) if found is None else found
+
+    def _free(self, slots: list[Any], kind: Callable[[Slots], T]) -> T:
+        """A slot of a list that is free, or a new one."""
+        for slot in slots:
+            if slot.results.free:
                 return slot
+        slots.append(slot := kind(self))
+        self._know(slot.results)
+        return slot
+
+    def expanded(self) -> Expanded:
+        """An expansion that is free."""
+        return self._free(self._expanded, Expanded)
+
+    def sweep(self, e: Expansion, mu: float, gaps: np.ndarray | None, box: Box | None) -> SweepResult:
+        """A backward pass over an expansion."""
+        of = id(self._owned.get(id(e.lx)))
+        return self._free(self._swept.setdefault(of, []), Swept).sweep(e, mu, gaps, box)
+
+    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The cost of a trajectory."""
+        self._xs[...], self._us[...] = xs, us
+        return self._cost()
+
+    def rollouts(
+        self, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, alphas: np.ndarray, gaps: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Candidates of these step lengths, always the same ones, under these gains: states (A, N+1, nx) and controls
+        (A, N, nu), which the next call overwrites; None where the system cannot prepare that."""
+        with_gaps = gaps is not None
+        if with_gaps not in self._rollouts:
+            self._rollouts[with_gaps] = _rollouts(self.problem.system, self._x0, self.limits, alphas, K, with_gaps)
+        found = self._rollouts[with_gaps]
+        if found is None:
+            return None
+        given = (xs, us, k, K) if gaps is None else (xs, us, k, K, gaps)
+        for own, array in zip(found.arrays, given, strict=True):
+            own[...] = array
+        return found.call()
+
+
+class _Rollouts(NamedTuple):
+    """A call of rollouts, and the arrays xs, us, k, K and perhaps gaps that it reads."""
+
+    arrays: tuple[np.ndarray, ...]
+    call: Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+def _rollouts(
+    system: System, x0: np.ndarray, limits: Limits | None, alphas: np.ndarray, K: np.ndarray, with_gaps: bool
+) -> _Rollouts | None:
+    """The call for a system from x0 within these limits; None where it cannot be prepared."""
+    prepare = capability(system, Expansions).prepared_rollouts
+    if prepare is None:
         return None
+    N, nu, n = K.shape
+    shapes = (N + 1, system.nx), (N, nu), (N, nu), (N, nu, n), *[(N + 1, n)] * with_gaps
+    xs, us, k, K, *gaps = arrays = tuple(map(np.zeros, shapes))
+    call = prepare(x0, xs, us, k, K, alphas, *(gaps or [None]), *(limits or (None, None)))
+    return None if call is None else _Rollouts(arrays, call)
 
 
 # --------------------------------------------------------------------------------------------
-# Slots that a thread keeps for its next solves of the same system and costs.
+# Slots that a thread keeps.
 
 MOST_KEPT, LARGEST_KEPT = 4, 100_000
 """Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion, some
@@ -290,7 +313,7 @@ megabytes in all; what is larger takes longer to compute than to prepare."""
 
 
 class _Kept(threading.local):
-    """Slots of this thread, those used last in front."""
+    """Slots of this thread that no solve uses, those used last in front."""
 
     def __init__(self) -> None:
         self.slots: list[Slots] = []
@@ -299,20 +322,18 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def kept_slots(problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray) -> Slots | None:
-    """The slots of an earlier solve, if they serve this problem."""
+def take_slots(problem: Problem, limits: Limits | None) -> Slots:
+    """Slots that serve this problem, those of an earlier solve or new ones."""
     for i, slots in enumerate(_kept.slots):
-        if slots.serve(problem, limits, dt):
-            _kept.slots.insert(0, _kept.slots.pop(i))
+        if slots.serve(problem, limits):
             slots.let_go()
-            return slots
-    return None
+            return _kept.slots.pop(i)
+    return Slots(problem, limits)
 
 
-def new_slots(problem: Problem, limits: tuple[np.ndarray, np.ndarray] | None, dt: np.ndarray, leading: int) -> Slots:
-    """Slots for a problem, which the thread keeps."""
-    slots = Slots(problem, limits, dt, leading)
+def give_back(slots: Slots) -> None:
+    """Keep slots for the next solves of this thread."""
+    problem = slots.problem
     if problem.horizon * (problem.system.ndx + problem.system.nu) ** 2 <= LARGEST_KEPT:
         _kept.slots.insert(0, slots)
         del _kept.slots[MOST_KEPT:]
-    return slots

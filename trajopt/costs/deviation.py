@@ -1,5 +1,7 @@
 """The difference of states or controls from a reference as a residual."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +64,17 @@ class Deviation:
     def prepared_sum(self, *arguments: Any) -> Callable[[], float]:
         """As `trajopt.interfaces.residual` has it."""
         return PreparedCall(add_squares, *self._along(*arguments[:-1]))
+
+    def with_own_numbers(self) -> Deviation:
+        """As `trajopt.interfaces.residual` has it."""
+        return Deviation(self._of_controls, self._reference)
+
+    def take_numbers(self, other: Any) -> bool:
+        """As `trajopt.interfaces.residual` has it."""
+        if type(other) is not Deviation or other._of_controls != self._of_controls or other.nr != self.nr:
+            return False
+        self._reference[...] = other._reference
+        return True
 
     def _along(self, span, xs, us, weights, target) -> tuple:
         """Arguments of `add_squares`, checked."""

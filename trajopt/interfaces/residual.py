@@ -1,7 +1,7 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -99,6 +99,14 @@ class PreparedResidual(Protocol):
     ) -> Callable[[], float] | None:
         """A function without arguments that does what `add_expansion` does with these, whose numbers may change from
         call to call; None where there is none."""
+        ...
+
+    def with_own_numbers(self) -> Self:
+        """The same residual with target or reference in arrays that nobody else has, which its prepared sums read."""
+        ...
+
+    def take_numbers(self, other: Any) -> bool:
+        """Write the target or reference of another residual into these arrays; False if it differs in more."""
         ...
 
 

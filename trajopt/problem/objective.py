@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,23 @@ class SquaresOfResidual(NamedTuple):
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
         return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
+
+    def with_own_numbers(self) -> SquaresOfResidual:
+        """The same with weights and a residual in arrays that nobody else has."""
+        own = getattr(self.residual, "with_own_numbers", None)
+        weights = self.weights._replace(rows=self.weights.rows.copy())
+        return self._replace(residual=self.residual if own is None else own(), weights=weights)
+
+    def take_numbers(self, other: SquaresOfResidual) -> bool:
+        """Write the numbers of another one into these arrays; False if it differs in more."""
+        rows, given = self.weights.rows, other.weights.rows
+        if self.span != other.span or self.weights.layout != other.weights.layout or rows.shape != given.shape:
+            return False
+        take = getattr(self.residual, "take_numbers", None)
+        if not (self.residual is other.residual if take is None else take(other.residual)):
+            return False
+        rows[...] = given
+        return True
 
     def prepared(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> Callable[[], float]:
         """`add` with these arrays, as a function without arguments."""
@@ -265,6 +283,22 @@ class Objective:
         if parts is None:
             parts = self._parts[us.shape] = gather_squares(self.terms, *us.shape)
         return parts
+
+    def with_own_numbers(self, us: np.ndarray) -> Objective:
+        """The same sum for controls (N, nu), with numbers of sums of squares in arrays that nobody else has."""
+        own, (plain, squares) = Objective(self.terms), self._for(us)
+        own._parts[us.shape] = plain, tuple([one.with_own_numbers() for one in squares])
+        return own
+
+    def take_numbers(self, other: Objective, us: np.ndarray) -> bool:
+        """Write the numbers of another objective into the arrays of this one, which `with_own_numbers` has made; False
+        if it differs in more, after which the numbers of this one are undefined."""
+        (plain, squares), (others, given) = self._for(us), other._for(us)
+        if len(plain) != len(others) or len(squares) != len(given):
+            return False
+        if not all(map(is_, plain, others)):
+            return False
+        return all(a.take_numbers(b) for a, b in zip(squares, given, strict=True))
 
     def with_terms(self, terms: Sequence[Term]) -> Objective:
         """The sum of other terms in the places of these."""

@@ -15,12 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import Expansion
-from trajopt.rows import change_of_rows
-from trajopt.solvers.augmented_lagrangian import Multipliers
-from trajopt.solvers.formulation import Direction, Formulation, LocalModel, Stopwatch, change_along, linear_step
+from trajopt.rows import along
+from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms
+from trajopt.solvers.formulation import (
+    NOTHING,
+    Direction,
+    Formulation,
+    LocalModel,
+    Stopwatch,
+    change,
+    change_along,
+    dot,
+    follow,
+)
 
 FULL, LOWERING, HALVINGS = 8, 12, 25
 """Largest numbers of sweeps whose full steps are taken, of sweeps whose steps must lower the model, and of halvings of
@@ -30,6 +41,55 @@ LITTLE = 0.1
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """A control counts as on its limit if their distance is at most this fraction of the control and its change."""
+CLIPPED = 1e-12
+"""A control is clipped where it differs by more than this, relative to 1 and to the control, from what was wanted."""
+
+
+# ------------------------------------------------------------------------------------------------ along a step
+@routine
+def _reach(dynamics, costs, gaps, policy, box, start, length, first, C, c, lower, upper, centre, penalty, dx, du, rows):
+    """Write the step dx, du of `trajopt.solvers.formulation.linear_step` and the change C (dx, du) of the rows; returns
+    the change of the model's value."""
+    follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
+    along(first, *C, dx, du, rows)
+    linear, quadratic = change(*costs, dx, du)
+    before = sum_of_terms(c, None, lower, upper, centre, penalty)
+    return linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty) - before
+
+
+@routine
+def _differ(c, before, after, lower, upper, centre, penalty, boxed, policy, dx0, du0, dx, du):
+    """True if the set of active terms differs between two changes of the rows; or, within a box, if the step between
+    (dx0, du0) and (dx, du) is not that of the policy k, K."""
+    for i in range(c.shape[0]):
+        shift = centre[i] / penalty
+        side = active_side(c[i] + before[i] + shift, lower[i], upper[i])
+        if side != active_side(c[i] + after[i] + shift, lower[i], upper[i]):
+            return True
+    k, K = policy
+    if boxed:
+        for t in range(du.shape[0]):
+            for i in range(du.shape[1]):
+                wanted = du0[t, i] + k[t, i]
+                for j in range(K.shape[2]):
+                    wanted += K[t, i, j] * (dx[t, j] - dx0[t, j])
+                if abs(wanted - du[t, i]) > CLIPPED * (1.0 + abs(wanted)):
+                    return True
+    return False
+
+
+@routine
+def _gradients(lx, lu, lxx, lux, luu, dx, du, gx, gu):
+    """Gradients gx (N+1, ndx), gu (N, nu) of the costs' model at (dx, du)."""
+    N, ndx, nu = du.shape[0], dx.shape[1], du.shape[1]
+    for t in range(N + 1):
+        for i in range(ndx):
+            gx[t, i] = lx[t, i] + dot(lxx, t, i, dx, t)
+        if t < N:
+            for i in range(nu):
+                gu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
+                for j in range(ndx):
+                    gx[t, j] += lux[t, i, j] * du[t, i]
 
 
 class StepPoint(NamedTuple):
@@ -68,7 +128,7 @@ class PiecewiseModel(NamedTuple):
         """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
         not settle, steps that lower the model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
-        end = self._at(*linear_step(e, gaps, sweep, self.model.box))
+        end = self._reached(sweep, (NOTHING, NOTHING))
         value = 0.0 if gaps is None else np.inf
         here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
@@ -80,7 +140,7 @@ class PiecewiseModel(NamedTuple):
             if not again.ok:
                 break
             here, sweep = end, again
-            end = self._at(*linear_step(e, gaps, sweep, self.model.box, (here.dx, here.du)))
+            end = self._reached(sweep, (here.dx, here.du))
             if end.value < best.value:
                 best, best_sweep = end, sweep
         for _ in range(0 if settled or gaps is not None else LOWERING):
@@ -93,20 +153,28 @@ class PiecewiseModel(NamedTuple):
                 break
         return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
-    def _at(self, dx: np.ndarray, du: np.ndarray) -> StepPoint:
-        rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
+    def _reached(
+        self, sweep: SweepResult, start: tuple[np.ndarray, np.ndarray], length: float = 1.0
+    ) -> StepPoint:
+        """The end of a sweep's step of some length from a start (dx, du), or from the iterate."""
+        rows, at, m, e = self.formulation.rows, self.model.rows, self.multipliers, self.expansion
         assert rows is not None and at is not None
-        change = change_of_rows(rows.first, at.C, dx, du)
-        first, second = change_along(self.expansion, dx, du)
-        return StepPoint(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
+        gaps, box = self.model.iterate.gaps, self.model.box
+        dx, du, moved = np.empty_like(e.lx), np.empty_like(e.lu), np.empty(len(at.c))
+        value = _reach(
+            (e.fx, e.fu), tuple(e[2:]), NOTHING if gaps is None else gaps, (sweep.k, sweep.K),
+            (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, length, rows.first, at.C, at.c,
+            rows.lower, rows.upper, m.centre, m.penalty, dx, du, moved,
+        )  # fmt: skip
+        return StepPoint(dx, du, moved, value)
 
     def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
         there is none."""
-        gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
+        slope = min(sweep.d1 + 0.5 * sweep.d2, 0.0)
         for halvings in range(HALVINGS):
-            length, start = 0.5**halvings, (here.dx, here.du)
-            point = self._at(*linear_step(self.expansion, gaps, sweep, self.model.box, start, length))
+            length = 0.5**halvings
+            point = self._reached(sweep, (here.dx, here.du), length)
             if point.value < here.value + SUFFICIENT * length * slope:
                 return point
         return None
@@ -116,18 +184,16 @@ class PiecewiseModel(NamedTuple):
         were clipped."""
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
         assert rows is not None and at is not None
-        if (m.sides(rows, at.c + here.rows) != m.sides(rows, at.c + end.rows)).any():
-            return True
-        wanted = here.du + sweep.k + np.einsum("tij,tj->ti", sweep.K, (end.dx - here.dx)[:-1])
-        return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
+        policy, boxed = (sweep.k, sweep.K), self.model.box is not None
+        terms = at.c, here.rows, end.rows, rows.lower, rows.upper, m.centre, m.penalty
+        return _differ(*terms, boxed, policy, here.dx, here.du, end.dx, end.du)
 
     def _sweep(self, here: StepPoint) -> SweepResult:
         """Backward pass of the model expanded at a point, without gaps."""
         formulation, model, e = self.formulation, self.model, self.expansion
         assert model.rows is not None and formulation.rows is not None
-        lx, lu = e.lx + np.einsum("tij,tj->ti", e.lxx, here.dx), e.lu + np.einsum("tij,tj->ti", e.luu, here.du)
-        lx[:-1] += np.einsum("tij,ti->tj", e.lux, here.du)
-        lu += np.einsum("tij,tj->ti", e.lux, here.dx[:-1])
+        lx, lu = np.empty_like(e.lx), np.empty_like(e.lu)
+        _gradients(*e[2:], here.dx, here.du, lx, lu)
         _, weights = self.multipliers.weights(formulation.rows, model.rows.c + here.rows)
         box = None if formulation.limits is None else box_around(model.iterate.us + here.du, *formulation.limits)
         moved = model._replace(

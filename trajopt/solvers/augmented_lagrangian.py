@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import routine
+from dynamics.simd import helper, routine
 from trajopt.backward.expansions import Expansion
 from trajopt.capabilities import Steps, capability
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
@@ -65,7 +65,7 @@ class Multipliers(NamedTuple):
 
     def value(self, rows: Rows, c: np.ndarray) -> float:
         """Sum of the augmented-Lagrangian terms at c (R,)."""
-        return self.weights(rows, c)[0]
+        return sum_of_terms(c, None, rows.lower, rows.upper, self.centre, self.penalty)
 
     def sides(self, rows: Rows, c: np.ndarray) -> np.ndarray:
         """Active limits (R,): -1 the lower, 1 the upper one or both, 0 none."""
@@ -83,6 +83,26 @@ def _weigh(c, lower, upper, centre, penalty, p, w):
         w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
         total += 0.5 * penalty * s * s
     return total
+
+
+@routine
+def sum_of_terms(c, change, lower, upper, centre, penalty):
+    """Sum of the augmented-Lagrangian terms at c + change, or at c where that is None."""
+    total = 0.0
+    for i in range(c.shape[0]):
+        r = c[i] if change is None else c[i] + change[i]
+        z = r + centre[i] / penalty
+        s = z - min(max(z, lower[i]), upper[i])
+        total += 0.5 * penalty * s * s
+    return total
+
+
+@helper
+def active_side(z, lower, upper):
+    """The active limit at z = c + lam_e / rho: -1 the lower, 1 the upper one or both, 0 none."""
+    if z > upper or lower == upper:
+        return 1
+    return -1 if z < lower else 0
 
 
 # ------------------------------------------------------------------------------------------------ measures

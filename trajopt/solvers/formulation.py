@@ -16,16 +16,14 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, sweep, sweep_with_curvature
-from trajopt.backward.box_qp import Box, box_around
+from trajopt.backward.backward_pass import SweepResult, sweep_with_curvature
+from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     CurvatureOfKnot,
     Expansion,
     adjoint,
     by_products,
     by_tensors,
-    expand,
-    expand_exactly,
     finite,
     gaps_of,
     hessian_products,
@@ -33,10 +31,9 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.slots import Expanded, Swept, kept_slots, new_slots
+from trajopt.backward.slots import Slots, give_back, take_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
-from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, Weights, with_multipliers, with_terms
@@ -266,6 +263,14 @@ class Formulation(Protocol):
         """k (N, nu) and K (N, nu, ndx) for the controls us."""
         ...
 
+    def with_rows(self, rows: Rows | None) -> Formulation:
+        """The same with other rows, in place of this one."""
+        ...
+
+    def close(self) -> None:
+        """End its use; what it has prepared is left to the next solves."""
+        ...
+
 
 def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
     """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
@@ -362,7 +367,7 @@ def closed_loop(
 # Predictions of a quadratic model for a step along a sweep's direction: the step itself and the change of the cost.
 
 
-_NONE = np.empty((0, 0))
+NOTHING = np.empty((0, 0))
 
 
 @helper
@@ -383,7 +388,8 @@ def dot(A, t, i, z, s):
 
 
 @routine
-def _linear_step(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
+def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
+    """`linear_step`, for compiled code."""
     N, ndx, nu = fu.shape
     for t in range(N + 1):
         if t == 0:
@@ -412,21 +418,22 @@ def linear_step(
     gaps: np.ndarray | None,
     result: SweepResult,
     box: Box | None = None,
-    start: tuple[np.ndarray, np.ndarray] = (_NONE, _NONE),
+    start: tuple[np.ndarray, np.ndarray] = (NOTHING, NOTHING),
     length: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
 
     dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or a step of another length from a start (dx, du)."""
     dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
-    lower, upper = (_NONE, _NONE) if box is None else (box.lower, box.upper)
-    gaps = _NONE if gaps is None else gaps
-    _linear_step(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
+    lower, upper = (NOTHING, NOTHING) if box is None else (box.lower, box.upper)
+    gaps = NOTHING if gaps is None else gaps
+    follow(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
     return dx, du
 
 
 @routine
-def _change(lx, lu, lxx, lux, luu, dx, du):
+def change(lx, lu, lxx, lux, luu, dx, du):
+    """`change_along`, for compiled code."""
     N, ndx, nu = lux.shape[0], dx.shape[1], du.shape[1]
     d1, d2 = 0.0, 0.0
     for t in range(N + 1):
@@ -454,7 +461,7 @@ def gradient_at(Vx, Vxx, dx):
 
 def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
     """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
-    return _change(*e[2:], dx, du)
+    return change(*e[2:], dx, du)
 
 
 def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
@@ -465,7 +472,7 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
         return result._replace(finite=result.finite and finite(*expansion))
     if gaps is None:
         return result
-    d1, d2 = _change(*expansion[2:], *linear_step(expansion, gaps, result))
+    d1, d2 = change(*expansion[2:], *linear_step(expansion, gaps, result))
     return result._replace(d1=d1, d2=d2)
 
 
@@ -515,10 +522,6 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 
-PATIENCE = 2
-"""Number of expansions of a solve before its calls are prepared, unless an earlier solve has done that."""
-
-
 class ForwardFormulation:
     """Rollouts of the system under its own controls.
 
@@ -532,6 +535,8 @@ class ForwardFormulation:
     curvature : Curvature
     regularization : "control", "state" or "both"
         Hessians to which mu is added (see `LoopOptions`).
+    slots : Slots, optional
+        What is prepared for this problem and these limits.
     """
 
     def __init__(
@@ -541,14 +546,20 @@ class ForwardFormulation:
         limits: Limits | None,
         curvature: Curvature,
         regularization: str,
+        slots: Slots | None = None,
     ) -> None:
         self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
-        dt, self._leading = semi_implicit_form(problem.system)
-        self._dt = np.full(problem.horizon, dt, np.float64)
-        self._slots, self._expansions = kept_slots(problem, limits, self._dt), 0
-        self._at: Expanded | None = None  # where the last expansion went
-        self._by: Swept | None = None  # and the last sweep
+        self._slots = take_slots(problem, limits) if slots is None else slots
+
+    def with_rows(self, rows: Rows | None) -> ForwardFormulation:
+        """The same with other rows, which takes the place of this one."""
+        options = self.curvature, self.regularization
+        return ForwardFormulation(self.problem, rows, self.limits, *options, self._slots)
+
+    def close(self) -> None:
+        """Leave what is prepared to the next solves."""
+        give_back(self._slots)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
@@ -559,22 +570,13 @@ class ForwardFormulation:
                 xs = open_loop(self.problem, us)
             known = gaps is None or all_finite(gaps)
             gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
-            xs, us = self._placed(xs, us)
+            xs, us = np.array(xs, order="C"), np.array(us, order="C")
             cost = self.cost(xs, us) if known else np.inf
             return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
 
-    def _placed(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Contiguous copies of a trajectory, in a slot where there are some."""
-        if self._slots is None:
-            return np.array(xs, order="C"), np.array(us, order="C")
-        slot = self._slots.trajectory()
-        slot.xs[...], slot.us[...] = xs, us
-        return slot.xs, slot.us
-
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The problem's own cost."""
-        slot = None if self._slots is None else self._slots.of(xs, us)
-        return self.problem.objective.value(xs, us) if slot is None else slot.cost()
+        return self._slots.cost(xs, us)
 
     def expand(
         self,
@@ -587,39 +589,26 @@ class ForwardFormulation:
         """First-order dynamics and Gauss-Newton costs, with the terms that these leave out if an exact model is to
         follow; with a multiplier predicted by the sweep before, the exact model at once."""
         (xs, us, *_), cost_curvature, rows = iterate, None, None
-        self._expansions += 1
-        if self._slots is None and self._expansions > PATIENCE:
-            self._slots = new_slots(self.problem, self.limits, self._dt, self._leading)
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
-            slot = None if self._slots is None else self._slots.of(xs, us)
-            self._at = at = None if slot is None else slot.expanded()
+            at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_multiplier(self.problem, *before, xs)
-                if at is not None:
-                    expansion = at.expand_exactly(multiplier, all_of_costs)
-                else:
-                    expansion = expand_exactly(self.problem, xs, us, multiplier, cost_curvature=all_of_costs)
+                expansion = at.expand_exactly(xs, us, multiplier, all_of_costs)
                 models, curvature = (None, Exact(expansion)), expansion[2:]
             else:
-                if at is not None:
-                    expansion, cost_curvature = at.expand(all_of_costs)
-                else:
-                    cost_curvature = self._no_curvature() if all_of_costs else None
-                    expansion = expand(self.problem, xs, us, curvature=cost_curvature)
+                expansion, cost_curvature = at.expand(xs, us, all_of_costs)
                 models, curvature = (expansion, None), cost_curvature
-            lagrangian = expansion
-            if self.rows is not None and dual is not None:
+            if self.rows is None or dual is None:
+                costate, gradient = at.adjoint()
+            else:
                 c, *C = self.rows.linearized(xs, us)
                 rows = RowModel(c, (C[0], C[1]), dual)
-                lagrangian = with_multipliers(expansion, self.rows.first, rows.C, dual)
+                costate, gradient = adjoint(with_multipliers(expansion, self.rows.first, rows.C, dual))
                 if all_of_costs and curvature is not None:
                     self.rows.add_curvature(xs, us, dual, curvature)
-            costate, gradient = adjoint(lagrangian) if at is None or rows is not None else at.adjoint()
-            norm, box = largest_gradient(gradient, us, self.limits), None
-            if self.limits is not None:
-                box = box_around(us, *self.limits) if at is None else at.box_around_controls()
-            return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
+            norm = largest_gradient(gradient, us, self.limits)
+            return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), cost_curvature, rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
@@ -647,13 +636,10 @@ class ForwardFormulation:
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
             e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
-            if of_knot is None and gaps is None and self._at is not None and self._at.is_of(e, box):
-                self._by = self._at.swept()
-                result = self._by.sweep(mu)
-            elif of_knot is None:
-                result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
+            if of_knot is None:
+                result = self._slots.sweep(e, mu, gaps, box)
             else:
-                result = sweep_with_curvature(e, of_knot, mu, self._dt, gaps, box, self._leading)
+                result = sweep_with_curvature(e, of_knot, mu, self._slots.dt, gaps, box, self._slots.leading)
             return completed(result, e, gaps)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
@@ -662,15 +648,11 @@ class ForwardFormulation:
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
-        rollouts = None
-        if gaps is None and self._by is not None and self._by.is_of(xs, us, sweep):
-            rollouts = self._by.rollouts(ALPHAS)
-        if rollouts is not None:
-            states, controls = rollouts()
-        else:
-            states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
-        for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
-            xs_new, us_new = self._placed(xs_new, us_new)
+        found = self._slots.rollouts(xs, us, sweep.k, sweep.K, ALPHAS, gaps)
+        if found is None:
+            found = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
+        for alpha, xs_new, us_new in zip(ALPHAS, *found, strict=True):
+            xs_new, us_new = np.array(xs_new, order="C"), np.array(us_new, order="C")
             yield Candidate(float(alpha), xs_new, us_new, us_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:

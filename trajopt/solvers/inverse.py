@@ -103,6 +103,13 @@ class InverseFormulation:
             cost = self.problem.objective.value(xs, us)
             return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
 
+    def with_rows(self, rows: Rows | None) -> InverseFormulation:
+        """The same with other rows."""
+        return InverseFormulation(self.problem, rows, self.curvature, self.regularization)
+
+    def close(self) -> None:
+        """Nothing is prepared."""
+
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The problem's own cost."""
         return self.problem.objective.value(xs, us)

@@ -403,7 +403,7 @@ def solve(
     elif rows is not None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     if rows is not formulation.rows:
-        formulation = formulation_of(problem, transcribed.limits, options, curvature, rows)
+        formulation = formulation.with_rows(rows)
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     loop = Loop(formulation, options, threshold, clock, multipliers, real_time_iteration, costate, optimum)
@@ -413,7 +413,9 @@ def solve(
     if _goes_nowhere(state, start):
         return _diverged(formulation, start.rejected or iterate, clock)
     final = deployed_gains(formulation, state, options, clock)
-    return _solution(formulation, transcribed, state, final, clock, start.kind, left)
+    solution = _solution(formulation, transcribed, state, final, clock, start.kind, left)
+    formulation.close()
+    return solution
 
 
 def _transcribed_start(
@@ -474,8 +476,6 @@ def _solution(
     assert status is not None
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
     xs, us, _, _, gaps, _, cost = model.iterate
-    xs, us = xs.copy(), us.copy()  # not those of a slot, which further solves may take
-    model = model._replace(iterate=model.iterate._replace(xs=xs, us=us))
     policy = _policy(formulation, model, last, status)
     reports = _reports(formulation, transcribed, state, model, policy[1])
     k, K, Vx, Vxx = (x.copy() for x in (policy if final is last else _policy(formulation, model, final, status)))
