@@ -43,7 +43,8 @@ class Weights(NamedTuple):
 
 
 @routine
-def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    """Add the terms of weights p, w to the blocks."""
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
     for t in range(N + 1):
         for i in range(first[t], first[t + 1]):
@@ -82,7 +83,7 @@ def _add_gradient(first, Cx, Cu, p, lx, lu):
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
     blocks = tuple([block.copy() for block in e[2:]])
-    _add_terms(first, *C, *weights, *blocks)
+    add_terms(first, *C, *weights, *blocks)
     return Expansion(e.fx, e.fu, *blocks)
 
 

@@ -88,7 +88,12 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
         scaled = e if k < 2 else e._replace(lxx=2.0 * e.lxx)
         gaps, mu = None if k % 2 == 0 else 0.01 * rng.standard_normal((N + 1, n)), 0.1 * k
         box = at.box_around_controls()
-        found = slots.sweep(scaled, mu, gaps, box)
+        swept = slots.swept_over(scaled, box) if gaps is None else None
+        assert (swept is None) == (k > 0)
+        if swept is None:
+            swept = slots.swept()
+            assert same(swept.hold(scaled, gaps, box), scaled)
+        found = swept.sweep(mu)
         of = None if limits is None else box_around(us, *limits)
         plain = sweep(*scaled, mu, slots.dt, gaps, of, leading=slots.leading)
         assert same(found[:4], plain[:4]) and found[4:] == plain[4:] and found.ok
@@ -102,7 +107,9 @@ def test_sweeps_that_fail():
     slots, (xs, us) = Slots(problem, None), trajectory(problem, np.random.default_rng(0))
     e, _ = slots.expanded().expand(xs, us, with_curvature=False)
     bad = e._replace(luu=-e.luu)
-    found, plain = slots.sweep(bad, 0.0, None, None), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
+    swept = slots.swept()
+    swept.hold(bad, None, None)
+    found, plain = swept.sweep(0.0), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
     assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
 
 
@@ -112,7 +119,8 @@ def test_a_slot_is_taken_again_once_nobody_refers_to_it(rng):
     first = slots.expanded()
     assert slots.expanded() is first
     e, _ = first.expand(xs, us, with_curvature=False)
-    found = slots.sweep(e, 0.0, None, None)
+    swept = slots.swept_over(e, None)
+    found = swept.sweep(0.0)
     assert slots.expanded() is first, "the slot itself and its calls do not count"
     kept = e._replace(lx=2.0 * e.lx)
     other = slots.expanded()
@@ -126,12 +134,13 @@ def test_a_slot_is_taken_again_once_nobody_refers_to_it(rng):
     assert slots.expanded() is not first and np.array_equal(part, before)
     del part, whole
     assert slots.expanded() is first
-    _, gradient = first.adjoint()
-    del gradient
+    other = slots.swept_over(first.e, None)
+    assert other is not swept
     K = found.K[0, 0]
-    e, _ = first.expand(xs, us, with_curvature=False)
-    again = slots.sweep(e, 0.0, None, None)
-    assert again.K is not found.K and np.array_equal(K, found.K[0, 0])
+    del found
+    assert slots.swept_over(first.e, None) is not swept
+    del K
+    assert slots.swept_over(first.e, None) is swept
 
 
 def test_what_callers_keep_is_not_overwritten():
@@ -162,8 +171,7 @@ def test_solutions_keep_no_slot():
     problem = make("arm")
     solutions = [trajopt.DDP().solve(problem) for _ in range(4)]
     (slots,) = _kept.slots
-    count = sum(map(len, slots._swept.values()))
-    assert all(slot.results.free for slot in slots._expanded) and len(slots._expanded) <= 4 and count <= 8
+    assert all(slot.results.free for slot in slots._expanded) and len(slots._expanded) <= 4
     assert len({array.ctypes.data for s in solutions for array in (s.xs, s.us, s.K, s.Vxx)}) == 16
 
 
@@ -173,7 +181,7 @@ def test_a_solve_makes_few(name):
     problem = make(name)
     solution = trajopt.DDP().solve(problem)
     (slots,) = _kept.slots
-    assert solution.iterations > 5 and len(slots._expanded) <= 6 and sum(map(len, slots._swept.values())) <= 10
+    assert solution.iterations > 5 and len(slots._expanded) <= 4 and len(slots._swept) <= 10
 
 
 def test_other_starts_limits_and_costs():

@@ -9,7 +9,7 @@ from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, Problem, ResidualCost, StateCost
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import FIRST, Regularization
-from trajopt.solvers.formulation import regularized, remaining_gaps
+from trajopt.solvers.formulation import remaining_gaps, shares_of, with_more
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 SCALE = np.array([1.0, 1.0, 1.0, 1.0, 0.1, 0.1])
@@ -74,9 +74,10 @@ def test_where_mu_goes(kind, rng):
     e = expand(problem, np.zeros((16, 4)), np.zeros((15, 2)))
     for gaps in (None, np.ones((16, 4))):
         for mu in (0.0, 1e-8, 2.0):
-            new, left = regularized(e, gaps, mu, kind)
-            on_states = kind != "control" or gaps is not None
-            np.testing.assert_allclose(new.lxx - e.lxx, np.tile(mu * on_states * np.eye(4), (16, 1, 1)), atol=1e-12)
+            on_states, left = shares_of(mu, gaps, kind)
+            new = with_more(e, on_states)
+            expected = mu * (kind != "control" or gaps is not None) * np.eye(4)
+            np.testing.assert_allclose(new.lxx - e.lxx, np.tile(expected, (16, 1, 1)), atol=1e-12)
             full = kind == "both" or (kind == "control" and gaps is None)
             assert left == (mu if full or mu == 0.0 else min(mu, FIRST) if kind == "control" else 0.0)
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from itertools import accumulate, chain
-from operator import is_
+from itertools import accumulate
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,7 +35,7 @@ from trajopt.problem.objective import Blocks, zero_blocks
 from trajopt.problem.problem import Problem
 
 Limits = tuple[np.ndarray, np.ndarray]
-T = TypeVar("T")
+T = TypeVar("T", "Expanded", "Swept")
 
 
 class _Results:
@@ -75,14 +74,18 @@ class Expanded:
         shapes = *of_costs, (N, n, n), (N, n, nu), (N + 1, n), *[(N, nu)] * (2 if slots.limits else 0)
         self.results = results = _Results(*shapes)
         self.e = Expansion(*results.given[5:7], *results.given[:5])
-        self._own = Expansion(*results.own[5:7], *results.own[:5])
+        self.own_e = Expansion(*results.own[5:7], *results.own[:5])
         self._of_costs = results.memory[: sum(map(math.prod, of_costs))]
         self._costate, self._gradient, self._lam = results.given[7], np.zeros((N, nu)), np.zeros((N, n))
         self._xs, self._us = np.zeros((N + 1, self._system.nx)), np.zeros((N, nu))
         self._limits: list[np.ndarray] = results.own[8:]
-        self.box = Box(*results.given[8:], *box_around(self._us, *slots.limits)[2:]) if slots.limits else None
+        self.box = self.own_box = None
+        if slots.limits is not None:
+            scratch = box_around(self._us, *slots.limits)[2:]
+            self.box, self.own_box = Box(*results.given[8:], *scratch), Box(*results.own[8:], *scratch)
+        self.swept: list[Swept] = []
         self._idle = idle_knots(self._system)
-        self._adjoint = prepared_adjoint(self._own, results.own[7], self._gradient)
+        self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
         results.settle()
 
@@ -94,11 +97,11 @@ class Expanded:
 
     def _derivatives(self, name: str, *more: np.ndarray) -> None:
         with np.errstate(all="ignore"):
-            self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self._own[:2], *more)
+            self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self.own_e[:2], *more)
 
     def _costs(self, blocks: Blocks, curvature: Blocks | None, name: str) -> None:
         self._call(name, self._slots.objective.prepared_expansion, self._xs, self._us, blocks, curvature)
-        settle_idle_controls(self._own, self._idle)
+        settle_idle_controls(self.own_e, self._idle)
 
     def expand(self, xs: np.ndarray, us: np.ndarray, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
         """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
@@ -107,11 +110,11 @@ class Expanded:
         self._derivatives("first")
         self._of_costs.fill(0.0)
         if not with_curvature:
-            self._costs(self._own[2:], None, "costs")
+            self._costs(self.own_e[2:], None, "costs")
             return self.e, None
         left_out = zero_blocks(len(us), self._system.ndx, self._system.nu)
-        self._slots.objective.accumulate(self._xs, self._us, self._own[2:], left_out)
-        settle_idle_controls(self._own, self._idle)
+        self._slots.objective.accumulate(self._xs, self._us, self.own_e[2:], left_out)
+        settle_idle_controls(self.own_e, self._idle)
         return self.e, left_out
 
     def expand_exactly(
@@ -120,7 +123,7 @@ class Expanded:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
         costs."""
         self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
-        lx, lu, lxx, lux, luu = blocks = self._own[2:]
+        lx, lu, lxx, lux, luu = blocks = self.own_e[2:]
         for block in (lx, lu, lxx[-1]):
             block.fill(0.0)
         self._derivatives("exact", self._lam, lxx[:-1], lux, luu)
@@ -145,37 +148,51 @@ class Expanded:
 
 
 class Swept:
-    """A backward pass over any expansion."""
+    """A backward pass, over the expansion of a slot or over a copy of any other one, in which terms may be added."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, of: Expanded | None = None) -> None:
         system, N = slots.problem.system, slots.problem.horizon
         n, nu = system.ndx, system.nu
         self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
-        none = np.zeros((N, n, n)), np.zeros((N, n, nu)), *zero_blocks(N, n, nu)
-        box = box_around(np.zeros((N, nu)), *slots.limits) if slots.limits else None
-        window = SweepWindow(none, 0.0, slots.dt, None, box, slots.leading, arrays=tuple(results.own))
-        self._own, self._call = slots.own, window.prepared()
-        self._mu, self._last = 0.0, {}  # arguments, so that those which stay are not packed again
+        self._slots, self._mu, self._gaps, self._around = slots, 0.0, np.zeros((N + 1, n)), None
+        if of is None:
+            self.e = Expansion(np.zeros((N, n, n)), np.zeros((N, n, nu)), *zero_blocks(N, n, nu))
+            self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
+        else:
+            self.e, self._box = of.own_e, of.own_box
+        arrays = tuple(results.own)
+        window = SweepWindow(tuple(self.e), 0.0, slots.dt, None, self._box, slots.leading, arrays=arrays)
+        self._call, self._with_gaps = window.prepared(), False
         results.settle()
 
-    def _set(self, place: int, *arrays: np.ndarray) -> None:
-        """Set an argument, an array or a tuple of them; of results, to the calls' own ones."""
-        arrays = tuple(map(self._own, arrays))
-        last = self._last.get(place)
-        if last is None or not all(map(is_, arrays, last)):
-            self._call.set(place, arrays if len(arrays) > 1 else arrays[0])
-            self._last[place] = arrays
+    def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
+        """Copy an expansion, gaps and a box; returns the copy, in which the dynamics are those of `e` itself."""
+        fx, fu = self._slots.own(e.fx), self._slots.own(e.fu)
+        if fx is not self.e.fx or fu is not self.e.fu:
+            self.e = self.e._replace(fx=fx, fu=fu)
+            self._call.set(EXPANSION, tuple(self.e))
+        for own, block in zip(self.e[2:], e[2:], strict=True):
+            own[...] = block
+        if gaps is not None:
+            self._gaps[...] = gaps
+        if self._with_gaps is not (gaps is not None):
+            self._with_gaps = gaps is not None
+            self._call.set(GAPS, self._gaps if self._with_gaps else NO_GAPS)
+        self._around = box
+        if box is not None and self._box is not None:
+            for own, array in zip(self._box[:4], box[:4], strict=True):
+                own[...] = array
+        return self.e
 
-    def sweep(self, e: Expansion, mu: float, gaps: np.ndarray | None, box: Box | None) -> SweepResult:
-        """The pass over an expansion with this mu, these gaps and this box."""
+    def sweep(self, mu: float) -> SweepResult:
+        """The pass with this mu."""
         if mu != self._mu:
             self._call.set(MU, mu)
             self._mu = mu
-        self._set(EXPANSION, *e)
-        self._set(GAPS, NO_GAPS if gaps is None else gaps)
-        if box is not None:
-            self._set(BOX, *box)
         failed, d1, d2 = self._call()
+        if self._around is not None and self._box is not None:  # where the next sweep over that box starts
+            self._around.k[...], self._around.clamped[...] = self._box.k, self._box.clamped
+            self._around = None
         k, K, Vx, Vxx = given = self.results.given
         if failed >= 0:
             for array in given:
@@ -203,8 +220,7 @@ class Slots:
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
-        self._swept: dict[int, list[Swept]] = {}  # by expansions, those over results of calls having their own
-        self._owned: dict[int, np.ndarray] = {}  # arrays that calls hold, by the id of the one that is given
+        self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
 
     # ------------------------------------------------------------------------------------------- problems served
@@ -225,41 +241,32 @@ class Slots:
 
     def let_go(self) -> None:
         """Leave results that others still refer to to them."""
-        listed = self._expanded, *self._swept.values()
-        for slots in listed:
+        self._expanded = [slot for slot in self._expanded if slot.results.free]
+        for slots in (self._swept, *[slot.swept for slot in self._expanded]):
             slots[:] = [slot for slot in slots if slot.results.free]
-        self._owned = {}
-        for slot in chain(*listed):
-            self._know(slot.results)
-        known = {id(None), *map(id, self._owned.values())}
-        self._swept = {of: slots for of, slots in self._swept.items() if of in known}
-
-    def _know(self, results: _Results) -> None:
-        self._owned.update((id(a), b) for a, b in zip(results.given, results.own, strict=True))
 
     # ------------------------------------------------------------------------------------------- calls
     def own(self, array: np.ndarray) -> np.ndarray:
-        """The array for calls in place of a given one, which must not count; any other array itself, in C order."""
-        found = self._owned.get(id(array))
-        return np.ascontiguousarray(array) if found is None else found
-
-    def _free(self, slots: list[Any], kind: Callable[[Slots], T]) -> T:
-        """A slot of a list that is free, or a new one."""
-        for slot in slots:
-            if slot.results.free:
-                return slot
-        slots.append(slot := kind(self))
-        self._know(slot.results)
-        return slot
+        """The array for calls in place of fx or fu of a slot, which must not count; any other array itself."""
+        for slot in self._expanded:
+            if array is slot.e.fx or array is slot.e.fu:
+                return slot.own_e.fx if array is slot.e.fx else slot.own_e.fu
+        return np.ascontiguousarray(array)
 
     def expanded(self) -> Expanded:
         """An expansion that is free."""
-        return self._free(self._expanded, Expanded)
+        return _free(self._expanded, Expanded, self)
 
-    def sweep(self, e: Expansion, mu: float, gaps: np.ndarray | None, box: Box | None) -> SweepResult:
-        """A backward pass over an expansion."""
-        of = id(self._owned.get(id(e.lx)))
-        return self._free(self._swept.setdefault(of, []), Swept).sweep(e, mu, gaps, box)
+    def swept_over(self, e: Expansion, box: Box | None) -> Swept | None:
+        """A free backward pass over this expansion and this box; None if they are not those of a slot."""
+        for slot in self._expanded:
+            if e is slot.e and box is slot.box:
+                return _free(slot.swept, Swept, self, slot)
+        return None
+
+    def swept(self) -> Swept:
+        """A free backward pass over what it is given to hold."""
+        return _free(self._swept, Swept, self)
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""
@@ -281,6 +288,15 @@ class Slots:
         for own, array in zip(found.arrays, given, strict=True):
             own[...] = array
         return found.call()
+
+
+def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
+    """A slot of a list that is free, or a new one."""
+    for slot in slots:
+        if slot.results.free:
+            return slot
+    slots.append(slot := make(*arguments))
+    return slot
 
 
 class _Rollouts(NamedTuple):

@@ -36,7 +36,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, Weights, with_multipliers, with_terms
+from trajopt.rows import Rows, Weights, add_terms, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -497,21 +497,24 @@ class Curvature:
     escape: bool = False
 
 
-def regularized(
-    expansion: Expansion, gaps: np.ndarray | None, mu: float, regularization: str
-) -> tuple[Expansion, float]:
-    """The expansion with mu added to the Hessians in the states, where `regularization` asks for that, and the mu left
-    for Quu.
+def shares_of(mu: float, gaps: np.ndarray | None, regularization: str) -> tuple[float, float]:
+    """How much of mu is added to the Hessians in the states, by `regularization`, and how much to Quu.
 
     With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
     alone the feedback vanishes as mu grows, and nothing keeps the trajectory together while its gaps close.
     """
-    if mu == 0.0 or (regularization == "control" and gaps is None):
-        return expansion, mu
-    lxx = expansion.lxx.copy()
-    np.einsum("tii->ti", lxx)[...] += mu
-    left = {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
-    return expansion._replace(lxx=lxx), left
+    if regularization == "control" and gaps is None:
+        return 0.0, mu
+    return mu, {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
+
+
+def with_more(e: Expansion, more: float) -> Expansion:
+    """The expansion with a number added to the diagonals of its Hessians in the states."""
+    if more == 0.0:
+        return e
+    lxx = e.lxx.copy()
+    np.einsum("tii->ti", lxx)[...] += more
+    return e._replace(lxx=lxx)
 
 
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
@@ -635,11 +638,23 @@ class ForwardFormulation:
         expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
-            if of_knot is None:
-                result = self._slots.sweep(e, mu, gaps, box)
-            else:
+            terms = None if self.rows is None or model.rows is None else model.rows.weights
+            on_states, mu = shares_of(mu, gaps, self.regularization)
+            if of_knot is not None:
+                e = with_more(with_terms_of(expansion, self.rows, model), on_states)
                 result = sweep_with_curvature(e, of_knot, mu, self._slots.dt, gaps, box, self._slots.leading)
+                return completed(result, e, gaps)
+            swept, e = None, expansion
+            if terms is None and gaps is None and on_states == 0.0:
+                swept = self._slots.swept_over(expansion, box)
+            if swept is None:
+                swept = self._slots.swept()
+                e = swept.hold(expansion, gaps, box)
+                if terms is not None and self.rows is not None and model.rows is not None:
+                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
+                if on_states > 0.0:
+                    np.einsum("tii->ti", e.lxx)[...] += on_states
+            result = swept.sweep(mu)
             return completed(result, e, gaps)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:

@@ -32,8 +32,9 @@ from trajopt.solvers.formulation import (
     RowModel,
     Stopwatch,
     completed,
-    regularized,
+    shares_of,
     remaining_gaps,
+    with_more,
     with_terms_of,
 )
 
@@ -176,7 +177,8 @@ class InverseFormulation:
         expansion, _ = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
-            e, mu = regularized(with_terms_of(expansion, self.rows, model), gaps, mu, self.regularization)
+            on_states, mu = shares_of(mu, gaps, self.regularization)
+            e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
