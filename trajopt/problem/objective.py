@@ -126,10 +126,7 @@ def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
     return found if found is not None and sums(found[0]) else None
 
 
-def _rows(term: Term, horizon: int, nu: int) -> _CostRows | None:
-    found = _squares(term, nu)
-    if found is None:
-        return None
+def _rows(term: Term, horizon: int, found: tuple[Any, ResidualWeights]) -> _CostRows:
     residual, (given, layout) = found
     scale = np.reshape(term.scale, (-1, 1))
     rows = np.array(np.broadcast_to(given, (max(len(given), len(scale)), given.shape[1])))
@@ -159,31 +156,40 @@ def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
             for start, stop in spans]  # fmt: skip
 
 
+Squares = tuple[tuple[Any, ResidualWeights] | None, ...]
+"""Residual and weights of each of several terms that is left to it."""
+
+
+def squares_of(terms: Sequence[Term], nu: int) -> Squares:
+    """What these terms leave to residuals."""
+    return tuple([_squares(term, nu) for term in terms])
+
+
 def gather_squares(
-    terms: Sequence[Term], horizon: int, nu: int
+    terms: Sequence[Term], horizon: int, nu: int, left: Squares | None = None
 ) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
-    """The terms to be asked one by one, and the sums of squares that the others make; N knots, nu controls."""
+    """The terms to be asked one by one, and the sums of squares that the others make; N knots, nu controls; left: what
+    is left to residuals, if that is known."""
+    left = squares_of(terms, nu) if left is None else left
     plain: list[Term] = []
     groups: dict[Any, list[_CostRows]] = {}
-    for term in terms:
-        rows = _rows(term, horizon, nu)
-        if rows is None:
+    for term, found in zip(terms, left, strict=True):
+        if found is None:
             plain.append(term)
         else:
+            rows = _rows(term, horizon, found)
             groups.setdefault((rows.residual, rows.weights.layout), []).append(rows)
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
 
 
 def carried_over(
-    plain: Sequence[Term], sums: Sequence[SquaresOfResidual], old: Sequence[Term], new: Sequence[Term], nu: int
-) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]] | None:
-    """What was gathered of old terms as that of new ones in their places, if they differ in residuals alone and groups
-    stay as they are; else None."""
+    sums: Sequence[SquaresOfResidual], old: Squares, new: Squares
+) -> tuple[SquaresOfResidual, ...] | None:
+    """Sums of terms that were left to residuals as those of other terms in their places, if they differ in residuals
+    alone and groups stay as they are; else None."""
     swaps: dict[Any, Any] = {}
     kept = set()
-    for before, after in zip(old, new, strict=True):
-        was = _squares(before, nu)
-        is_now = was if after.cost is before.cost else _squares(after, nu)
+    for was, is_now in zip(old, new, strict=True):
         if was is None or is_now is None:
             if was is not is_now:
                 return None
@@ -193,8 +199,7 @@ def carried_over(
         kept.add(is_now[0])
     if len(kept) < len(swaps):  # two groups would be one
         return None
-    places = {id(before): after for before, after in zip(old, new, strict=True)}
-    return tuple(places[id(term)] for term in plain), tuple(s._replace(residual=swaps[s.residual]) for s in sums)
+    return tuple([s._replace(residual=swaps[s.residual]) for s in sums])
 
 
 # --------------------------------------------------------------------------------------------
@@ -276,12 +281,16 @@ class Objective:
     def __init__(self, terms: Iterable[Term]) -> None:
         self.terms = tuple(terms)
         self._parts: dict[tuple[int, ...], Parts] = {}
+        self._left: dict[int, Squares] = {}
 
     def _for(self, us: np.ndarray) -> Parts:
         """Terms to be asked one by one, and sums of squares, for controls (N, nu)."""
         parts = self._parts.get(us.shape)
         if parts is None:
-            parts = self._parts[us.shape] = gather_squares(self.terms, *us.shape)
+            N, nu = us.shape
+            if nu not in self._left:
+                self._left[nu] = squares_of(self.terms, nu)
+            parts = self._parts[us.shape] = gather_squares(self.terms, N, nu, self._left[nu])
         return parts
 
     def with_own_numbers(self, us: np.ndarray) -> Objective:
@@ -303,10 +312,15 @@ class Objective:
     def with_terms(self, terms: Sequence[Term]) -> Objective:
         """The sum of other terms in the places of these."""
         other = Objective(terms)
-        for shape, parts in self._parts.items():
-            known = carried_over(*parts, self.terms, other.terms, shape[1])
-            if known is not None:
-                other._parts[shape] = known
+        for nu, left in self._left.items():
+            pairs = list(zip(self.terms, other.terms, left, strict=True))
+            new = tuple([found if a.cost is b.cost else _squares(b, nu) for a, b, found in pairs])
+            other._left[nu] = new
+            places = {id(a): b for a, b, found in pairs if found is None}
+            for shape, (plain, sums) in self._parts.items():
+                known = carried_over(sums, left, new) if shape[1] == nu else None
+                if known is not None:
+                    other._parts[shape] = tuple([places[id(term)] for term in plain]), known
         return other
 
     def value(self, xs: np.ndarray, us: np.ndarray) -> float:
