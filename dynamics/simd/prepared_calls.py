@@ -27,6 +27,8 @@ from dynamics.simd.compilation import routine
 from dynamics.simd.dispatchers import KeepingDispatcher
 from dynamics.simd.entries import ENTRY, RESULT, entry_name
 
+SCRATCH = "work", "ws"
+"""Names of arguments that are scratch."""
 RETURNED_NONE = -2
 """numba's status of a function that returned None; 0 is that of one that returned a value."""
 
@@ -162,10 +164,19 @@ class PreparedCall:
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
+        arrays = self._watched() if scratch_guard.ON else []
+        before = scratch_guard.holding_nan(arrays)
         status = enter(self.address)
         if status != 0:
             self.check(status)
+        if arrays:
+            scratch_guard.blame(self.function, before, scratch_guard.holding_nan(arrays))
         return self.result()
+
+    def _watched(self) -> list[np.ndarray]:
+        """All arrays but scratch, whose numbers mean nothing before the call, or behind it."""
+        names = self.function.py_func.__code__.co_varnames
+        return [x for name, kept in zip(names, self._kept, strict=False) if name not in SCRATCH for x in kept]
 
     def check(self, status: int) -> None:
         """Raise RuntimeError if the call ended with an exception."""

@@ -1,6 +1,6 @@
 """Checks for tests: a pattern in and behind the scratch of every thread that `launch` starts, so that a driver that
-writes beyond its workspace size is found and named, and one that reads numbers it never wrote computes NaN; and a
-check of the layout of the drivers' arguments.
+writes beyond its workspace size is found and named, and one that reads numbers it never wrote computes NaN; the names
+of prepared calls that wrote a first NaN; and a check of the layout of the drivers' arguments.
 
 They are on in processes with TRAJOPT_GUARD_SCRATCH in their environment.
 """
@@ -17,6 +17,16 @@ PATTERN = np.uint64(0x7FF4_5C4A_7C4A_11ED)
 
 unused: dict[str, int] = {}
 """Fewest numbers at the end of its scratch that a call left untouched, by driver."""
+
+
+wrote_nan: list[str] = []
+"""Prepared calls after which arrays held a NaN, and before which none of theirs did, in the order in which that first
+happened to each."""
+
+
+def holding_nan(arrays: list[np.ndarray]) -> set[int]:
+    """Indices of arrays with a NaN."""
+    return {i for i, x in enumerate(arrays) if x.dtype == np.float64 and np.isnan(x).any()}
 
 
 def name_of(drive) -> str:
@@ -50,3 +60,9 @@ def check(drive, rows: np.ndarray, workspace_size: int) -> None:
     while left < most and (bits[:, workspace_size - 1 - left] == PATTERN).all():
         left += 1
     unused[name] = left
+
+
+def blame(drive, before: set[int], after: set[int]) -> None:
+    """Note a call after which more arrays hold a NaN, if none did before."""
+    if after and not before and name_of(drive) not in wrote_nan:
+        wrote_nan.append(name_of(drive))

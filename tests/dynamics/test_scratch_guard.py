@@ -6,10 +6,14 @@ import inspect
 import numpy as np
 import pytest
 
+import problems
+import trajopt
 from dynamics.model.knot_driver import DRIVERS
 from dynamics.residuals.kernel_residual import RESIDUALS
-from dynamics.simd import LANES, driver, lane, launch, load, scratch_guard, splat, store, threads
+from dynamics.simd import LANES, driver, lane, launch, load, routine, scratch_guard, splat, store, threads
+from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch
 from tests import conftest
+from trajopt.backward.expansions import expand, prepared_adjoint
 
 
 @driver
@@ -21,6 +25,11 @@ def fill(first, last, work, count):
 @driver
 def read(first, last, work, i, out):
     out[0] = lane(load(work, i), 0)
+
+
+@routine
+def double(x, out):
+    out[0] = 2.0 * x[0]
 
 
 NAME = scratch_guard.name_of(fill)
@@ -48,6 +57,26 @@ def test_what_was_never_written_is_no_number():
     launch(fill, 1, 2, 2)
     launch(read, 1, 2, 1, out)
     assert np.isnan(out[0])
+
+
+def test_the_first_nan_of_a_solve_has_a_name(monkeypatch):
+    """Of prepared calls, the one that wrote it; those that read it are not blamed."""
+    monkeypatch.setattr(scratch_guard, "wrote_nan", [])
+    bad, out = np.zeros(1), np.zeros(1)
+    calls = PreparedLaunch(read, 1, 2, 1, bad), PreparedCall(double, bad, out)
+    for call in calls:
+        call()
+    assert np.isnan(bad[0]) and np.isnan(out[0]) and scratch_guard.wrote_nan == [scratch_guard.name_of(read)]
+    problem = problems.make("pendulum")
+    trajopt.ILQR().solve(problem)
+    assert len(scratch_guard.wrote_nan) == 1
+    us = np.zeros((problem.horizon, problem.system.nu))
+    xs = problem.system.rollout(problem.x0, us)
+    e, gradient = expand(problem, xs, us), np.zeros(us.shape)
+    e.lx[-1] = np.inf, -np.inf
+    e.fx[-1] = 1.0  # the sum of both
+    prepared_adjoint(e, np.zeros(xs.shape), gradient)()
+    assert scratch_guard.wrote_nan[1:] == ["trajopt.backward.expansions._adjoint"]
 
 
 def test_arrays_in_another_order_are_named():

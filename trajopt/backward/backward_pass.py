@@ -546,7 +546,8 @@ class SweepWindow:
         if failed >= 0:
             for array in self.arrays:
                 array[...] = 0.0
-        return SweepResult(*self.arrays, d1, d2, failed < 0, failed)
+        k, K, Vx, Vxx = self.arrays
+        return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
 
     def prepared(self) -> PreparedCall:
         """The sweep of all knots as a prepared call, which returns failed_knot, d1 and d2."""

@@ -44,7 +44,7 @@ class _Results:
     def __init__(self, *shapes: tuple[int, ...]) -> None:
         ends = list(accumulate(map(math.prod, shapes), initial=0))
         self.memory = np.zeros(ends[-1])
-        given = np.frombuffer(memoryview(self.memory))  # what views of the results, and views of these, refer to
+        given = np.frombuffer(self.memory.data)  # what views of the results, and views of these, refer to
         self.own, self.given = (
             [whole[a:b].reshape(shape) for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)]
             for whole in (self.memory, given)
@@ -81,8 +81,10 @@ class Expanded:
         self._limits: list[np.ndarray] = results.own[8:]
         self.box = self.own_box = None
         if slots.limits is not None:
-            scratch = box_around(self._us, *slots.limits)[2:]
-            self.box, self.own_box = Box(*results.given[8:], *scratch), Box(*results.own[8:], *scratch)
+            box = box_around(self._us, *slots.limits)
+            self.box, self.own_box = (
+                box._replace(lower=lower, upper=upper) for lower, upper in (results.given[8:], results.own[8:])
+            )
         self.swept: list[Swept] = []
         self._idle = idle_knots(self._system)
         self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
@@ -316,7 +318,8 @@ def _rollouts(
     N, nu, n = K.shape
     shapes = (N + 1, system.nx), (N, nu), (N, nu), (N, nu, n), *[(N + 1, n)] * with_gaps
     xs, us, k, K, *gaps = arrays = tuple(map(np.zeros, shapes))
-    call = prepare(x0, xs, us, k, K, alphas, *(gaps or [None]), *(limits or (None, None)))
+    lower, upper = limits or (None, None)
+    call = prepare(x0, xs, us, k, K, alphas, gaps[0] if gaps else None, lower, upper)
     return None if call is None else _Rollouts(arrays, call)
 
 
