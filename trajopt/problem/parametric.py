@@ -26,7 +26,7 @@ from trajopt.interfaces.system import across_tangents, state_array
 from trajopt.interfaces.terms import Adjustable
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.extended_system import LiftedCost, LiftedResidual
-from trajopt.problem.periodic import starting_at
+from trajopt.problem.periodic import depends_on_x0, starting_at
 from trajopt.problem.problem import Problem, check_problem
 
 # --------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm:
           LiftedResidual: "residual", LiftedCost: "cost"}  # fmt: skip
 
 RUNNING, TERMINAL, CONSTRAINT = range(3)
+LISTS = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
 Key = tuple[int, int]
 """Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its id."""
 
@@ -134,26 +135,26 @@ def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
 
 
 class _AtTimes:
-    """Functions of time as their values at the knots of a problem, which are at times (N+1,), s."""
+    """Functions of time as their values at the knots of a problem."""
 
-    def __init__(self, times: np.ndarray) -> None:
-        self._times, self._known = times, {}
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._known = problem, {}
 
     def __call__(self, place: ParameterTerm, attribute: str, value: Any) -> Any:
         """Values of an attribute at the knots of a term, where a function or a mapping with functions is given,
         evaluated once for what several terms have inside; anything else is returned as it is."""
-        function: Any = value
         before: Any = place.values[attribute]
-        of = owner(place.term, attribute)
-        several = isinstance(value, Mapping) and isinstance(place.values[attribute], Mapping)
+        several = isinstance(value, Mapping) and isinstance(before, Mapping)
         if not (callable(value) or several):
             return value
+        function: Any = value
+        of, times = owner(place.term, attribute), self._problem.times
         key = id(of), id(value)
         if key not in self._known:
             if several or differs_by_knot(of):
-                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
+                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(times), attribute)
             elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
-                self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
+                self._known[key] = rows_of_times(attribute, function, times[place.knots], before.shape[1])
             else:
                 what = f"update: {attribute} of {place.name!r}: got a function of time"
                 raise ValueError(f"{what}, expected a value of shape {np.shape(before)}, since it is not one a knot")
@@ -170,25 +171,26 @@ def _shapes(value: Any) -> str:
 def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
-    if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
-        after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
+    if isinstance(before, np.ndarray):
+        as_array(what, value, before.shape, finite=attribute not in LIMITS)
+        return
+    of = owner(place.term, attribute)  # which checks it
+    if differs_by_knot(of):
+        after = getattr(of.adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
             raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
-    if not isinstance(before, np.ndarray):
-        return  # its owner checks it
-    as_array(what, value, before.shape, finite=attribute not in LIMITS)
 
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
     """The term of a name and the values that it gets."""
-    keys = [key for key, place in found.items() if place.name == name]
-    if not keys:
+    key = next((key for key, place in found.items() if place.name == name), None)
+    if key is None:
         known = tuple(place.name for place in found.values())
         alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
         wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
         hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
         raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
-    place = found[keys[0]]
+    place = found[key]
     if not isinstance(value, Mapping):
         plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
         if plain is None:
@@ -198,15 +200,15 @@ def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Ke
     for attribute in value:
         if attribute not in place.values:
             raise ValueError(f"update: {name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
-    return keys[0], dict(value)
+    return key, dict(value)
 
 
 def wanted_values(
-    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
+    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], problem: Problem
 ) -> dict[Key, dict[str, Any]]:
-    """The values that each term gets, checked as far as shapes go, functions of time at those of the knots, (N+1,)."""
+    """The values that each term gets, checked as far as shapes go, functions of time at the problem's knots."""
     wanted: dict[Key, dict[str, Any]] = {}
-    at_times = _AtTimes(times)
+    at_times = _AtTimes(problem)
     for attribute, value in everywhere.items():
         having = {key: place for key, place in found.items() if attribute in place.values}
         if not having:
@@ -270,10 +272,16 @@ def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None =
 
 def with_x0(problem: Problem, x0: Any) -> Problem:
     """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
-    moved = copy.copy(problem)
-    object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
-    object.__setattr__(moved, "constraints", starting_at(problem.constraints, moved.x0))  # nothing else depends on it
-    return moved
+    x0 = state_array(problem.system, "x0", x0)
+    constraints = starting_at(problem.constraints, x0) if depends_on_x0(problem) else problem.constraints
+    return _with(problem, x0=x0, constraints=constraints)  # nothing else depends on it
+
+
+def _with(problem: Problem, **values: Any) -> Problem:
+    """A copy of a problem, whose class is frozen, with other values of these fields, which are not checked again."""
+    other = object.__new__(type(problem))
+    vars(other).update(vars(problem), **values)
+    return other
 
 
 def with_values(
@@ -294,7 +302,7 @@ def with_values(
     """
     new: dict[Key, Any] = {}
     made: dict[Any, Any] = {}
-    for key, values in wanted_values(found, by_name, everywhere, problem.times).items():
+    for key, values in wanted_values(found, by_name, everywhere, problem).items():
         new[key] = adjusted(found[key].term, values, made)
 
     def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
@@ -302,11 +310,9 @@ def with_values(
             replaced(one, where) if isinstance(one, tuple) else new.get((where, id(one)), one) for one in listed
         )
 
-    changed: dict[str, Any] = {}
-    lists = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
-    for where, name in lists:
-        if any(key[0] == where for key in new):
-            changed[name] = replaced(getattr(problem, name), where)
+    changed = {
+        name: replaced(getattr(problem, name), where) for where, name in LISTS if any(key[0] == where for key in new)
+    }
     if len(changed) > ("constraints" in changed):
         terms = []
         for term in problem.objective.terms:
@@ -315,11 +321,8 @@ def with_values(
         changed["objective"] = problem.objective.with_terms(terms)
     if any(isinstance(term, ControlBounds) for term in new.values()):
         changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
-    problem = copy.copy(problem)
-    for name, value in changed.items():
-        object.__setattr__(problem, name, value)  # the class is frozen
     moved = {(key[0], id(term)): found[key]._replace(term=term) for key, term in new.items()}
-    return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}
+    return _with(problem, **changed), {**{key: place for key, place in found.items() if key not in new}, **moved}
 
 
 INITIAL = "x0"
