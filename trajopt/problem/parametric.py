@@ -46,17 +46,19 @@ INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm:
 RUNNING, TERMINAL, CONSTRAINT = range(3)
 LISTS = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
 Key = tuple[int, int]
-"""Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its id."""
+"""Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its first place among the objective's
+terms or the constraints, which is the same in all problems that differ in values alone."""
 
 
 class ParameterTerm(NamedTuple):
-    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, and the
-    knots where a cost counts."""
+    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, the knots
+    where a cost counts, and all of its places among the objective's terms or the constraints."""
 
     name: str
     term: Any
     values: dict[str, Any]
     knots: np.ndarray
+    at: list[int]
 
 
 @cache
@@ -101,15 +103,27 @@ def _reads_dynamics(term: Any) -> bool:
 def places(problem: Problem) -> dict[Key, ParameterTerm]:
     """All terms with attributes that may change."""
     found: dict[Key, ParameterTerm] = {}
-    for term in problem.objective.terms:
-        key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
-        if key not in found:
-            knots = np.arange(problem.horizon) if term.knots is None else term.knots
-            knots = np.array([problem.horizon]) if term.terminal else knots
-            found[key] = ParameterTerm("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
-    for constraint in problem.constraints:
-        found[CONSTRAINT, id(constraint)] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS)
+    first: dict[tuple[int, int], ParameterTerm] = {}
+    for i, term in enumerate(problem.objective.terms):
+        where = TERMINAL if term.terminal else RUNNING
+        known = first.get((where, id(term.cost)))
+        if known is not None:
+            known.at.append(i)
+            continue
+        knots = np.arange(problem.horizon) if term.knots is None else term.knots
+        knots = np.array([problem.horizon]) if term.terminal else knots
+        name = "terminal " * term.terminal + term.name
+        place = ParameterTerm(name, term.cost, _values(term.cost), knots, [i])
+        found[where, i] = first[where, id(term.cost)] = place
+    for i, constraint in enumerate(problem.constraints):
+        found[CONSTRAINT, i] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS, [i])
     return _with_own_names({key: place for key, place in found.items() if place.values})
+
+
+def _term(problem: Problem, key: Key) -> Any:
+    """The term of a key in a problem."""
+    where, i = key
+    return problem.constraints[i] if where == CONSTRAINT else problem.objective.terms[i].cost
 
 
 def _with_own_names(found: dict[Key, ParameterTerm]) -> dict[Key, ParameterTerm]:
@@ -135,21 +149,30 @@ def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
 
 
 class _AtTimes:
-    """Functions of time as their values at the knots of a problem."""
+    """Values for terms of a problem, checked as far as shapes go; functions of time as their values at its knots."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._known = problem, {}
 
-    def __call__(self, place: ParameterTerm, attribute: str, value: Any) -> Any:
-        """Values of an attribute at the knots of a term, where a function or a mapping with functions is given,
-        evaluated once for what several terms have inside; anything else is returned as it is."""
+    def __call__(self, key: Key, place: ParameterTerm, attribute: str, value: Any) -> Any:
+        """The value, or values of an attribute at the knots of a term, where a function or a mapping with functions is
+        given, evaluated once for what several terms have inside.
+
+        Raises ValueError unless it has the shape of the one before, and is finite if it is no limit."""
         before: Any = place.values[attribute]
-        several = isinstance(value, Mapping) and isinstance(before, Mapping)
-        if not (callable(value) or several):
+        if isinstance(before, np.ndarray) and not callable(value):
+            as_array(f"update: {attribute} of {place.name!r}", value, before.shape, finite=attribute not in LIMITS)
             return value
-        function: Any = value
-        of, times = owner(place.term, attribute), self._problem.times
-        key = id(of), id(value)
+        of = owner(_term(self._problem, key), attribute)  # which checks what is no array
+        several = isinstance(value, Mapping) and isinstance(before, Mapping)
+        if callable(value) or several:
+            value = self._at_knots(of, place, attribute, value, several)
+        _check(of, place, attribute, value)
+        return value
+
+    def _at_knots(self, of: Any, place: ParameterTerm, attribute: str, function: Any, several: bool) -> Any:
+        times, before = self._problem.times, place.values[attribute]
+        key = id(of), id(function)
         if key not in self._known:
             if several or differs_by_knot(of):
                 self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(times), attribute)
@@ -168,14 +191,12 @@ def _shapes(value: Any) -> str:
     return " and ".join(map(_shapes, value)) if isinstance(value, tuple) else str(np.shape(value))
 
 
-def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
+def _check(of: Any, place: ParameterTerm, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
     if isinstance(before, np.ndarray):
         as_array(what, value, before.shape, finite=attribute not in LIMITS)
-        return
-    of = owner(place.term, attribute)  # which checks it
-    if differs_by_knot(of):
+    elif differs_by_knot(of):
         after = getattr(of.adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
             raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
@@ -208,26 +229,23 @@ def wanted_values(
 ) -> dict[Key, dict[str, Any]]:
     """The values that each term gets, checked as far as shapes go, functions of time at the problem's knots."""
     wanted: dict[Key, dict[str, Any]] = {}
-    at_times = _AtTimes(problem)
+    checked = _AtTimes(problem)
     for attribute, value in everywhere.items():
         having = {key: place for key, place in found.items() if attribute in place.values}
         if not having:
             raise ValueError(f"update: no term has {attribute!r}; known: {_listed(found)}")
         for key, place in having.items():
             try:
-                new = at_times(place, attribute, value)
-                _check(place, attribute, new)
+                wanted.setdefault(key, {})[attribute] = checked(key, place, attribute, value)
             except ValueError as error:
                 if len(having) == 1:
                     raise
                 more = f"all of {_listed(having, attribute)}; update({{name: value}}) changes one of them"
                 raise ValueError(f"{error}, for {more}") from None
-            wanted.setdefault(key, {})[attribute] = new
     for name, value in by_name.items():
         key, values = _of_name(found, name, value)
         for attribute, number in values.items():
-            values[attribute] = at_times(found[key], attribute, number)
-            _check(found[key], attribute, values[attribute])
+            values[attribute] = checked(key, found[key], attribute, number)
         wanted.setdefault(key, {}).update(values)
     return wanted
 
@@ -256,15 +274,15 @@ def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str =
 def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None = None) -> Any:
     """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
     made = {} if made is None else made
-    key = id(term), *((name, id(value)) for name, value in values.items())
+    key = id(term), *values, *map(id, values.values())
     if key in made:
         return made[key]
     names = getattr(term, "adjustable", ())
     own = {name: value for name, value in values.items() if name in names}
     new = term.adjusted(**own) if own else copy.copy(term)
-    rest, slot = values.keys() - own.keys(), _inside(type(term))
-    if rest and slot is not None:
-        inside = {name: values[name] for name in rest}
+    slot = _inside(type(term))
+    if len(own) < len(values) and slot is not None:
+        inside = {name: value for name, value in values.items() if name not in own} if own else values
         setattr(new, slot, adjusted(getattr(term, slot), inside, made))
     made[key] = new
     return new
@@ -286,12 +304,12 @@ def _with(problem: Problem, **values: Any) -> Problem:
 
 def with_values(
     problem: Problem, found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
-) -> tuple[Problem, dict[Key, ParameterTerm]]:
-    """The problem with other values in some of its terms, what else is in it shared; and the places in that.
+) -> Problem:
+    """The problem with other values in some of its terms, what else is in it shared.
 
     Parameters
     ----------
-    found : what `places` finds in the problem
+    found : what `places` finds in the problem, or in another that differs in values alone
     by_name : mapping of terms' names to a value, or to a mapping of attributes' names to values
     everywhere : mapping of attributes' names to values, for all terms that have them
 
@@ -300,29 +318,27 @@ def with_values(
     TypeError, ValueError
         Naming the term, what it got and what was expected.
     """
-    new: dict[Key, Any] = {}
     made: dict[Any, Any] = {}
+    swapped: tuple[dict[int, Any], ...] = {}, {}, {}  # in each of the lists, new terms by ids of those before
+    terms, bounds = list(problem.objective.terms), False
     for key, values in wanted_values(found, by_name, everywhere, problem).items():
-        new[key] = adjusted(found[key].term, values, made)
+        old = _term(problem, key)
+        new = swapped[key[0]][id(old)] = adjusted(old, values, made)
+        if key[0] == CONSTRAINT:
+            bounds = bounds or isinstance(new, ControlBounds)
+        else:
+            for i in found[key].at:
+                terms[i] = terms[i]._replace(cost=new)
 
-    def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
-        return tuple(
-            replaced(one, where) if isinstance(one, tuple) else new.get((where, id(one)), one) for one in listed
-        )
+    def replaced(listed: Sequence[Any], new: dict[int, Any]) -> tuple[Any, ...]:
+        return tuple([replaced(one, new) if isinstance(one, tuple) else new.get(id(one), one) for one in listed])
 
-    changed = {
-        name: replaced(getattr(problem, name), where) for where, name in LISTS if any(key[0] == where for key in new)
-    }
-    if len(changed) > ("constraints" in changed):
-        terms = []
-        for term in problem.objective.terms:
-            cost = new.get((TERMINAL if term.terminal else RUNNING, id(term.cost)))
-            terms.append(term if cost is None else term._replace(cost=cost))
+    changed = {name: replaced(getattr(problem, name), swapped[where]) for where, name in LISTS if swapped[where]}
+    if swapped[RUNNING] or swapped[TERMINAL]:
         changed["objective"] = problem.objective.with_terms(terms)
-    if any(isinstance(term, ControlBounds) for term in new.values()):
+    if bounds:
         changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
-    moved = {(key[0], id(term)): found[key]._replace(term=term) for key, term in new.items()}
-    return _with(problem, **changed), {**{key: place for key, place in found.items() if key not in new}, **moved}
+    return _with(problem, **changed)
 
 
 INITIAL = "x0"
@@ -442,7 +458,7 @@ class ParametricProblem:
             for key, attribute in self._of[name]:
                 by_name.setdefault(self._places[key].name, {})[attribute] = given[name]
         if by_name:
-            problem, _ = with_values(problem, self._places, by_name, {})
+            problem = with_values(problem, self._places, by_name, {})
         return with_x0(problem, given[INITIAL]) if INITIAL in given else problem
 
     def _parts(self, p: Any) -> dict[str, Any]:
