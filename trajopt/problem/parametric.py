@@ -204,24 +204,28 @@ def _check(of: Any, place: ParameterTerm, attribute: str, value: Any) -> None:
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
     """The term of a name and the values that it gets."""
-    key = next((key for key, place in found.items() if place.name == name), None)
-    if key is None:
-        known = tuple(place.name for place in found.values())
-        alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
-        wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
-        hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
-        raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
-    place = found[key]
+    for key, place in found.items():
+        if place.name == name:
+            return key, _by_attribute(place, value)
+    known = tuple(place.name for place in found.values())
+    alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
+    wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
+    hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
+    raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
+
+
+def _by_attribute(place: ParameterTerm, value: Any) -> dict[str, Any]:
+    """The values that a term gets, by the names of its attributes."""
     if not isinstance(value, Mapping):
-        plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
-        if plain is None:
-            expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
-            raise ValueError(f"update: got a value for {name!r}, expected {expected}")
-        value = {plain: value}
+        for plain in PLAIN:
+            if plain in place.values:
+                return {plain: value}
+        expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+        raise ValueError(f"update: got a value for {place.name!r}, expected {expected}")
     for attribute in value:
         if attribute not in place.values:
-            raise ValueError(f"update: {name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
-    return key, dict(value)
+            raise ValueError(f"update: {place.name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
+    return dict(value)
 
 
 def wanted_values(
@@ -271,18 +275,19 @@ def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str =
 
 
 # ------------------------------------------------------------------------------------------------ the other problem
-def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None = None) -> Any:
+def adjusted(term: Any, values: dict[str, Any], made: dict[Any, Any] | None = None) -> Any:
     """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
     made = {} if made is None else made
     key = id(term), *values, *map(id, values.values())
     if key in made:
         return made[key]
-    names = getattr(term, "adjustable", ())
-    own = {name: value for name, value in values.items() if name in names}
+    slot, own, inside = _inside(type(term)), values, {}
+    if slot is not None:
+        names = getattr(term, "adjustable", ())
+        own = {name: value for name, value in values.items() if name in names}
+        inside = {name: value for name, value in values.items() if name not in names}
     new = term.adjusted(**own) if own else copy.copy(term)
-    slot = _inside(type(term))
-    if len(own) < len(values) and slot is not None:
-        inside = {name: value for name, value in values.items() if name not in own} if own else values
+    if slot is not None and inside:
         setattr(new, slot, adjusted(getattr(term, slot), inside, made))
     made[key] = new
     return new
@@ -333,7 +338,9 @@ def with_values(
     def replaced(listed: Sequence[Any], new: dict[int, Any]) -> tuple[Any, ...]:
         return tuple([replaced(one, new) if isinstance(one, tuple) else new.get(id(one), one) for one in listed])
 
-    changed = {name: replaced(getattr(problem, name), swapped[where]) for where, name in LISTS if swapped[where]}
+    changed: dict[str, Any] = {
+        name: replaced(getattr(problem, name), swapped[where]) for where, name in LISTS if swapped[where]
+    }
     if swapped[RUNNING] or swapped[TERMINAL]:
         changed["objective"] = problem.objective.with_terms(terms)
     if bounds:
