@@ -62,9 +62,10 @@ def given_trajectory(
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
     of_warm_start, K = warm is not None and us is None, None
-    if warm is not None and us is None:
+    if warm is not None and us is None:  # `fitted` has checked and copied them
         us, xs, K = warm.us, (warm.xs if xs is None else xs), (warm.K if xs is None else None)
-    us = problem.us_init.copy() if us is None else problem.controls("us", us)
+    else:
+        us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
         return us, problem.states("xs", xs), K, of_warm_start
     xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
