@@ -148,7 +148,7 @@ def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
     return ", ".join(parts) or "no term with numbers that may change"
 
 
-class _AtTimes:
+class _Checked:
     """Values for terms of a problem, checked as far as shapes go; functions of time as their values at its knots."""
 
     def __init__(self, problem: Problem) -> None:
@@ -233,7 +233,7 @@ def wanted_values(
 ) -> dict[Key, dict[str, Any]]:
     """The values that each term gets, checked as far as shapes go, functions of time at the problem's knots."""
     wanted: dict[Key, dict[str, Any]] = {}
-    checked = _AtTimes(problem)
+    checked = _Checked(problem)
     for attribute, value in everywhere.items():
         having = {key: place for key, place in found.items() if attribute in place.values}
         if not having:
@@ -284,8 +284,8 @@ def adjusted(term: Any, values: dict[str, Any], made: dict[Any, Any] | None = No
     slot, own, inside = _inside(type(term)), values, {}
     if slot is not None:
         names = getattr(term, "adjustable", ())
-        own = {name: value for name, value in values.items() if name in names}
-        inside = {name: value for name, value in values.items() if name not in names}
+        own = {name: values[name] for name in names if name in values}
+        inside = {name: value for name, value in values.items() if name not in own} if own else values
     new = term.adjusted(**own) if own else copy.copy(term)
     if slot is not None and inside:
         setattr(new, slot, adjusted(getattr(term, slot), inside, made))
