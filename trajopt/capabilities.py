@@ -456,6 +456,25 @@ def _with_defaults(kind: type) -> tuple[type, tuple[tuple[str, ...], ...]]:
     return type(kind.__name__, (_WithDefaults, kind), own), getattr(kind, "together", ())
 
 
+def _the_same_in_all(found: Any) -> bool:
+    """True for an attribute of a class that no object computes, as a property does: a method or a plain value."""
+    return found is not None and (callable(found) or not hasattr(type(found), "__get__"))
+
+
+@cache
+def _own_alone(owner: type, kind: type) -> frozenset[str] | None:
+    """The members that belong together in a group, where a class has all or none of those of each set, so that nothing
+    but an object's own attributes can leave it with some of them; None where that is to be asked of each object."""
+    if hasattr(owner, "__getattr__") or owner.__getattribute__ is not object.__getattribute__:
+        return None
+    together = _with_defaults(kind)[1]
+    for names in together:
+        found = [getattr(owner, name, None) for name in names]
+        if any(one is not None for one in found) and not all(map(_the_same_in_all, found)):
+            return None
+    return frozenset(name for names in together for name in names)
+
+
 def itself(of: Any) -> Any:
     """The object that was asked, for a default that returns it."""
     return of._of if isinstance(of, _WithDefaults) else of
@@ -467,6 +486,10 @@ def capability(of: Any, kind: type[C]) -> C:
     Raises TypeError for what has some of the members that belong together, but not all.
     """
     view, together = _with_defaults(kind)
+    if together:
+        names = _own_alone(type(of), kind)
+        if names is not None and names.isdisjoint(getattr(of, "__dict__", ())):
+            return view(of)
     for names in together:
         missing = [name for name in names if getattr(of, name, None) is None]
         if missing and len(missing) < len(names):

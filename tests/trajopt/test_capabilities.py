@@ -391,6 +391,15 @@ def test_half_a_capability_is_an_error():
             ask()
 
 
+def test_an_object_may_take_what_its_class_has():
+    whole = Everything()
+    assert capability(whole, Knots).horizon == N
+    whole.window = None
+    with pytest.raises(TypeError, match="Everything has horizon, but lacks window"):
+        capability(whole, Knots)
+    assert capability(Everything(), Knots).horizon == N
+
+
 def test_nobody_asks_in_another_way():
     """No getattr or hasattr with the name of an optional member in the package, but where members are asked for."""
     root, found = Path(trajopt.__file__).parent, []

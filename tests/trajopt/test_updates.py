@@ -163,3 +163,21 @@ def test_terms_of_one_name_are_not_told_apart_by_it():
         prepared.update({"StateCost": [0.5, 0.0]})
     prepared.update({"StateCost 2": [0.5, 0.0]})
     assert [cost.reference[0] for cost in prepared.problem.running_costs] == [0.0, 0.5]
+
+
+def test_a_cost_in_several_places_changes_in_all_of_them():
+    """Listed twice, or in lists of single knots; again after other values, and from another initial state."""
+    s, p = Pendulum(), pendulum()
+
+    def problem(x, by_knot):
+        near, effort = StateCost(s, x, 1.0), ControlCost(0.1)
+        lists = [[near, effort] if t % 2 else [effort] * (t > 4) + [near] for t in range(12)]
+        return Problem(s, p.x0, 12, lists if by_knot else [near, effort, near], [StateCost(s, [0.1, 0.0], 5.0)])
+
+    for by_knot in (False, True):
+        prepared = SOLVER.prepare(problem([0.0, 0.0], by_knot))
+        for x in ([0.3, 0.0], [0.2, 0.1]):
+            prepared.update({"StateCost": x})
+            assert_same(prepared.solve(), SOLVER.solve(problem(x, by_knot)))
+            there = prepared.solve([0.4, 0.2])
+            assert_same(there, SOLVER.solve(there.problem))

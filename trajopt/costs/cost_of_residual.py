@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -188,6 +189,12 @@ class CostOfResidual(ExpandedCost):
     _knots: np.ndarray | None = None
     """The knots (K,) where it counts, of a problem in which its residual differs from knot to knot."""
 
+    def __copy__(self) -> Self:
+        """All attributes shared, for others to be set: in less time than `copy` takes to find out how."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
     def _set_loss(self, weights: np.ndarray, activation: Any, reference: np.ndarray | None = None) -> None:
         self._loss = Loss(as_rows(weights, self.nr), activation)
         self._diagonal = self._loss.diagonal
@@ -231,13 +238,9 @@ class CostOfResidual(ExpandedCost):
         if curvature is not None:
             add_curvature(residual, xs, us, scale * model.gradient, curvature)
 
-    def _differs(self) -> bool:
-        """True for a class with methods of its own."""
-        return any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
-
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
-        if self._differs():
+        if _differs(type(self)):
             return None
         check_knots(type(self).__name__, self.knots, at.xs)
         r, dr = along(self._there(), self.nr, at)
@@ -261,7 +264,7 @@ class CostOfResidual(ExpandedCost):
         Where they are CLIPPED, the shift is -reference, and the limits are those of a quadratic barrier, or both zero.
         """
         weights, barrier = self._loss.weights, self._loss.activation
-        if self._differs() or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
+        if _differs(type(self)) or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
             return None
         if self._loss.quadratic and self._shift is None:
             return self.residual, ResidualWeights(weights)
@@ -270,6 +273,12 @@ class CostOfResidual(ExpandedCost):
         rows = weights, shift, *(as_rows(np.asarray(limit), self.nr) for limit in (lower, upper))
         K = max(map(len, rows))
         return self.residual, ResidualWeights(np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows]), CLIPPED)
+
+
+@cache
+def _differs(kind: type[CostOfResidual]) -> bool:
+    """True for a class with methods of its own."""
+    return any(getattr(kind, name) is not getattr(CostOfResidual, name) for name in _METHODS)
 
 
 _METHODS = "value", "accumulate", "accumulate_curvature", "add_expansion", "_model"

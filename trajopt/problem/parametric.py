@@ -26,7 +26,7 @@ from trajopt.interfaces.system import across_tangents, state_array
 from trajopt.interfaces.terms import Adjustable
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.extended_system import LiftedCost, LiftedResidual
-from trajopt.problem.periodic import starting_at
+from trajopt.problem.periodic import depends_on_x0, starting_at
 from trajopt.problem.problem import Problem, check_problem
 
 # --------------------------------------------------------------------------------------------
@@ -44,18 +44,21 @@ INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm:
           LiftedResidual: "residual", LiftedCost: "cost"}  # fmt: skip
 
 RUNNING, TERMINAL, CONSTRAINT = range(3)
+LISTS = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
 Key = tuple[int, int]
-"""Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its id."""
+"""Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its first place among the objective's
+terms or the constraints, which is the same in all problems that differ in values alone."""
 
 
 class ParameterTerm(NamedTuple):
-    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, and the
-    knots where a cost counts."""
+    """A term: what `Solution.explain` calls it, its attributes that may change, with values of their shapes, the knots
+    where a cost counts, and all of its places among the objective's terms or the constraints."""
 
     name: str
     term: Any
     values: dict[str, Any]
     knots: np.ndarray
+    at: list[int]
 
 
 @cache
@@ -100,15 +103,27 @@ def _reads_dynamics(term: Any) -> bool:
 def places(problem: Problem) -> dict[Key, ParameterTerm]:
     """All terms with attributes that may change."""
     found: dict[Key, ParameterTerm] = {}
-    for term in problem.objective.terms:
-        key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
-        if key not in found:
-            knots = np.arange(problem.horizon) if term.knots is None else term.knots
-            knots = np.array([problem.horizon]) if term.terminal else knots
-            found[key] = ParameterTerm("terminal " * term.terminal + term.name, term.cost, _values(term.cost), knots)
-    for constraint in problem.constraints:
-        found[CONSTRAINT, id(constraint)] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS)
+    first: dict[tuple[int, int], ParameterTerm] = {}
+    for i, term in enumerate(problem.objective.terms):
+        where = TERMINAL if term.terminal else RUNNING
+        known = first.get((where, id(term.cost)))
+        if known is not None:
+            known.at.append(i)
+            continue
+        knots = np.arange(problem.horizon) if term.knots is None else term.knots
+        knots = np.array([problem.horizon]) if term.terminal else knots
+        name = "terminal " * term.terminal + term.name
+        place = ParameterTerm(name, term.cost, _values(term.cost), knots, [i])
+        found[where, i] = first[where, id(term.cost)] = place
+    for i, constraint in enumerate(problem.constraints):
+        found[CONSTRAINT, i] = ParameterTerm(constraint.name, constraint, _values(constraint), _NO_KNOTS, [i])
     return _with_own_names({key: place for key, place in found.items() if place.values})
+
+
+def _term(problem: Problem, key: Key) -> Any:
+    """The term of a key in a problem."""
+    where, i = key
+    return problem.constraints[i] if where == CONSTRAINT else problem.objective.terms[i].cost
 
 
 def _with_own_names(found: dict[Key, ParameterTerm]) -> dict[Key, ParameterTerm]:
@@ -133,27 +148,36 @@ def _listed(some: Mapping[Key, ParameterTerm], name: str = "") -> str:
     return ", ".join(parts) or "no term with numbers that may change"
 
 
-class _AtTimes:
-    """Functions of time as their values at the knots of a problem, which are at times (N+1,), s."""
+class _Checked:
+    """Values for terms of a problem, checked as far as shapes go; functions of time as their values at its knots."""
 
-    def __init__(self, times: np.ndarray) -> None:
-        self._times, self._known = times, {}
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._known = problem, {}
 
-    def __call__(self, place: ParameterTerm, attribute: str, value: Any) -> Any:
-        """Values of an attribute at the knots of a term, where a function or a mapping with functions is given,
-        evaluated once for what several terms have inside; anything else is returned as it is."""
-        function: Any = value
+    def __call__(self, key: Key, place: ParameterTerm, attribute: str, value: Any) -> Any:
+        """The value, or values of an attribute at the knots of a term, where a function or a mapping with functions is
+        given, evaluated once for what several terms have inside.
+
+        Raises ValueError unless it has the shape of the one before, and is finite if it is no limit."""
         before: Any = place.values[attribute]
-        of = owner(place.term, attribute)
-        several = isinstance(value, Mapping) and isinstance(place.values[attribute], Mapping)
-        if not (callable(value) or several):
+        if isinstance(before, np.ndarray) and not callable(value):
+            as_array(f"update: {attribute} of {place.name!r}", value, before.shape, finite=attribute not in LIMITS)
             return value
-        key = id(of), id(value)
+        of = owner(_term(self._problem, key), attribute)  # which checks what is no array
+        several = isinstance(value, Mapping) and isinstance(before, Mapping)
+        if callable(value) or several:
+            value = self._at_knots(of, place, attribute, value, several)
+        _check(of, place, attribute, value)
+        return value
+
+    def _at_knots(self, of: Any, place: ParameterTerm, attribute: str, function: Any, several: bool) -> Any:
+        times, before = self._problem.times, place.values[attribute]
+        key = id(of), id(function)
         if key not in self._known:
             if several or differs_by_knot(of):
-                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(self._times), attribute)
+                self._known[key] = getattr(of.adjusted(**{attribute: function}).at_times(times), attribute)
             elif attribute in getattr(of, "by_knot", ()) and before.ndim == 2:
-                self._known[key] = rows_of_times(attribute, function, self._times[place.knots], before.shape[1])
+                self._known[key] = rows_of_times(attribute, function, times[place.knots], before.shape[1])
             else:
                 what = f"update: {attribute} of {place.name!r}: got a function of time"
                 raise ValueError(f"{what}, expected a value of shape {np.shape(before)}, since it is not one a knot")
@@ -167,65 +191,65 @@ def _shapes(value: Any) -> str:
     return " and ".join(map(_shapes, value)) if isinstance(value, tuple) else str(np.shape(value))
 
 
-def _check(place: ParameterTerm, attribute: str, value: Any) -> None:
+def _check(of: Any, place: ParameterTerm, attribute: str, value: Any) -> None:
     """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
     before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
-    if differs_by_knot(owner(place.term, attribute)) and not isinstance(before, np.ndarray):
-        after = getattr(owner(place.term, attribute).adjusted(**{attribute: value}), attribute)
+    if isinstance(before, np.ndarray):
+        as_array(what, value, before.shape, finite=attribute not in LIMITS)
+    elif differs_by_knot(of):
+        after = getattr(of.adjusted(**{attribute: value}), attribute)
         if _shapes(after) != _shapes(before):
             raise ValueError(f"{what}: got shapes {_shapes(after)}, expected {_shapes(before)}")
-    if not isinstance(before, np.ndarray):
-        return  # its owner checks it
-    as_array(what, value, before.shape, finite=attribute not in LIMITS)
 
 
 def _of_name(found: dict[Key, ParameterTerm], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
     """The term of a name and the values that it gets."""
-    keys = [key for key, place in found.items() if place.name == name]
-    if not keys:
-        known = tuple(place.name for place in found.values())
-        alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
-        wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
-        hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
-        raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
-    place = found[keys[0]]
+    for key, place in found.items():
+        if place.name == name:
+            return key, _by_attribute(place, value)
+    known = tuple(place.name for place in found.values())
+    alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
+    wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
+    hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
+    raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
+
+
+def _by_attribute(place: ParameterTerm, value: Any) -> dict[str, Any]:
+    """The values that a term gets, by the names of its attributes."""
     if not isinstance(value, Mapping):
-        plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
-        if plain is None:
-            expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
-            raise ValueError(f"update: got a value for {name!r}, expected {expected}")
-        value = {plain: value}
+        for plain in PLAIN:
+            if plain in place.values:
+                return {plain: value}
+        expected = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+        raise ValueError(f"update: got a value for {place.name!r}, expected {expected}")
     for attribute in value:
         if attribute not in place.values:
-            raise ValueError(f"update: {name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
-    return keys[0], dict(value)
+            raise ValueError(f"update: {place.name!r} has no {attribute!r}, expected one of {', '.join(place.values)}")
+    return dict(value)
 
 
 def wanted_values(
-    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], times: np.ndarray
+    found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any], problem: Problem
 ) -> dict[Key, dict[str, Any]]:
-    """The values that each term gets, checked as far as shapes go, functions of time at those of the knots, (N+1,)."""
+    """The values that each term gets, checked as far as shapes go, functions of time at the problem's knots."""
     wanted: dict[Key, dict[str, Any]] = {}
-    at_times = _AtTimes(times)
+    checked = _Checked(problem)
     for attribute, value in everywhere.items():
         having = {key: place for key, place in found.items() if attribute in place.values}
         if not having:
             raise ValueError(f"update: no term has {attribute!r}; known: {_listed(found)}")
         for key, place in having.items():
             try:
-                new = at_times(place, attribute, value)
-                _check(place, attribute, new)
+                wanted.setdefault(key, {})[attribute] = checked(key, place, attribute, value)
             except ValueError as error:
                 if len(having) == 1:
                     raise
                 more = f"all of {_listed(having, attribute)}; update({{name: value}}) changes one of them"
                 raise ValueError(f"{error}, for {more}") from None
-            wanted.setdefault(key, {})[attribute] = new
     for name, value in by_name.items():
         key, values = _of_name(found, name, value)
         for attribute, number in values.items():
-            values[attribute] = at_times(found[key], attribute, number)
-            _check(found[key], attribute, values[attribute])
+            values[attribute] = checked(key, found[key], attribute, number)
         wanted.setdefault(key, {}).update(values)
     return wanted
 
@@ -251,18 +275,19 @@ def attributes_named(found: dict[Key, ParameterTerm], name: str, argument: str =
 
 
 # ------------------------------------------------------------------------------------------------ the other problem
-def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None = None) -> Any:
+def adjusted(term: Any, values: dict[str, Any], made: dict[Any, Any] | None = None) -> Any:
     """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
     made = {} if made is None else made
-    key = id(term), *((name, id(value)) for name, value in values.items())
+    key = id(term), *values, *map(id, values.values())
     if key in made:
         return made[key]
-    names = getattr(term, "adjustable", ())
-    own = {name: value for name, value in values.items() if name in names}
+    slot, own, inside = _inside(type(term)), values, {}
+    if slot is not None:
+        names = getattr(term, "adjustable", ())
+        own = {name: values[name] for name in names if name in values}
+        inside = {name: value for name, value in values.items() if name not in own} if own else values
     new = term.adjusted(**own) if own else copy.copy(term)
-    rest, slot = values.keys() - own.keys(), _inside(type(term))
-    if rest and slot is not None:
-        inside = {name: values[name] for name in rest}
+    if slot is not None and inside:
         setattr(new, slot, adjusted(getattr(term, slot), inside, made))
     made[key] = new
     return new
@@ -270,20 +295,26 @@ def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None =
 
 def with_x0(problem: Problem, x0: Any) -> Problem:
     """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
-    moved = copy.copy(problem)
-    object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
-    object.__setattr__(moved, "constraints", starting_at(problem.constraints, moved.x0))  # nothing else depends on it
-    return moved
+    x0 = state_array(problem.system, "x0", x0)
+    constraints = starting_at(problem.constraints, x0) if depends_on_x0(problem) else problem.constraints
+    return _with(problem, x0=x0, constraints=constraints)  # nothing else depends on it
+
+
+def _with(problem: Problem, **values: Any) -> Problem:
+    """A copy of a problem, whose class is frozen, with other values of these fields, which are not checked again."""
+    other = object.__new__(type(problem))
+    vars(other).update(vars(problem), **values)
+    return other
 
 
 def with_values(
     problem: Problem, found: dict[Key, ParameterTerm], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
-) -> tuple[Problem, dict[Key, ParameterTerm]]:
-    """The problem with other values in some of its terms, what else is in it shared; and the places in that.
+) -> Problem:
+    """The problem with other values in some of its terms, what else is in it shared.
 
     Parameters
     ----------
-    found : what `places` finds in the problem
+    found : what `places` finds in the problem, or in another that differs in values alone
     by_name : mapping of terms' names to a value, or to a mapping of attributes' names to values
     everywhere : mapping of attributes' names to values, for all terms that have them
 
@@ -292,34 +323,29 @@ def with_values(
     TypeError, ValueError
         Naming the term, what it got and what was expected.
     """
-    new: dict[Key, Any] = {}
     made: dict[Any, Any] = {}
-    for key, values in wanted_values(found, by_name, everywhere, problem.times).items():
-        new[key] = adjusted(found[key].term, values, made)
+    swapped: tuple[dict[int, Any], ...] = {}, {}, {}  # in each of the lists, new terms by ids of those before
+    terms, bounds = list(problem.objective.terms), False
+    for key, values in wanted_values(found, by_name, everywhere, problem).items():
+        old = _term(problem, key)
+        new = swapped[key[0]][id(old)] = adjusted(old, values, made)
+        if key[0] == CONSTRAINT:
+            bounds = bounds or isinstance(new, ControlBounds)
+        else:
+            for i in found[key].at:
+                terms[i] = terms[i]._replace(cost=new)
 
-    def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
-        return tuple(
-            replaced(one, where) if isinstance(one, tuple) else new.get((where, id(one)), one) for one in listed
-        )
+    def replaced(listed: Sequence[Any], new: dict[int, Any]) -> tuple[Any, ...]:
+        return tuple([replaced(one, new) if isinstance(one, tuple) else new.get(id(one), one) for one in listed])
 
-    changed: dict[str, Any] = {}
-    lists = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
-    for where, name in lists:
-        if any(key[0] == where for key in new):
-            changed[name] = replaced(getattr(problem, name), where)
-    if len(changed) > ("constraints" in changed):
-        terms = []
-        for term in problem.objective.terms:
-            cost = new.get((TERMINAL if term.terminal else RUNNING, id(term.cost)))
-            terms.append(term if cost is None else term._replace(cost=cost))
+    changed: dict[str, Any] = {
+        name: replaced(getattr(problem, name), swapped[where]) for where, name in LISTS if swapped[where]
+    }
+    if swapped[RUNNING] or swapped[TERMINAL]:
         changed["objective"] = problem.objective.with_terms(terms)
-    if any(isinstance(term, ControlBounds) for term in new.values()):
+    if bounds:
         changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
-    problem = copy.copy(problem)
-    for name, value in changed.items():
-        object.__setattr__(problem, name, value)  # the class is frozen
-    moved = {(key[0], id(term)): found[key]._replace(term=term) for key, term in new.items()}
-    return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}
+    return _with(problem, **changed)
 
 
 INITIAL = "x0"
@@ -439,7 +465,7 @@ class ParametricProblem:
             for key, attribute in self._of[name]:
                 by_name.setdefault(self._places[key].name, {})[attribute] = given[name]
         if by_name:
-            problem, _ = with_values(problem, self._places, by_name, {})
+            problem = with_values(problem, self._places, by_name, {})
         return with_x0(problem, given[INITIAL]) if INITIAL in given else problem
 
     def _parts(self, p: Any) -> dict[str, Any]:

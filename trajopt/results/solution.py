@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -169,6 +170,13 @@ def _stamp(seconds: float) -> dict[str, int]:
 # The result of a solve, complete and frozen.
 
 
+def _moved_up(rows: np.ndarray, steps: int) -> np.ndarray:
+    """Rows moved up by so many, the last of them repeated."""
+    moved, kept = np.empty(rows.shape), max(0, len(rows) - steps)
+    moved[:kept], moved[kept:] = rows[steps:], rows[-1]
+    return moved
+
+
 @dataclass(frozen=True)
 class Solution(PrintedAsTable, Reported, SolutionData):
     """Trajectory, policy, value function and history of a solve; prints as a table.
@@ -235,7 +243,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
 
         Where the next problem has another initial state, a rollout with the gains replaces the states; where that is
         worse than the states with their gaps, the difference is a gap at the first knot, which a full step closes."""
-        xs = self.xs if np.isfinite(self.cost) else None
+        xs = self.xs if math.isfinite(self.cost) else None
         start = self._start(self.us, xs, self.constraints, self.Vx, self.K)
         return start._replace(gradient_norm=self.log[-1].gradient_norm) if self.converged and self.log else start
 
@@ -265,7 +273,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         """
         as_whole_number("steps", steps, 0)
         xs, N, constraints = None, len(self.us), []
-        if self.problem is not None and np.isfinite(self.cost):
+        if self.problem is not None and math.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
             if steps == 1:
                 onwards = np.asarray(last.step(self.xs[-1:], self.us[-1:]))
@@ -274,15 +282,15 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
             xs = whole if np.isfinite(whole).all() else None
         for report in self.constraints:
-            knots = report.knots[: np.searchsorted(report.knots, N)]
-            moved = report.multipliers.copy()
-            if len(knots):
+            knots, moved = report.knots[: report.knots.searchsorted(N)], report.multipliers.copy()
+            if len(knots) and knots[-1] - knots[0] == len(knots) - 1:  # none is missing between them
+                moved[: len(knots)] = _moved_up(moved[: len(knots)], steps)
+            elif len(knots):
                 later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
                 moved[: len(knots)] = report.multipliers[later]
             constraints.append(report._replace(multipliers=moved))
-        at = np.minimum(np.arange(steps, N + steps), N - 1)
-        costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
-        return self._start(self.us[at], xs, tuple(constraints), costate, self.K[at])
+        us, costate, K = (_moved_up(rows, steps) for rows in (self.us, self.Vx, self.K))
+        return self._start(us, xs, tuple(constraints), costate, K)
 
     def policy(
         self,

@@ -31,7 +31,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.slots import Slots, give_back, take_slots
+from trajopt.backward.slots import give_back, take_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
@@ -261,10 +261,6 @@ class Formulation(Protocol):
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """k (N, nu) and K (N, nu, ndx) for the controls us."""
-        ...
-
-    def with_rows(self, rows: Rows | None) -> Formulation:
-        """The same with other rows, in place of this one."""
         ...
 
     def close(self) -> None:
@@ -538,8 +534,6 @@ class ForwardFormulation:
     curvature : Curvature
     regularization : "control", "state" or "both"
         Hessians to which mu is added (see `LoopOptions`).
-    slots : Slots, optional
-        What is prepared for this problem and these limits.
     """
 
     def __init__(
@@ -549,16 +543,10 @@ class ForwardFormulation:
         limits: Limits | None,
         curvature: Curvature,
         regularization: str,
-        slots: Slots | None = None,
     ) -> None:
         self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
-        self._slots = take_slots(problem, limits) if slots is None else slots
-
-    def with_rows(self, rows: Rows | None) -> ForwardFormulation:
-        """The same with other rows, which takes the place of this one."""
-        options = self.curvature, self.regularization
-        return ForwardFormulation(self.problem, rows, self.limits, *options, self._slots)
+        self._slots = take_slots(problem, limits)
 
     def close(self) -> None:
         """Leave what is prepared to the next solves."""

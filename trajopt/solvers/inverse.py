@@ -104,10 +104,6 @@ class InverseFormulation:
             cost = self.problem.objective.value(xs, us)
             return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
 
-    def with_rows(self, rows: Rows | None) -> InverseFormulation:
-        """The same with other rows."""
-        return InverseFormulation(self.problem, rows, self.curvature, self.regularization)
-
     def close(self) -> None:
         """Nothing is prepared."""
 

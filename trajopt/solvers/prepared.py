@@ -91,8 +91,9 @@ class PreparedSolver:
         """
         if not isinstance(by_name, (Mapping, type(None))):
             raise TypeError(f"update: got {type(by_name).__name__}, expected a mapping of terms' names to values")
-        found = places(self.problem) if self._places is None else self._places
-        problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
+        if self._places is None:
+            self._places = places(self.problem)
+        problem = with_values(self.problem, self._places, by_name or {}, everywhere)
         if problem.constraints is not self.problem.constraints:
             self._transcribed = None
         self.problem = problem
@@ -171,7 +172,7 @@ class PreparedSolver:
 
         def moved(p: Any) -> Problem:
             assert self._places is not None
-            return with_values(solution.problem, self._places, *self._moves(p))[0]
+            return with_values(solution.problem, self._places, *self._moves(p))
 
         of_solver = self.solver.max_regularization, self.solver.soft_penalty
         return feedback_of(solution, parameters, moved, exact, *of_solver)

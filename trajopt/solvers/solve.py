@@ -5,6 +5,7 @@ The problem is transcribed, formulated and started, the loop runs, saddles are l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -390,7 +391,7 @@ def solve(
     real_time_iteration = warm is not None and options.max_iterations == 1
     start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, options, clock)
     iterate = start.iterate
-    known = np.isfinite(iterate.cost)
+    known = math.isfinite(iterate.cost)
     if known and rows is not None and not real_time_iteration:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
@@ -402,8 +403,7 @@ def solve(
             rows = rows.measured_at(iterate.xs, iterate.us)
     elif rows is not None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
-    if rows is not formulation.rows:
-        formulation = formulation.with_rows(rows)
+    formulation.rows = rows
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     loop = Loop(formulation, options, threshold, clock, multipliers, real_time_iteration, costate, optimum)
@@ -479,7 +479,8 @@ def _solution(
     policy = _policy(formulation, model, last, status)
     reports = _reports(formulation, transcribed, state, model, policy[1])
     k, K, Vx, Vxx = (x.copy() for x in (policy if final is last else _policy(formulation, model, final, status)))
-    return Solution(
+    of_solver = Solution.unchecked if xs.dtype == us.dtype == np.float64 else Solution  # of a system's rollouts, these
+    return of_solver(
         problem=problem,
         xs=xs,
         us=us,
@@ -494,7 +495,7 @@ def _solution(
         gradient_norm=_gradient_norm(formulation, model),
         log=state.log,
         timings=clock.split(),
-        gaps=np.zeros_like(Vx) if gaps is None else gaps,
+        gaps=np.zeros(Vx.shape) if gaps is None else gaps,
         constraints=reports,
         cause=_cause(formulation, state, status),
         start=start,
@@ -524,7 +525,7 @@ def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
     """Largest entry of the Lagrangian's gradient in the controls us, by forward dynamics where the sweep's controls are
     accelerations."""
     problem, rows, (xs, us, *_) = formulation.problem, formulation.rows, model.iterate
-    if not takes_accelerations(problem.system):
+    if not isinstance(formulation, InverseFormulation):
         return model.gradient_norm
     lagrangian = expand(problem, xs, us)
     if rows is not None and model.rows is not None:
@@ -561,13 +562,13 @@ def _reports(
         if of_rows:
             reports.append(next(smooth))
             continue
-        lower, upper = (limit.copy() for limit in next(bounds))
+        lower, upper = next(bounds)
         below, above, held = us <= lower, us >= upper, np.zeros(us.shape)
-        if below.any() or above.any():
+        if np.count_nonzero(below) or np.count_nonzero(above):
             gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
-        knots, components = np.arange(problem.horizon), transcribed.control_names
-        reports.append(ConstraintReport(next(names), knots, us, lower, upper, -held, components=components))
+        knots, limits = np.arange(problem.horizon), (lower.copy(), upper.copy())
+        reports.append(ConstraintReport(next(names), knots, us, *limits, -held, 0.0, transcribed.control_names))
     return tuple(reports)
 
 

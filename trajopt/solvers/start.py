@@ -62,9 +62,10 @@ def given_trajectory(
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
     of_warm_start, K = warm is not None and us is None, None
-    if warm is not None and us is None:
+    if warm is not None and us is None:  # `fitted` has checked and copied them
         us, xs, K = warm.us, (warm.xs if xs is None else xs), (warm.K if xs is None else None)
-    us = problem.us_init.copy() if us is None else problem.controls("us", us)
+    else:
+        us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
         return us, problem.states("xs", xs), K, of_warm_start
     xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
@@ -87,10 +88,10 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
         for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
     )
     K = warm.K if warm.K is None else as_array("warm_start: K", warm.K, (length, system.nu, system.ndx), copy=True)
-    known = {constraint.name for constraint in problem.constraints}
-    left = tuple(f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known)
+    known = [constraint.name for constraint in problem.constraints]
+    left = tuple([f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known])
     if length == N:
-        return warm._replace(us=us, xs=xs, costate=costate, K=K), left
+        return WarmStart(us, xs, warm.constraints, warm.predicted, costate, K, warm.gradient_norm), left
     at = np.minimum(np.arange(N + 1), length)
     us = us[np.minimum(at[:N], length - 1)]
     K = None if K is None else K[np.minimum(at[:N], length - 1)]
@@ -191,10 +192,10 @@ def taken_over(
     known, scaled = {report.name: report for report in warm.constraints}, None
     multipliers, factors, penalties, left = [], [], [], []
     for i, (constraint, knots) in enumerate(zip(rows.constraints, rows.knots, strict=True)):
-        report, lam, own = known.get(constraint.name), np.zeros((len(knots), constraint.nr)), None
+        report, lam, own = known.get(constraint.name), None, None
         if report is None:
             left.append(f"{constraint.name!r} has no multipliers in it")
-        elif report.multipliers.shape[1:] != lam.shape[1:]:
+        elif report.multipliers.shape[1:] != (constraint.nr,):
             there = report.multipliers.shape[-1]
             left.append(f"{constraint.name!r} has {there} rows in it and {constraint.nr} here")
         else:
@@ -203,7 +204,7 @@ def taken_over(
         if own is None:
             scaled = scaled or rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
             own = scaled.factors()[i]
-        multipliers.append(lam)
+        multipliers.append(np.zeros((len(knots), constraint.nr)) if lam is None else lam)
         factors.append(own)
     if not penalties:
         return rows.with_factors(factors), None, tuple(left)
@@ -216,12 +217,13 @@ def at_knots(report: ConstraintReport, length: int, knots: np.ndarray, N: int) -
     """Multipliers (len(knots), nr) at these knots of a horizon N, from a report over another horizon: at the last knot
     those of the last knot, at knots beyond the other horizon the last ones before it, at knots without a report
     zero."""
-    values, path = report.multipliers, report.knots[report.knots < length]
+    values = report.multipliers
     if len(values) != len(report.knots):
         shape = len(report.knots), values.shape[1]
         raise ValueError(f"warm_start: multipliers of {report.name}: got shape {values.shape}, expected {shape}")
-    if length == N and np.array_equal(report.knots, knots):
+    if length == N and len(report.knots) == len(knots) and not np.count_nonzero(report.knots != knots):
         return values
+    path = report.knots[report.knots < length]
     found, wanted = np.zeros((len(knots), values.shape[1])), np.flatnonzero(knots < N)
     if len(path):
         at = np.minimum(np.searchsorted(path, knots[wanted]), len(path) - 1)
