@@ -345,29 +345,39 @@ class Rows:
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
         """The rows with these positive factors (nr,), one array for each constraint; limits are scaled with them.
         Raises ValueError for factors that are not positive or of another shape."""
+        key = tuple([(given.dtype.char, given.shape, given.tobytes()) for given in map(np.asarray, factors)])
+        known = self._last.get(key)
+        if known is not None:
+            return known
         checked = []
         for constraint, given in zip(self.constraints, factors, strict=True):
             checked.append(as_array(f"factors of {constraint.name}", given, (constraint.nr,), copy=True))
             if not (checked[-1] > 0.0).all():
                 raise ValueError(f"factors of {constraint.name}: got {given}, expected positive numbers")
-        factors_of_all = np.concatenate(checked)
-        known = self._last.get(factors_of_all.tobytes())
-        if known is None:
-            D = factors_of_all[self.component]
-            with np.errstate(invalid="ignore"):
-                known = replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
-            self._last.clear()
-            self._last[factors_of_all.tobytes()] = known
+        D = np.concatenate(checked)[self.component]
+        with np.errstate(invalid="ignore"):
+            known = replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
+        self._last.clear()
+        self._last[key] = known
         return known
 
     @cached_property
-    def _last(self) -> dict[bytes, Rows]:
+    def _last(self) -> dict[tuple[Any, ...], Rows]:
         """Cache of the rows with their last factors, kept from one real-time iteration to the next."""
         return {}
 
     def factors(self) -> list[np.ndarray]:
-        """Factors of each constraint (nr,)."""
+        """Factors of each constraint (nr,), copies."""
+        return [found.copy() for found in self._factors]
+
+    @cached_property
+    def _factors(self) -> list[np.ndarray]:
         return self.of_components(self.D)
+
+    @cached_property
+    def rounding_of_components(self) -> list[np.ndarray]:
+        """Accuracy of each constraint's components (nr,), in the user's units."""
+        return self.of_components(self.rounding)
 
     def of_components(self, values: np.ndarray) -> list[np.ndarray]:
         """Entries of values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no

@@ -578,7 +578,7 @@ def _row_reports(
     """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, None without
     one."""
     columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
-    rounding = rows.of_components(rows.rounding)
+    rounding = [known.copy() for known in rows.rounding_of_components]
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
     reports = []
     for constraint, knots, factors, nu, known, values, low, high, lam in zip(
