@@ -164,13 +164,12 @@ class PreparedCall:
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
-        arrays = self._watched() if scratch_guard.ON else []
-        before = scratch_guard.holding_nan(arrays)
+        before = scratch_guard.holding_nan(self._watched()) if scratch_guard.ON else None
         status = enter(self.address)
         if status != 0:
             self.check(status)
-        if arrays:
-            scratch_guard.blame(self.function, before, scratch_guard.holding_nan(arrays))
+        if before is not None:
+            scratch_guard.blame(self.function, before, scratch_guard.holding_nan(self._watched()))
         return self.result()
 
     def _watched(self) -> list[np.ndarray]:

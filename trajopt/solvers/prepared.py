@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.validation import as_array, as_flag
@@ -28,6 +29,11 @@ from trajopt.solvers.solve import TranscribedProblem, transcribe
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
     from trajopt.solvers.options import LoopOptions
+
+
+OFF = 0.0, 1e-6, 1e-3, 1e-2, 0.0
+"""Along each direction, how far from what was planned `PreparedSolver.warm_up` starts; solves take the branches of small
+gaps and of large ones."""
 
 
 class PreparedSolver:
@@ -96,6 +102,29 @@ class PreparedSolver:
         problem = with_values(self.problem, self._places, by_name or {}, everywhere)
         if problem.constraints is not self.problem.constraints:
             self._transcribed = None
+        self.problem = problem
+
+    def warm_up(self, warm_start: WarmStart | Solution | None = None) -> None:
+        """Compile, load and prepare what cycles need, so that the first sample takes no longer than those that follow.
+
+        As cycles do, solves from the problem's initial state, then from plans shifted by a step, at the state that was
+        planned and at states beside it; and asks for a `Feedback`, if the problem has one.  Nothing of it is kept: the
+        problem and all numbers stay as they are.
+
+        Parameters: warm_start, a plan to begin with, where the first solve from the problem's own controls is not what
+        a cycle does.  Raises TypeError as `solve`.
+        """
+        problem, plan = self.problem, self.solve(self.problem.x0, warm_start=warm_start)
+        if self._places is None:
+            self._places = places(problem)
+        for off in OFF:
+            start = plan.shifted()
+            if start.xs is None:
+                break
+            x0 = problem.system.integrate(start.xs[0], np.full(problem.system.ndx, off))
+            plan = self.solve(x0, warm_start=start)
+        if transcription_of(problem) is None and not depends_on_x0(problem):
+            self.prepare_step(problem.x0, warm_start=plan.warm_start())(problem.x0)
         self.problem = problem
 
     def solve(
