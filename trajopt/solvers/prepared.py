@@ -114,17 +114,18 @@ class PreparedSolver:
         Parameters: warm_start, a plan to begin with, where the first solve from the problem's own controls is not what
         a cycle does.  Raises TypeError as `solve`.
         """
-        problem, plan = self.problem, self.solve(self.problem.x0, warm_start=warm_start)
+        problem, x0 = self.problem, self.problem.x0.copy()  # kernels know arrays that are read-only from others
+        plan = self.solve(x0, warm_start=warm_start)
         if self._places is None:
             self._places = places(problem)
         for off in OFF:
             start = plan.shifted()
             if start.xs is None:
                 break
-            x0 = problem.system.integrate(start.xs[0], np.full(problem.system.ndx, off))
-            plan = self.solve(x0, warm_start=start)
+            beside = problem.system.integrate(start.xs[0], np.full(problem.system.ndx, off))
+            plan = self.solve(beside, warm_start=start)
         if transcription_of(problem) is None and not depends_on_x0(problem):
-            self.prepare_step(problem.x0, warm_start=plan.warm_start())(problem.x0)
+            self.prepare_step(x0, warm_start=plan.warm_start())(x0)
         self.problem = problem
 
     def solve(
