@@ -53,12 +53,14 @@ def _module_file(name: str) -> Path | None:
 @cache
 def _imports_of(path: Path) -> frozenset[Path]:
     """The project files that a file names in its import statements."""
-    names = set()
+    found = set()
     for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
         package = match[1] or match[3]
-        names.add(package)
-        names.update(f"{package}.{name}" for name in re.findall(r"\w+", match[2] or ""))
-    return frozenset(filter(None, map(_module_file, names)))
+        file = _module_file(package)
+        found.add(file)
+        if file is None or file.name == "__init__.py":
+            found.update(_module_file(f"{package}.{name}") for name in re.findall(r"\w+", match[2] or ""))
+    return frozenset(filter(None, found))
 
 
 @cache
@@ -99,6 +101,13 @@ def place_of(path: Path) -> str:
     return hashlib.sha256(bytes(path.parent)).hexdigest()[:16]
 
 
+@cache
+def _folder_of(file: str) -> Path | None:
+    """Folder of a file's kernels in that of all kernels; None if there is no such file."""
+    path = Path(file).resolve()
+    return Path(source_key(path), place_of(path)) if path.is_file() else None
+
+
 def _name_apart(function):
     """Name a closure after the values that it closes over.  numba distinguishes functions of one name and signature by
     a counter that restarts in each process, so that a caller could load the wrong one of two from the cache."""
@@ -113,16 +122,15 @@ def _compiled(function, kind, folder="", **options):
     if issubclass(kind, UnwrappedDispatcher) and dis.opmap["RAISE_VARARGS"] in function.__code__.co_code[::2]:
         raise TypeError(f"{function.__qualname__} raises or asserts; what only compiled code calls cannot")
     _name_apart(function)
-    path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
     if issubclass(kind, UnwrappedDispatcher):  # cached apart: numba identifies functions by name only
         for_python = {**options, "no_cpython_wrapper": False}
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
-    if root is not None and path.is_file():
-        place = Path(source_key(path), place_of(path), folder)
-        dispatcher.keep_in(root / place, shipped.folder(place))
+    place = None if root is None else _folder_of(function.__code__.co_filename)
+    if place is not None:
+        dispatcher.keep_in(root / place / folder, shipped.folder(place / folder))
     return dispatcher
 
 
