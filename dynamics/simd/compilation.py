@@ -8,6 +8,7 @@ file it imports, directly or not.
 import dis
 import gc
 import hashlib
+import os
 import re
 import sys
 import threading
@@ -42,29 +43,26 @@ _IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s
 
 
 @cache
-def _module_file(name: str) -> Path | None:
-    base = ROOT / name.replace(".", "/")
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
+def _module_file(name: str) -> str | None:
+    base = os.path.join(ROOT, *name.split("."))
+    return next(filter(os.path.isfile, (f"{base}.py", f"{base}/__init__.py")), None)
 
 
 @cache
-def _imports_of(path: Path) -> frozenset[Path]:
+def _imports_of(path: str) -> frozenset[str]:
     """The project files that a file names in its import statements."""
     found = set()
-    for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
+    for match in _IMPORT.finditer(Path(path).read_text(encoding="utf-8")):
         package = match[1] or match[3]
         file = _module_file(package)
         found.add(file)
-        if file is None or file.name == "__init__.py":
+        if file is None or file.endswith("__init__.py"):
             found.update(_module_file(f"{package}.{name}") for name in re.findall(r"\w+", match[2] or ""))
     return frozenset(filter(None, found))
 
 
 @cache
-def sources_of(path: Path) -> frozenset[Path]:
+def sources_of(path: str) -> frozenset[str]:
     """The file and all project files it depends on."""
     found, todo = set(), [path]
     while todo:
@@ -77,15 +75,15 @@ def sources_of(path: Path) -> frozenset[Path]:
 
 
 @cache
-def _hash_of(path: Path) -> bytes:
-    return hashlib.sha256(path.read_bytes()).digest()
+def _hash_of(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
 
 
 @cache
 def source_key(path: Path) -> str:
     """Hash of the file, of what it imports from the project, and of the versions it is compiled with."""
     digest = hashlib.sha256(repr(shipped.versions()).encode())
-    for source in sorted(map(_hash_of, sources_of(path))):  # wherever the files lie
+    for source in sorted(map(_hash_of, sources_of(str(path)))):  # wherever the files lie
         digest.update(source)
     return digest.hexdigest()[:16]
 
