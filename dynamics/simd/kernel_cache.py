@@ -147,11 +147,11 @@ class KernelCache:
     def _file(self, sig, codegen) -> tuple[Path, tuple]:
         """The file of these types, and the key stored in it: types, processor and code.  Files for a level are found by
         any processor of that level."""
-        code, cells = self._function.__code__, self._function.__closure__ or ()
+        code, cells = self._function.__code__, self._function.__closure__
         processor = codegen.magic_tuple()
         if self._level is not None:
             processor = processor[0], self._level, ""
-        closed = dumps(tuple(cell.cell_contents for cell in cells))
+        closed = dumps(tuple(cell.cell_contents for cell in cells)) if cells else b""
         key = sig, processor, hashlib.sha256(code.co_code).digest(), hashlib.sha256(closed).digest()
         name = self._function.__qualname__.replace("<", "").replace(">", "")
         name = f"{Path(code.co_filename).stem}.{name}-{code.co_firstlineno}"

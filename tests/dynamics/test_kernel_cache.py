@@ -52,6 +52,22 @@ globals()[sys.argv[1]](x)
 print(PROGRESS.compiled, x[0])
 """
 
+LINKED = """
+import sys
+import numpy as np
+from dynamics.simd import PROGRESS, routine
+
+@routine
+def double(x):
+    return 2.0 * x
+
+@routine
+def quadruple(x):
+    return double(double(x))
+
+print(globals()[sys.argv[1]](np.ones(1))[0], PROGRESS.compiled)
+"""
+
 CLOSURES = """
 import sys
 import numpy as np
@@ -285,6 +301,14 @@ def test_callers_of_a_shared_kernel_from_the_disk(tmp_path):
         file.unlink()
     assert run(script, folder, "twice") == ["1", "16.0"]
     assert run(script, folder, "once") == ["0", "4.0"]
+
+
+def test_code_from_the_disk_is_linked_into_a_caller(tmp_path):
+    """Its intermediate code, which is not parsed before."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(LINKED)
+    for name, printed in ("double", ["2.0", "1"]), ("quadruple", ["4.0", "1"]), ("quadruple", ["4.0", "0"]):
+        assert run(script, folder, name) == printed
 
 
 @shared_kernel
