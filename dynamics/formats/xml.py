@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -16,7 +16,7 @@ class EntityError(ValueError):
     """An XML entity or an external reference, which may be used to read files or to fill the memory."""
 
 
-def _refuse(*declared: Any) -> None:
+def _refuse(*declared: Any) -> NoReturn:
     raise EntityError(f"an entity, {str(next(filter(None, declared), None))[:80]!r}")
 
 
