@@ -15,9 +15,12 @@ from dynamics.model.joints import Spherical
 class EntityError(ValueError):
     """An XML entity or an external reference, which may be used to read files or to fill the memory."""
 
+    def __init__(self, *declared: str | None) -> None:
+        super().__init__(f"an entity, {str(next(filter(None, declared), None))[:80]!r}")
+
 
 def _refuse(*declared: Any) -> NoReturn:
-    raise EntityError(f"an entity, {str(next(filter(None, declared), None))[:80]!r}")
+    raise EntityError(*declared)
 
 
 def root_of(source: str | bytes) -> Element:
