@@ -74,11 +74,19 @@ _HOME = {
     "dynamics.systems.pictures": ("skeleton",),
     "dynamics.gait": ("Gait",),
     "dynamics.ik": ("InverseKinematics", "inverse_kinematics"),
-    "dynamics.residuals": (
-        "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",
-        "Distance", "FramePlacement", "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
-        "SupportPolygon", "WrenchCone", "ZeroMomentPoint", "zero_moment_point",
-    ),
+    "dynamics.residuals.center_of_mass": ("CenterOfMass",),
+    "dynamics.residuals.centroidal_momentum": ("CentroidalMomentum",),
+    "dynamics.residuals.collisions": ("Collisions",),
+    "dynamics.residuals.contact_residual": ("ContactForce",),
+    "dynamics.residuals.control_gravity": ("ControlGravity",),
+    "dynamics.residuals.distance": ("Distance",),
+    "dynamics.residuals.frame_placement": ("FramePlacement",),
+    "dynamics.residuals.frame_rotation": ("FrameRotation",),
+    "dynamics.residuals.frame_translation": ("FrameTranslation",),
+    "dynamics.residuals.frame_velocity": ("FrameVelocity",),
+    "dynamics.residuals.friction_cone": ("FrictionCone",),
+    "dynamics.residuals.total_wrench": ("SupportPolygon", "ZeroMomentPoint", "zero_moment_point"),
+    "dynamics.residuals.wrench_cone": ("CenterOfPressure", "WrenchCone"),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]

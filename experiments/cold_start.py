@@ -1,10 +1,13 @@
-"""What a first use costs: functions that numba compiles, and processor time, with an empty cache.
+"""What a first use costs: functions that numba compiles, and processor time, with an empty cache; and every later one.
 
-    python -m experiments.cold_start [--budget] [--only NAME ...]
+    python -m experiments.cold_start [--budget | --warm] [--only NAME ...] [--starts N]
 
 Processor seconds differ by half between two runs on one machine, and more between machines.  So they are also given in
 units of a loop of Python that runs between compilations, and the budget that continuous integration holds is on what
 does not differ: how many specialisations are compiled, and how many instructions LLVM is given for them.
+
+Later uses are short scripts in processes of their own, which find their kernels on the disk and Python's bytecode of
+all modules, as is usual; one that only imports numba says what of it is not the project's.
 """
 
 import json
@@ -12,10 +15,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.harness import Experiment, Run, option, records
+import numpy as np
+
+from experiments.harness import Experiment, Run, count, either, in_turns, option, records
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = "quick_start", "quadruped", "soft_arm"
@@ -25,6 +32,20 @@ BUDGET = ROOT / "tests" / "compilation_budget.json"
 """Raised by 2 % (from 97,441 instructions) when each driver and routine got an entry (`dynamics.simd.entries`)."""
 """What `trajopt compare arm` may compile; an edit says that more is worth it."""
 GROWTH = 1.05
+WARM = {
+    "import numba": "import numba",
+    "arm": "import dynamics, trajopt, problems; trajopt.ILQR().solve(problems.make('arm'))",
+    "pendulum by hand": """
+import dynamics, trajopt
+builder = dynamics.ModelBuilder()
+builder.add_body("bob", "world", dynamics.Continuous("y"), mass=1.0, com=[0.0, 0.0, -1.0])
+system = dynamics.RigidBodySystem(builder.build(), dt=0.02, integrator="rk4")
+up, down = system.state([3.14]), system.state([0.0])
+running = [trajopt.StateCost(system, up, [0.2, 0.1]), trajopt.ControlCost(0.02)]
+trajopt.ILQR().solve(trajopt.Problem(system, down, 100, running, [trajopt.StateCost(system, up, [100.0, 10.0])]))
+""",
+}
+"""Scripts whose start-up is measured."""
 
 _MEASURE = """
 import runpy, sys, time
@@ -88,15 +109,50 @@ def cold(name: str) -> dict[str, Any]:
     }
 
 
+_END = """
+import sys, time
+simd = sys.modules.get("dynamics.simd")
+print()
+print(time.process_time(), simd.PROGRESS.compiled if simd else 0)
+"""
+
+
+def warm(starts: int) -> list[dict[str, Any]]:
+    """Medians over so many processes for each script, which take turns.  The first of each is not counted: it may have
+    to compile, and to write bytecode."""
+    printed = defaultdict(list)
+
+    def process(name: str) -> None:
+        command = [sys.executable, "-c", WARM[name] + _END]
+        done = subprocess.run(command, cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True)
+        printed[name].append([float(x) for x in done.stdout.split()[-2:]])
+
+    with tempfile.TemporaryDirectory() as folder:
+        env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        env["PYTHONPYCACHEPREFIX"] = folder
+        seconds = in_turns({name: partial(process, name) for name in WARM}, starts)
+    return [
+        {
+            "script": name,
+            "seconds": float(np.median(seconds[name])),
+            "processor seconds": float(np.median([time for time, _ in printed[name][1:]])),
+            "compiled": int(sum(compiled for _, compiled in printed[name][1:])),
+        }
+        for name in WARM
+    ]
+
+
 def study(run: Run) -> dict[str, Any]:
-    """One after another; with --budget the arm alone, beside what it may compile."""
+    """One after another; with --budget the arm alone, beside what it may compile, with --warm the start-ups alone."""
+    if run.options.warm:
+        return {"rows": [], "warm": warm(run.options.starts), "over": []}
     names = ["arm"] if run.options.budget else run.options.only or ["arm", *EXAMPLES]
     rows = [cold(name) for name in run.track(names, "cold")]
     if not run.options.budget:
-        return {"rows": rows, "over": []}
+        return {"rows": rows, "warm": warm(run.options.starts), "over": []}
     allowed = json.loads(BUDGET.read_text(encoding="utf-8"))
     over = [key for key, most in allowed.items() if rows[0][key] > GROWTH * most]
-    return {"rows": [*rows, {"solved": "budget", **allowed}], "over": over}
+    return {"rows": [*rows, {"solved": "budget", **allowed}], "warm": [], "over": over}
 
 
 main = Experiment(
@@ -104,11 +160,16 @@ main = Experiment(
     __doc__,
     study,
     options=[
-        option("--budget", action="store_true", help="the arm alone, and exit code 1 if it compiles over 5 % more"),
-        option("--only", nargs="+", choices=("arm", *EXAMPLES), help="only these"),
+        either(
+            option("--budget", action="store_true", help="the arm alone, and exit code 1 if it compiles over 5 % more"),
+            option("--warm", action="store_true", help="start-ups with a filled cache alone"),
+        ),
+        option("--only", nargs="+", choices=("arm", *EXAMPLES), help="with an empty cache, only these"),
+        count("--starts", 9, "processes for each script with a filled cache"),
     ],
     tables=lambda results: [
-        records("Processor time with an empty cache", results["rows"]),
+        *(records("Processor time with an empty cache", rows) for rows in [results["rows"]] if rows),
+        *(records("Start-up with a filled cache, medians", rows) for rows in [results["warm"]] if rows),
         *(f"more {key} than the budget allows: see {BUDGET.relative_to(ROOT)}" for key in results["over"]),
     ],
     failed=lambda results: bool(results["over"]),

@@ -70,7 +70,7 @@ def experiments() -> dict[str, str]:
         "derivatives.scaling": "growth with joints, knots and threads",
         "derivatives.peak": "operations per knot and the share of the core's peak",
         "derivatives.memory": "peak memory of packed tensors, dense tensors and Hessians",
-        "cold_start": "functions compiled and processor time with an empty cache",
+        "cold_start": "functions compiled and processor time with an empty cache; start-up with a filled one",
         "revisions": "times of derivatives, expansions and solves relative to another revision, in turns",
         "wheel": "builds the wheel with compiled kernels, and runs examples from it",
         "backward_pass": "time of the backward pass per knot against sizes, SIMD beside plain loops",

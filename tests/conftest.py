@@ -122,8 +122,8 @@ def complaints() -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ experiments
-BY_MAKE = {"wheel", "cold_start"}
-"""Experiments that continuous integration runs by `make wheel` and `make budget`."""
+BY_MAKE = {"wheel"}
+"""Experiments that continuous integration runs by `make wheel`."""
 NEEDS = {"peers": "crocoddyl", "public_robots.pictures": "pinocchio", "mujoco_gaits": "example_robot_data"}
 """Experiments that are nothing without a library."""
 completed: set[str] = set()

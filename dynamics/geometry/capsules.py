@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize, minimize_scalar
-from scipy.spatial import ConvexHull, QhullError
 
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid
 from dynamics.geometry.triangles import axes_along
@@ -49,6 +47,8 @@ def capsule_around(shape: Box | Cylinder | Ellipsoid) -> Capsule:
     largest = float(np.hypot(r, half))  # a ball
     R = largest
     if half > 0.0 and r > 0.0:
+        from scipy.optimize import minimize_scalar  # which is slow to import
+
         span = lambda R: half - np.sqrt(max(R * R - r * r, 0.0))  # noqa: E731
         held = minimize_scalar(lambda R: volume(R, 2.0 * span(R)), bounds=(r, largest), options={"xatol": 1e-10 * r})
         R = min((r, float(held.x), largest), key=lambda R: volume(R, 2.0 * max(span(R), 0.0)))
@@ -103,6 +103,8 @@ def minimal_capsule(vertices: ArrayLike) -> Capsule:
 
 def hull(points: np.ndarray) -> np.ndarray:
     """Corners of the convex hull of points (V, 3); all distinct points if they lie in a plane."""
+    from scipy.spatial import ConvexHull, QhullError  # which is slow to import
+
     try:
         return points[ConvexHull(points).vertices]
     except (QhullError, ValueError):
@@ -123,6 +125,7 @@ def _axis_near(
     points: np.ndarray, axes: np.ndarray, step: float, through: np.ndarray | float = 0.0
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Volume of the best capsule found from the last of three axes, and its axis: a direction and a point."""
+    from scipy.optimize import minimize  # which is slow to import
 
     def line(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         direction = axes[2] + tilt[0] * axes[0] + tilt[1] * axes[1]

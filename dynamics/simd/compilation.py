@@ -8,6 +8,7 @@ file it imports, directly or not.
 import dis
 import gc
 import hashlib
+import os
 import re
 import sys
 import threading
@@ -42,27 +43,26 @@ _IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s
 
 
 @cache
-def _module_file(name: str) -> Path | None:
-    base = ROOT / name.replace(".", "/")
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
+def _module_file(name: str) -> str | None:
+    base = os.path.join(ROOT, *name.split("."))
+    return next(filter(os.path.isfile, (f"{base}.py", f"{base}/__init__.py")), None)
 
 
 @cache
-def _imports_of(path: Path) -> frozenset[Path]:
+def _imports_of(path: str) -> frozenset[str]:
     """The project files that a file names in its import statements."""
-    names = set()
-    for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
+    found = set()
+    for match in _IMPORT.finditer(Path(path).read_text(encoding="utf-8")):
         package = match[1] or match[3]
-        names.add(package)
-        names.update(f"{package}.{name}" for name in re.findall(r"\w+", match[2] or ""))
-    return frozenset(filter(None, map(_module_file, names)))
+        file = _module_file(package)
+        found.add(file)
+        if file is None or file.endswith("__init__.py"):
+            found.update(_module_file(f"{package}.{name}") for name in re.findall(r"\w+", match[2] or ""))
+    return frozenset(filter(None, found))
 
 
 @cache
-def sources_of(path: Path) -> frozenset[Path]:
+def sources_of(path: str) -> frozenset[str]:
     """The file and all project files it depends on."""
     found, todo = set(), [path]
     while todo:
@@ -75,15 +75,15 @@ def sources_of(path: Path) -> frozenset[Path]:
 
 
 @cache
-def _hash_of(path: Path) -> bytes:
-    return hashlib.sha256(path.read_bytes()).digest()
+def _hash_of(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
 
 
 @cache
 def source_key(path: Path) -> str:
     """Hash of the file, of what it imports from the project, and of the versions it is compiled with."""
     digest = hashlib.sha256(repr(shipped.versions()).encode())
-    for source in sorted(map(_hash_of, sources_of(path))):  # wherever the files lie
+    for source in sorted(map(_hash_of, sources_of(str(path)))):  # wherever the files lie
         digest.update(source)
     return digest.hexdigest()[:16]
 
@@ -97,6 +97,13 @@ def place_of(path: Path) -> str:
         if path.is_relative_to(base):
             return "project." + ".".join(path.relative_to(base).parent.parts)
     return hashlib.sha256(bytes(path.parent)).hexdigest()[:16]
+
+
+@cache
+def _folder_of(file: str) -> Path | None:
+    """Folder of a file's kernels in that of all kernels; None if there is no such file."""
+    path = Path(file).resolve()
+    return Path(source_key(path), place_of(path)) if path.is_file() else None
 
 
 def _name_apart(function):
@@ -113,16 +120,15 @@ def _compiled(function, kind, folder="", **options):
     if issubclass(kind, UnwrappedDispatcher) and dis.opmap["RAISE_VARARGS"] in function.__code__.co_code[::2]:
         raise TypeError(f"{function.__qualname__} raises or asserts; what only compiled code calls cannot")
     _name_apart(function)
-    path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
     if issubclass(kind, UnwrappedDispatcher):  # cached apart: numba identifies functions by name only
         for_python = {**options, "no_cpython_wrapper": False}
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
-    if root is not None and path.is_file():
-        place = Path(source_key(path), place_of(path), folder)
-        dispatcher.keep_in(root / place, shipped.folder(place))
+    place = None if root is None else _folder_of(function.__code__.co_filename)
+    if place is not None:
+        dispatcher.keep_in(root / place / folder, shipped.folder(place / folder))
     return dispatcher
 
 

@@ -24,7 +24,6 @@ from llvmlite import ir
 from numba.core import cgutils, sigutils, types
 from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.imputils import RefType, iternext_impl, lower_builtin
@@ -34,7 +33,7 @@ from numba.core.untyped_passes import IRProcessing
 from numba.extending import models, register_model
 
 from dynamics.simd.entries import EntryCompiler
-from dynamics.simd.kernel_cache import KernelCache, KernelCacheImpl
+from dynamics.simd.kernel_cache import KernelCache
 
 # --------------------------------------------------------------------------------------------
 # `range` in kernels, cheaper to compile: numba divides to get the number of iterations, tests if the step is zero,
@@ -159,38 +158,30 @@ class CountPlainly(FunctionPass):
 # top-level functions, which have the same code.
 
 
-class _Forwarding:
-    """A proxy of another object with some attributes of its own."""
+class _NoAddresses:
+    """A code generator without addresses in memory, where inner functions have none."""
 
-    def __init__(self, other):
-        self._other = other
+    def __init__(self, codegen):
+        self._codegen = codegen
 
     def __getattr__(self, name):
-        return getattr(self._other, name)
-
-
-class _NoAddresses(_Forwarding):
-    """A code generator without addresses in memory, where inner functions have none."""
+        return getattr(self._codegen, name)
 
     def set_env(self, env_name, env):
         """Do nothing: environments are for functions that raise or call Python; called by numba."""
 
-    def unserialize_library(self, serialized):
-        """Library loaded from the disk."""
-        name, _, bitcode = serialized
-        library = InnerLibrary(self._other, name)
-        library._final_module = llvm.parse_bitcode(bitcode)
-        library._finalize_final_module()
-        return library
-
-
-class _InnerContext(_Forwarding):
-    def codegen(self):
-        return _NoAddresses(self._other.codegen())
-
 
 class InnerLibrary(JITCodeLibrary):
     """The code of an inner function, to be linked into its callers."""
+
+    @classmethod
+    def loaded(cls, codegen, serialized, functions):
+        """Library from the disk."""
+        name, _, bitcode = serialized
+        library = cls(codegen, name)
+        library._final_module = llvm.parse_bitcode(bitcode)
+        library._finalize_final_module()
+        return library
 
     @property
     def codegen(self):
@@ -236,16 +227,10 @@ class InnerCompiler(LeanCompiler):
         return super().define_pipelines()
 
 
-class _InnerCacheImpl(KernelCacheImpl):
-    def rebuild(self, target_context, payload):
-        result = CompileResult._rebuild(_InnerContext(target_context), *payload)
-        return result._replace(target_context=target_context)
-
-
 class InnerCache(KernelCache):
     """Loads an `InnerLibrary`."""
 
-    _impl_class = _InnerCacheImpl
+    _library = InnerLibrary.loaded
 
 
 def _without_literals(args, kws):
@@ -269,6 +254,9 @@ class KeepingDispatcher(CPUDispatcher):
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""
         self._cache = self._kind_of_cache(self.py_func, folder, shipped)
+
+    def _compilation_chain_init_hook(self):
+        """Do nothing: numba imports its extensions when it compiles; called by numba."""
 
     def add_overload(self, cres):
         """Add a compiled function; only the library of one not loaded from the disk has bindings; called by numba."""

@@ -1,57 +1,32 @@
-"""numba's disk cache in a given folder.
+"""Compiled kernels on the disk: a file for each function and the types of its arguments, found by its name.
 
-By default numba searches for a folder, and where the first cannot be used takes another one beside the sources, where
-kernels survive edits of the files that they depend on.
+numba's own cache keeps an index of all types that a function was compiled for, and to read it takes the classes of all
+of them: a rigid robot would import soft ones.  It also searches for a folder, and where the first cannot be used takes
+another one beside the sources, where kernels survive edits of the files that they depend on.
 
 Corrupt machine code can end the process where LLVM reads it, which Python cannot catch.  So every file begins with the
 SHA-256 digest of the rest, and is neither unpickled nor linked unless the digest agrees.
 """
 
 import hashlib
-import inspect
+import os
 import pickle
-import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+import llvmlite.binding as llvm
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 
 from dynamics.simd.cache_folder import make_folder
 from dynamics.simd.caller import warn
 from dynamics.simd.shipped import level
 
-
-class _CacheFolder(_CacheLocator):
-    """The folder of a function's files.  Its name has a hash of the sources, so files in it are never stale."""
-
-    def __init__(self, function, folder: Path):
-        self._py_file, self._folder = inspect.getfile(function), folder
-        self._line = function.__code__.co_firstlineno
-
-    def ensure_cache_path(self):
-        make_folder(self._folder)
-
-    def get_cache_path(self):
-        return str(self._folder)
-
-    def get_source_stamp(self):
-        return ""
-
-    def get_disambiguator(self):
-        return str(self._line)
-
-
-class KernelCacheImpl(CompileResultCacheImpl):
-    """Saves and loads compilation results in one folder."""
-
-    def __init__(self, function, folder: Path):
-        self._lineno = function.__code__.co_firstlineno
-        self._locator = _CacheFolder(function, folder)
-        name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}"
-        self._filename_base = self.get_filename_base(name, sys.abiflags)
+_DIGEST = hashlib.sha256().digest_size
 
 
 class DamagedFileError(ValueError):
@@ -59,60 +34,63 @@ class DamagedFileError(ValueError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: the content does not have the digest that was written with it")
-        self.path = path
 
 
-class VerifiedFiles(IndexDataCacheFile):
-    """An index of signatures and a file of code for each, all verified as they are read."""
-
-    def _write(self, path: str, content: bytes) -> None:
-        with self._open_for_write(path) as stream:
-            stream.write(hashlib.sha256(content).digest())
-            stream.write(content)
-
-    def _read(self, path: str) -> Any:
-        """Verified content of a file; raises DamagedFileError, or OSError if there is no file."""
-        stored = memoryview(Path(path).read_bytes())
-        size = hashlib.sha256().digest_size
-        if hashlib.sha256(stored[size:]).digest() != stored[:size]:
-            raise DamagedFileError(Path(path))
-        return pickle.loads(stored[size:])
-
-    def _load_index(self):
-        try:
-            return self._read(self._index_path)
-        except FileNotFoundError:  # the cache is empty
-            return {}
-
-    def _save_index(self, overloads):
-        self._write(self._index_path, self._dump(overloads))
-
-    def _load_data(self, name):
-        return self._read(self._data_path(name))
-
-    def _save_data(self, name, data):
-        self._write(self._data_path(name), self._dump(data))
+def read_verified(path: Path) -> Any:
+    """Content of a file; raises DamagedFileError, or OSError if there is no file."""
+    stored = memoryview(path.read_bytes())
+    if hashlib.sha256(stored[_DIGEST:]).digest() != stored[:_DIGEST]:
+        raise DamagedFileError(path)
+    return pickle.loads(stored[_DIGEST:])
 
 
-class KernelCache(FunctionCache):
+def write_verified(path: Path, content: Any) -> None:
+    """Write the file atomically, for processes that read or write it at the same time."""
+    make_folder(path.parent)
+    text, new = dumps(content), path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        new.write_bytes(hashlib.sha256(text).digest() + text)
+        os.replace(new, path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+class LoadedLibrary(JITCodeLibrary):
+    """Code from the disk.  Its intermediate code is parsed only where a caller is compiled: that takes longer than all
+    the rest."""
+
+    def __init__(self, codegen, serialized, functions):
+        name, _, (machine_code, self._bitcode) = serialized
+        super().__init__(codegen, name)
+        self._functions = functions
+        self.enable_object_caching()
+        self._set_compiled_object(machine_code)
+        self._finalize_final_module()
+
+    def get_pointer_to_function(self, name):
+        """Address of a function, 0 if there is none of this name; called by numba."""
+        return self._codegen._engine.get_function_address(name) if name in self._functions else 0
+
+    def _get_module_for_linking(self):
+        if self._shared_module is None:
+            self._shared_module = llvm.parse_bitcode(self._bitcode)
+        return self._shared_module
+
+
+class KernelCache:
     """Cache files of one function.  Damaged ones are removed; if none can be written, the function is compiled again in
     each process, with one warning."""
 
-    _impl_class = KernelCacheImpl
-    warned = False
+    warned, _library = False, LoadedLibrary
 
     def __init__(self, function, folder: Path, shipped: Path | None = None):
-        self._impl_class = partial(type(self)._impl_class, folder=folder)
-        super().__init__(function)
+        self.cache_path, self._function, self._enabled = folder, function, True
         self._shipped = None if shipped is None else type(self)(function, shipped)
         self._level: str | None = None
         if self._shipped is not None:
             self._shipped._level = level()
-        # numba numbers the files of a function's signatures.  Two processes that compile different ones at the same
-        # time would give both one number, and load one in place of the other.
-        base = self._impl.filename_base
-        self._cache_file = VerifiedFiles(str(folder), base, self._impl.locator.get_source_stamp())
-        self._cache_file._data_name = lambda number: f"{base}.{uuid4().hex}.nbc"
 
     def load_overload(self, sig, target_context):
         """The function compiled for these types, or None; called by numba."""
@@ -120,33 +98,67 @@ class KernelCache(FunctionCache):
             found = self._shipped.load_overload(sig, target_context)
             if found is not None:
                 return found
+        if not self._enabled:
+            return None
+        rtsys.initialize(target_context)  # all of numba that loaded code needs; what compiles, numba imports later
+        path, key = self._file(sig, target_context.codegen())
         try:
-            return super().load_overload(sig, target_context)
+            stored, compiled = read_verified(path)
+            return self._rebuild(target_context, *compiled) if stored == key else None
+        except FileNotFoundError:
+            return None
         except Exception as error:  # damaged files and pickles raise anything
-            if self._level is not None:  # shipped files, which the user cannot repair
-                return None
-            if isinstance(error, DamagedFileError):
-                with suppress(OSError):
-                    error.path.unlink()
-            try:
-                self.flush()
-            except OSError:
-                self._do_without(error)
-
-    def _index_key(self, sig, codegen):
-        """Key of types, processor and code; files for a level are found by any processor of that level."""
-        key = super()._index_key(sig, codegen)
-        return key if self._level is None else (sig, (codegen.magic_tuple()[0], self._level, ""), *key[2:])
+            if self._level is None:  # shipped files the user cannot repair
+                try:
+                    path.unlink()
+                except OSError:
+                    self._do_without(error)
+            return None
 
     def save_overload(self, sig, data):
         """Save a new function; called by numba."""
+        if not self._enabled or data.library.has_dynamic_globals:  # addresses of this process
+            return
         try:
-            super().save_overload(sig, data)
+            path, key = self._file(sig, data.codegen)
+            functions = {x.name for x in data.library._final_module.functions if not x.is_declaration}
+            write_verified(path, (key, (functions, *data._reduce())))
         except Exception as error:
             self._do_without(error)
 
+    def _rebuild(
+        self, target_context, functions, serialized, descriptor, environment, signature, objectmode, lifted, annotation,
+        reload_init, environments,
+    ):  # fmt: skip
+        """What was compiled, of the parts that `CompileResult._reduce` left of it."""
+        for load in reload_init or ():
+            load()
+        library = self._library(target_context.codegen(), serialized, functions)
+        entry_point = target_context.get_executable(library, descriptor, environment)
+        for x in environments:
+            library.codegen.set_env(x.env_name, x)
+        return CompileResult(
+            target_context.typing_context, target_context, entry_point, typing_error=None, type_annotation=annotation,
+            signature=signature, objectmode=objectmode, lifted=lifted, fndesc=descriptor, library=library,
+            call_helper=None, environment=environment, metadata=None, reload_init=reload_init,
+            referenced_envs=environments,
+        )  # fmt: skip
+
+    def _file(self, sig, codegen) -> tuple[Path, tuple]:
+        """The file of these types, and the key stored in it: types, processor and code.  Files for a level are found by
+        any processor of that level."""
+        code, cells = self._function.__code__, self._function.__closure__
+        processor = codegen.magic_tuple()
+        if self._level is not None:
+            processor = processor[0], self._level, ""
+        closed = dumps(tuple(cell.cell_contents for cell in cells)) if cells else b""
+        key = sig, processor, hashlib.sha256(code.co_code).digest(), hashlib.sha256(closed).digest()
+        name = self._function.__qualname__.replace("<", "").replace(">", "")
+        name = f"{Path(code.co_filename).stem}.{name}-{code.co_firstlineno}"
+        return self.cache_path / f"{name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc", key
+
     def _do_without(self, error):
-        self.disable()
+        self._enabled = False
         if not KernelCache.warned:
             KernelCache.warned = True
             warn(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import ConvexHull, QhullError
 
 from dynamics.algorithms.frames import frame_placement
 from dynamics.geometry.capsules import outermost
@@ -114,6 +113,8 @@ def _seen(geometries: Iterable[Geometry], fine: bool, unread: list[str]) -> Iter
 
 def _hull(mesh: Triangles) -> Triangles:
     """The convex hull of a mesh's outermost corners, in its mean colour; the mesh itself if it is flat."""
+    from scipy.spatial import ConvexHull, QhullError  # which is slow to import
+
     points = outermost(mesh.vertices, CORNERS)
     try:
         hull = ConvexHull(points)

@@ -25,7 +25,7 @@ def test_an_unfit_folder_is_not_used_nor_one_of_numbas_choice(tmp_path, obstacle
     numbas = {"NUMBA_CACHE_DIR": str(tmp_path / "other"), "NUMBA_CACHE_LOCATOR_CLASSES": "InTreeCacheLocator"}
     compiled, result, used = run(script, folder, warned=1, TMPDIR=str(passing), **numbas)
     assert (compiled, result) == ("1", "2.0") and Path(used).parent == passing
-    assert not list(passing.iterdir()) and not list(tmp_path.rglob("*.nbi"))
+    assert not list(passing.iterdir()) and not list(tmp_path.rglob("*.nbc"))
 
 
 def test_without_a_home_kernels_are_kept_among_temporary_files_unless_others_were_there_first(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 import dynamics
 import trajopt
-from dynamics.residuals import ControlGravity
+from dynamics import ControlGravity
 from dynamics.simd import LANES
 from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference

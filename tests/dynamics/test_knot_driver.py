@@ -9,10 +9,10 @@ import pytest
 
 import dynamics
 import problems
+from dynamics import FrameTranslation
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
 from dynamics.model.knot_driver import KnotDriver, knot_driver, nb, nv
-from dynamics.residuals import FrameTranslation
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs

@@ -153,26 +153,55 @@ def test_pipelines():
 
     lost = members(Compiler, "define_pipelines") + members(PassManager, "add_pass_after", "finalize")
     needs(
-        not lost and hasattr(CompileResult, "_rebuild") and "reload_init" in CompileResult._fields
+        not lost and "reload_init" in CompileResult._fields
         and callable(register_pass) and issubclass(IRProcessing, FunctionPass),
-        f"numba.core.compiler lacks {lost}, CompileResult._rebuild or its field reload_init",
+        f"numba.core.compiler lacks {lost}, or CompileResult its field reload_init",
         "Change LeanCompiler (dispatchers.py), which puts `count` in the place of `range`; it may be left "
         "out: Compiler itself "
         "in its place compiles the same kernels, more slowly.",
     )  # fmt: skip
 
 
-def test_files_of_the_cache():
-    from numba.core import caching
+def test_the_cache_of_a_dispatcher():
+    from numba.core.compiler import CompileResult
+    from numba.core.registry import CPUDispatcher, cpu_target
+    from numba.core.runtime import rtsys
+    from numba.core.serialize import dumps
 
-    lost = members(caching, "CompileResultCacheImpl", "FunctionCache", "IndexDataCacheFile", "_CacheLocator")
-    lost += [] if lost else members(
-        caching.FunctionCache, "load_overload", "save_overload", "_index_key", "flush", "disable"
-    ) + members(caching.IndexDataCacheFile, "_data_name", "save", "load", "flush")  # fmt: skip
+    class Cache:
+        def load_overload(self, sig, target_context):
+            calls.append("load")
+
+        def save_overload(self, sig, data):
+            calls.append("save")
+
+    calls, function = [], njit(lambda x: x)
+    function._cache = Cache()
+    function(1.0)
+    lost = members(CompileResult, "_reduce", "codegen") + members(rtsys, "initialize")
+    lost += members(cpu_target.target_context, "get_executable", "typing_context")
+    lost += members(cpu_target.target_context.codegen(), "magic_tuple", "set_env")
+    lost += members(CPUDispatcher, "_compilation_chain_init_hook")
     needs(
-        not lost, f"numba.core.caching lacks {lost}",
+        calls == ["load", "save"] and not lost and len(function.overloads[types.float64,]._reduce()) == 9
+        and dumps(None),
+        f"the cache of a dispatcher has other methods, or these are missing: {lost}",
         "Change kernel_cache.py; as a first step leave out keep_in (dispatchers.py): every process then "
         "compiles anew.",
+    )  # fmt: skip
+
+
+def test_libraries_from_the_disk():
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.registry import cpu_target
+
+    lost = members(
+        JITCodeLibrary, "enable_object_caching", "_set_compiled_object", "_finalize_final_module",
+        "_get_module_for_linking",
+    ) + members(cpu_target.target_context.codegen()._engine, "get_function_address")  # fmt: skip
+    needs(
+        not lost, f"libraries of code, or the engine that holds them, lack {lost}",
+        "Change LoadedLibrary (kernel_cache.py); as a first step let KernelCache load by CompileResult._rebuild.",
     )  # fmt: skip
 
 

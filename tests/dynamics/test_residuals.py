@@ -8,13 +8,7 @@ import pytest
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
-from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
-from dynamics.algorithms.forward_dynamics import forward_dynamics
-from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
-from dynamics.geometry.geometry import Geometry
-from dynamics.geometry.shapes import HalfSpace, Sphere
-from dynamics.model.model import Frame
-from dynamics.residuals import (
+from dynamics import (
     CenterOfMass,
     CentroidalMomentum,
     ControlGravity,
@@ -24,6 +18,12 @@ from dynamics.residuals import (
     FrameTranslation,
     FrameVelocity,
 )
+from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
+from dynamics.algorithms.forward_dynamics import forward_dynamics
+from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
+from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.shapes import HalfSpace, Sphere
+from dynamics.model.model import Frame
 from tests.reference import pinocchio_peer
 from tests.reference.random_robots import random_rotation
 from tests.reference.rigid_body_models import load_reference

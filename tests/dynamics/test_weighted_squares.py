@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics.residuals import CenterOfMass, ControlGravity
+from dynamics import CenterOfMass, ControlGravity
 from dynamics.simd import LANES
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
 from tests.dynamics.test_residuals import KINDS, make, robot, with_frames

@@ -5,7 +5,7 @@ import pytest
 
 import dynamics
 import problems
-from dynamics.residuals import FramePlacement, FrameTranslation, FrameVelocity
+from dynamics import FramePlacement, FrameTranslation, FrameVelocity
 from tests.trajopt.cases import pendulum
 from tests.trajopt.systems import CirclePendulum, Pendulum
 from tests.trajopt.test_prepared import assert_same

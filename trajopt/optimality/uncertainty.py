@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 
 from dynamics.printed import in_brief
 from dynamics.validation import as_array, as_floats
@@ -92,6 +91,8 @@ class Laplace(Covariance):
     def sample(self, rng: np.random.Generator, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Draws (count, N+1, ndx) of tangents at the states and (count, N, nu) of changes of the controls, with the
         dynamics linearized about the plan."""
+        from scipy.linalg import solve_triangular  # which is slow to import
+
         f, (N, n, m) = self.system.factor, self.system.e.fu.shape
         xi = np.sqrt(self.temperature) * rng.standard_normal((count, N, m)) * self.system.free
         dx, du = np.zeros((count, N + 1, n)), np.empty((count, N, m))

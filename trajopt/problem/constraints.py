@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.validation import as_array, as_text, as_whole_number, unknown_name
-from trajopt.callable_system.function_residual import residual_of
 from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.residual import Residual, check_residual, component_names, function_name, is_function
@@ -296,6 +295,8 @@ class ResidualConstraint:
         """The constraint for this system, whose states are like x0 (nx,): a function is converted to a residual."""
         if not is_function(self.residual):
             return self
+        from trajopt.callable_system.function_residual import residual_of
+
         new = copy.copy(self)
         new._take(residual_of(self.residual, system, x0), self.lower, self.upper)
         return new
