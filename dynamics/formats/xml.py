@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.sax import SAXException
+from xml.sax.handler import ContentHandler
+from xml.sax.xmlreader import AttributesImpl, InputSource
 
+import defusedxml.sax
 import numpy as np
+from defusedxml import DefusedXmlException
 
 from dynamics.model.joints import Spherical
 
 
-class EntityError(ValueError):
-    """An XML entity or an external reference, which may be used to read files or to fill the memory."""
+class _Elements(ContentHandler):
+    """Builder of elements whose names keep their namespace prefixes."""
 
-    def __init__(self, *declared: str | None) -> None:
-        super().__init__(f"an entity, {str(next(filter(None, declared), None))[:80]!r}")
+    def __init__(self) -> None:
+        super().__init__()
+        self.builder = TreeBuilder()
 
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:
+        self.builder.start(name, dict(attrs.items()))
 
-def _refuse(*declared: Any) -> NoReturn:
-    raise EntityError(*declared)
+    def endElement(self, name: str) -> None:
+        self.builder.end(name)
+
+    def characters(self, content: str) -> None:
+        self.builder.data(content)
+
+    def skippedEntity(self, name: str) -> None:
+        raise DefusedXmlException(f"an entity, {name[:80]!r}")
 
 
 def root_of(source: str | bytes) -> Element:
@@ -29,16 +43,15 @@ def root_of(source: str | bytes) -> Element:
     Prefixes are kept in names, as `drake:gear_ratio`: files of robots use them without declaring them.  Text before the
     first "<", as a byte order mark or an empty line, is skipped.
 
-    Raises EntityError for entities; ExpatError, ValueError or LookupError for XML that is not well-formed.
+    Raises DefusedXmlException for entities; SAXException, ValueError or LookupError for XML that is not well-formed.
     """
-    builder, parser = TreeBuilder(), expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
-    parser.CharacterDataHandler = builder.data
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_UNLESS_STANDALONE)  # external ones are told of, too
-    parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = _refuse
-    parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = _refuse
-    parser.Parse(_stripped(source), True)
-    return builder.close()
+    source = _stripped(source)
+    elements, parser, given = _Elements(), defusedxml.sax.make_parser(), InputSource()
+    stream: Any = StringIO(source) if isinstance(source, str) else BytesIO(source)
+    (given.setCharacterStream if isinstance(source, str) else given.setByteStream)(stream)
+    parser.setContentHandler(elements)
+    parser.parse(given)
+    return elements.builder.close()
 
 
 def _stripped(source: str | bytes) -> str | bytes:
@@ -58,9 +71,9 @@ def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or
         raise TypeError(f"{argument}: got {type(path_or_text).__name__}, expected a path or {kind} text")
     try:
         robot = root_of(source)
-    except EntityError as error:
+    except DefusedXmlException as error:
         raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
-    except (expat.ExpatError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
+    except (SAXException, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
         raise ValueError(f"{origin}: not well-formed XML ({error})") from None
     if robot.tag != "robot":
         raise ValueError(f"{origin}: the root element is <{robot.tag}>, expected <robot>")

@@ -265,6 +265,7 @@ def test_warming_up_changes_nothing():
     prepared, plain = (trajopt.DDP().prepare(problem) for _ in range(2))
     prepared.warm_up()
     prepared.warm_up(trajopt.ILQR().solve(problem))
-    assert prepared.problem is problem and str(prepared.solve()) == str(plain.solve())
+    assert prepared.problem is problem
+    assert_same(prepared.solve(), plain.solve())
     with pytest.raises(TypeError, match="warm_start: got int"):
         prepared.warm_up(3)
