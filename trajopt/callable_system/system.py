@@ -31,6 +31,7 @@ from trajopt.callable_system.functions import (
     SlowDynamicsWarning,
     finite,
     in_order,
+    is_plain,
     plain,
     returning,
 )
@@ -206,6 +207,43 @@ def timed_function(function: Callable, nx: int, nu: int, vectorized: bool, semi_
         return (*(x[i] + w[nu] * v[i] for i in range(n)), *v)
 
     return step if semi_implicit else rate
+
+
+# --------------------------------------------------------------------------------------------
+# Calls that are prepared once and stay up to date.
+#
+# Whoever asks for them may count references to the arrays (`trajopt.backward.slots`), so that a call which is prepared
+# anew takes views of them that were made at first.
+
+
+class _Renewed:
+    """A call with the steps of a system, prepared anew where the function is traced anew.
+
+    Parameters
+    ----------
+    system : CallableSystem
+    prepare : prepare(step) is the call with a `TracedStep`, None where there is none
+    otherwise : what is called in its place then
+    """
+
+    def __init__(
+        self, system: CallableSystem, prepare: Callable[[TracedStep], Any], otherwise: Callable[[], Any]
+    ) -> None:
+        self._system, self._prepare, self._otherwise = system, prepare, otherwise
+        self.prepared = self._renew()
+        """True if there is a prepared call."""
+
+    def _renew(self) -> bool:
+        self._step = step = self._system._integrator
+        call = self._prepare(step) if isinstance(step, TracedStep) else None
+        self._call = self._otherwise if call is None else call
+        return call is not None
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        if self._step is not self._system._integrator:
+            self._renew()
+        return self._call()
 
 
 # --------------------------------------------------------------------------------------------
@@ -515,7 +553,88 @@ class CallableSystem(ClosedLoopRollouts):
             return None
         return X, U
 
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
+        given = xs, us, k, K, alphas, *(() if lower is None or upper is None else (lower, upper))
+        if not is_plain(*given):
+            return None
+        xs, us, k, K, alphas, *limits = (a[:] for a in given)
+        lower, upper = limits or (np.empty((0, self.nu)), np.empty((0, self.nu)))
+        starts, none = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
+        rest = np.empty((0, self.nx)), lower, upper, np.empty(0), none, np.empty((0, self.nu, self.nu))
+
+        def prepare(step: TracedStep) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+            if not step.rolls:
+                return None
+            call, X, U = step.prepared_rollouts((starts, xs, us, k, K, alphas, *rest))
+
+            def candidates() -> tuple[np.ndarray, np.ndarray]:
+                starts[...] = x0
+                call()
+                return X, U
+
+            return candidates
+
+        def otherwise() -> tuple[np.ndarray, np.ndarray]:
+            bounds = (None, None) if not limits else limits
+            return self.closed_loop_rollout(x0, xs, us, k, K, alphas, lower=bounds[0], upper=bounds[1])
+
+        found = _Renewed(self, prepare, otherwise)
+
+        def roll() -> tuple[np.ndarray, np.ndarray]:
+            while True:
+                step, (X, U) = self._integrator, found()
+                with np.errstate(all="ignore"):
+                    self._keep_up(X[0, :-1], U[0])
+                if step is self._integrator:
+                    return X, U
+
+        return roll if found.prepared else None
+
     # -------------------------------------------------------------------------------------------- derivatives
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None where derivatives of steps are not traced."""
+        if not is_plain(xs, us, *(() if lam is None else (lam,))):
+            return None
+        X, U, lam = xs[: len(us)], us[:], None if lam is None else lam[:]
+
+        def prepare(step: TracedStep) -> Callable[[], None] | None:
+            return step.prepared_derivatives(X, U, (fx, fu), lam, H)
+
+        def otherwise() -> None:
+            blocks = self.linearize(X, U)
+            if lam is not None:
+                blocks = *blocks, *self.hessian_products(X, U, lam)
+            for into, block in zip((fx, fu, *H), blocks, strict=True):
+                into[...] = block
+
+        found = _Renewed(self, prepare, otherwise)
+
+        def write() -> None:
+            with np.errstate(all="ignore"):
+                self._keep_up(X, U)
+            found()
+
+        return write if found.prepared else None
+
     def linearize(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """fx (N, nx, nx) and fu (N, nx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
         X, U = self._knots(xs, us)
