@@ -207,10 +207,21 @@ class FunctionResidual:
         X, U = self._points(xs, us)
         with np.errstate(all="ignore"):
             self._source = up_to_date(self._source, X, U)
-            J = self._source.jacobians(X, U)
+            return self._split(self._source.jacobians(X, U))
+
+    def _split(self, J):
+        """rx and ru."""
         if not self._nu:
             return J, None
         return np.ascontiguousarray(J[:, :, : self._nx]), np.ascontiguousarray(J[:, :, self._nx :])
+
+    def evaluate_with_jacobians(
+        self, xs: np.ndarray, us: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """r (K, nr), rx (K, nr, nx), and ru (K, nr, nu) or None."""
+        r = self.evaluate(xs, us)
+        with np.errstate(all="ignore"):
+            return r, *self._split(self._source.jacobians(*self._points(xs, us)))
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

@@ -43,6 +43,7 @@ from trajopt.callable_system.integrators import (
     make_integrator,
     step_kernel,
 )
+from trajopt.callable_system.renewed import Renewed
 from trajopt.callable_system.sources import (
     LIBRARIES,
     DerivativeRequest,
@@ -207,43 +208,6 @@ def timed_function(function: Callable, nx: int, nu: int, vectorized: bool, semi_
         return (*(x[i] + w[nu] * v[i] for i in range(n)), *v)
 
     return step if semi_implicit else rate
-
-
-# --------------------------------------------------------------------------------------------
-# Calls that are prepared once and stay up to date.
-#
-# Whoever asks for them may count references to the arrays (`trajopt.backward.slots`), so that a call which is prepared
-# anew takes views of them that were made at first.
-
-
-class _Renewed:
-    """A call with the steps of a system, prepared anew where the function is traced anew.
-
-    Parameters
-    ----------
-    system : CallableSystem
-    prepare : prepare(step) is the call with a `TracedStep`, None where there is none
-    otherwise : what is called in its place then
-    """
-
-    def __init__(
-        self, system: CallableSystem, prepare: Callable[[TracedStep], Any], otherwise: Callable[[], Any]
-    ) -> None:
-        self._system, self._prepare, self._otherwise = system, prepare, otherwise
-        self.prepared = self._renew()
-        """True if there is a prepared call."""
-
-    def _renew(self) -> bool:
-        self._step = step = self._system._integrator
-        call = self._prepare(step) if isinstance(step, TracedStep) else None
-        self._call = self._otherwise if call is None else call
-        return call is not None
-
-    def __call__(self) -> Any:
-        """Make the call."""
-        if self._step is not self._system._integrator:
-            self._renew()
-        return self._call()
 
 
 # --------------------------------------------------------------------------------------------
@@ -573,33 +537,29 @@ class CallableSystem(ClosedLoopRollouts):
         starts, none = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
         rest = np.empty((0, self.nx)), lower, upper, np.empty(0), none, np.empty((0, self.nu, self.nu))
 
-        def prepare(step: TracedStep) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
-            if not step.rolls:
+        def prepare(step: Any) -> tuple[Callable[[], Any], np.ndarray, np.ndarray] | None:
+            if not (isinstance(step, TracedStep) and step.rolls):
                 return None
-            call, X, U = step.prepared_rollouts((starts, xs, us, k, K, alphas, *rest))
+            return step.prepared_rollouts((starts, xs, us, k, K, alphas, *rest))
 
-            def candidates() -> tuple[np.ndarray, np.ndarray]:
-                starts[...] = x0
-                call()
-                return X, U
-
-            return candidates
-
-        def otherwise() -> tuple[np.ndarray, np.ndarray]:
-            bounds = (None, None) if not limits else limits
-            return self.closed_loop_rollout(x0, xs, us, k, K, alphas, lower=bounds[0], upper=bounds[1])
-
-        found = _Renewed(self, prepare, otherwise)
+        prepared = Renewed(lambda: self._integrator, prepare)
 
         def roll() -> tuple[np.ndarray, np.ndarray]:
             while True:
-                step, (X, U) = self._integrator, found()
+                step, calls = self._integrator, prepared.calls()
+                if calls is None:
+                    break
+                call, X, U = calls
+                starts[...] = x0
+                call()
                 with np.errstate(all="ignore"):
                     self._keep_up(X[0, :-1], U[0])
                 if step is self._integrator:
                     return X, U
+            bounds = dict(zip(("lower", "upper"), limits, strict=False))
+            return self.closed_loop_rollout(x0, xs, us, k, K, alphas, **bounds)
 
-        return roll if found.prepared else None
+        return None if prepared.calls() is None else roll
 
     # -------------------------------------------------------------------------------------------- derivatives
     def prepared_expansion(
@@ -616,24 +576,25 @@ class CallableSystem(ClosedLoopRollouts):
             return None
         X, U, lam = xs[: len(us)], us[:], None if lam is None else lam[:]
 
-        def prepare(step: TracedStep) -> Callable[[], None] | None:
-            return step.prepared_derivatives(X, U, (fx, fu), lam, H)
+        def prepare(step: Any) -> Callable[[], None] | None:
+            return step.prepared_derivatives(X, U, (fx, fu), lam, H) if isinstance(step, TracedStep) else None
 
-        def otherwise() -> None:
+        prepared = Renewed(lambda: self._integrator, prepare)
+
+        def write() -> None:
+            with np.errstate(all="ignore"):
+                self._keep_up(X, U)
+            call = prepared.calls()
+            if call is not None:
+                call()
+                return
             blocks = self.linearize(X, U)
             if lam is not None:
                 blocks = *blocks, *self.hessian_products(X, U, lam)
             for into, block in zip((fx, fu, *H), blocks, strict=True):
                 into[...] = block
 
-        found = _Renewed(self, prepare, otherwise)
-
-        def write() -> None:
-            with np.errstate(all="ignore"):
-                self._keep_up(X, U)
-            found()
-
-        return write if found.prepared else None
+        return None if prepared.calls() is None else write
 
     def linearize(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """fx (N, nx, nx) and fu (N, nx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
