@@ -17,10 +17,8 @@ from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.program import assemble
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from trajopt import DDP, ControlBounds, ControlCost, Problem, StateCost
-from trajopt.backward.slots import _kept
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
 from trajopt.problem.derivative_check import check_derivatives
-from trajopt.solvers import formulation
 
 
 def quiet(*args, **options):
@@ -480,7 +478,7 @@ def test_solves_with_prepared_calls(monkeypatch):
         gravity[0] = g
         got, once_more = again.solve(kept), again.solve(kept)
         with monkeypatch.context() as without:
-            without.setattr(formulation, "PATIENCE", np.inf)
-            _kept.slots.clear()
+            for name in ("prepared_expansion", "prepared_rollouts"):
+                without.setattr(CallableSystem, name, None)
             plain = trajopt.DDP().solve(problem())
         assert got.converged and numbers(got) == numbers(once_more) == numbers(plain)
