@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd.compilation import routine
+from dynamics.simd.compilation import helper, routine
 
 SQUARES, CLIPPED, MULTIPLIERS = 0, 1, 2
 """What the numbers of `ResidualWeights` are."""
@@ -51,6 +51,21 @@ def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> No
     raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {_COLUMNS[layout] * n})")
 
 
+@helper
+def _weighed(layout, weights, row, i, n, s):
+    """mu, a and s of number i of a residual that is s there."""
+    w = weights[row, i]
+    active = w
+    if layout == CLIPPED:
+        y, lower, upper = s + weights[row, n + i], weights[row, 2 * n + i], weights[row, 3 * n + i]
+        s = y - min(max(y, lower), upper)
+        active = 0.0 if s == 0.0 and lower < upper else w
+    slope = w * s
+    if layout == MULTIPLIERS:
+        slope, active, s = w, weights[row, n + i], 0.0
+    return slope, active, s
+
+
 @routine
 def add_squares(layout, weights, start, stop, z, reference, gradient, hessian):
     """Weighted sum for r = z - reference, z (K, n), over the knots start <= t < stop, as of `ResidualWeights`; mu and a
@@ -60,17 +75,67 @@ def add_squares(layout, weights, start, stop, z, reference, gradient, hessian):
     for t in range(start, stop):
         row = next_row * (t - start)
         for i in range(n):
-            w, s = weights[row, i], z[t, i] - reference[i]
-            active = w
-            if layout == CLIPPED:
-                y, lower, upper = s + weights[row, n + i], weights[row, 2 * n + i], weights[row, 3 * n + i]
-                s = y - min(max(y, lower), upper)
-                active = 0.0 if s == 0.0 and lower < upper else w
-            slope = w * s
-            if layout == MULTIPLIERS:
-                slope, active, s = w, weights[row, n + i], 0.0
+            slope, active, s = _weighed(layout, weights, row, i, n, z[t, i] - reference[i])
             total += 0.5 * slope * s
             if expanded:
                 gradient[t, i] += slope
                 hessian[t, i, i] += active
     return total
+
+
+@routine
+def expand_squares(layout, weights, start, r, J, mu, lx, lu, lxx, lux, luu):
+    """Weighted sum for residuals r (K, n) at knots from `start` on, as of `ResidualWeights`, and mu (K, n); J'mu and
+    J' diag(a) J, J (K, n, nz), are added to the blocks if these have rows, without those of controls where nz = nx.
+    What does not count, mu and a being zero, need not be finite."""
+    total, expanded, (K, n), nx, nu = 0.0, lx.shape[0] > 0, r.shape, lx.shape[1], lu.shape[1]
+    next_row = min(weights.shape[0] - 1, 1)
+    for k in range(K):
+        t, row = start + k, next_row * k
+        for i in range(n):
+            slope, active, s = _weighed(layout, weights, row, i, n, r[k, i])
+            mu[k, i] = slope
+            if weights[row, i] == 0.0 and active == 0.0:
+                mu[k, i] = 0.0
+                continue
+            total += 0.5 * slope * s
+            if not expanded:
+                continue
+            for p in range(nx + nu):
+                y = J[k, i, p]
+                scaled = active * y
+                if p < nx:
+                    lx[t, p] += slope * y
+                    for q in range(p + 1):
+                        lxx[t, p, q] += scaled * J[k, i, q]
+                        if q < p:
+                            lxx[t, q, p] += scaled * J[k, i, q]
+                else:
+                    lu[t, p - nx] += slope * y
+                    for q in range(nx):
+                        lux[t, p - nx, q] += scaled * J[k, i, q]
+                    for q in range(nx, p + 1):
+                        luu[t, p - nx, q - nx] += scaled * J[k, i, q]
+                        if q < p:
+                            luu[t, q - nx, p - nx] += scaled * J[k, i, q]
+    return total
+
+
+@routine
+def add_hessians(start, H, mu, lxx, lux, luu):
+    """Add H (K, nz, nz), Hessians of mu'r, to those at knots from `start` on, where mu (K, n) is not zero."""
+    nx, nu = lxx.shape[1], luu.shape[1]
+    for k in range(H.shape[0]):
+        counts = False
+        for i in range(mu.shape[1]):
+            counts = counts or mu[k, i] != 0.0
+        if not counts:
+            continue
+        for i in range(nx):
+            for j in range(nx):
+                lxx[start + k, i, j] += H[k, i, j]
+        for i in range(nu):
+            for j in range(nx):
+                lux[start + k, i, j] += H[k, nx + i, j]
+            for j in range(nu):
+                luu[start + k, i, j] += H[k, nx + i, nx + j]

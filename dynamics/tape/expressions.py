@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.tape import interpreter
 from dynamics.tape.calculus import hessian, jacobian
 from dynamics.tape.graph import Graph, Untraceable
@@ -150,6 +151,32 @@ class Tapes:
     def _run(self, which, X, U, mu):
         program, shape = self.program(which)
         return interpreter.evaluate(program, X, U, mu).reshape(len(X), *shape)
+
+    def prepared(
+        self, which: int, X: np.ndarray, U: np.ndarray, mu: np.ndarray | None = None
+    ) -> tuple[PreparedLaunch, np.ndarray]:
+        """A call that evaluates y, J or H at the numbers which X (K, nx), U (K, nu) and mu (K, m), C-ordered, hold
+        then, and the array of its results."""
+        program, shape = self.program(which)
+        Y = np.empty((len(X), len(program.outputs)))
+        call = interpreter.write(program, X, U, X[:, :0] if mu is None else mu, Y, PreparedLaunch)
+        return call, Y.reshape(len(X), *shape)
+
+    @cached_property
+    def _at(self) -> threading.local:
+        """The calls of `at`, of each thread."""
+        return threading.local()
+
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """y (m,) at one point x (nx,), u (nu,), in an array that the next call in this thread overwrites."""
+        prepared = getattr(self._at, "prepared", None)
+        if prepared is None:
+            X, U = np.zeros((1, len(x))), np.zeros((1, len(u)))
+            prepared = self._at.prepared = X, U, *self.prepared(0, X, U)
+        X, U, call, Y = prepared
+        X[0], U[0] = x, u
+        call()
+        return Y[0]
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """y (K, m) at C-ordered X (K, nx), U (K, nu)."""

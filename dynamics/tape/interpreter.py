@@ -1,6 +1,7 @@
 """Evaluation of programs at many points: one driver for all programs, a point per lane, several vectors at a time."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,16 +69,24 @@ def run(first, last, work, code, constants, outputs, registers, banks, X, U, L, 
         chunk += used
 
 
+def write(
+    program: Program, X: np.ndarray, U: np.ndarray, L: np.ndarray, Y: np.ndarray, call: Callable[..., Any] = launch
+) -> Any:
+    """Write the outputs of a program to Y (K, m) for arguments X (K, n), U (K, m), L (K, l), all C-ordered float64, or
+    prepare this by another `call`."""
+    code, constants, outputs, registers = program
+    chunks = -(-len(X) // LANES)
+    banks = max(1, min(BANKS, chunks, NEAR // registers))
+    workspace_size = _banks_size(banks, registers, outputs)
+    effort, arguments = len(code) // 2 + 1, (code, constants, outputs, registers, banks, X, U, L, Y)
+    return call(run, len(X), workspace_size, *arguments, effort=effort)
+
+
 def evaluate(program: Program, X: np.ndarray, U: np.ndarray, L: np.ndarray) -> np.ndarray:
     """Outputs (K, m) of a program for C-ordered float64 arguments X (K, n), U (K, m), L (K, l)."""
-    code, constants, outputs, registers = program
-    Y = np.empty((len(X), len(outputs)))
+    Y = np.empty((len(X), len(program.outputs)))
     if Y.size:
-        chunks = -(-len(X) // LANES)
-        banks = max(1, min(BANKS, chunks, NEAR // registers))
-        workspace_size = _banks_size(banks, registers, outputs)
-        effort, arguments = len(code) // 2 + 1, (code, constants, outputs, registers, banks, X, U, L, Y)
-        launch(run, len(X), workspace_size, *arguments, effort=effort)
+        write(program, X, U, L, Y)
     return Y
 
 
@@ -173,14 +182,20 @@ def run_closed_loops(
             _write(ws, x, n, chunk * LANES, t + 1, X)
 
 
+def write_closed_loops(
+    program: Program, loop: tuple[np.ndarray, ...], X: np.ndarray, U: np.ndarray, call: Callable[..., Any] = launch
+) -> Any:
+    """Write trajectories X (A, N+1, nx), U (A, N, nu) for x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift,
+    pull, before, all C-ordered float64, or prepare this by another `call`."""
+    code, constants, outputs, registers = program
+    size, effort = _loop_size(registers, loop[0], loop[-1]), U.shape[1] * (len(code) // 2 + 1)
+    return call(run_closed_loops, len(X), size, code, constants, outputs, registers, *loop, X, U, effort=effort)
+
+
 def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Trajectories (A, N+1, nx), (A, N, nu) for x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull,
-    before, all C-ordered float64."""
-    n, us, alphas, before = loop[0].shape[1], loop[2], loop[5], loop[-1]
-    A, (N, nu) = len(alphas), us.shape
-    X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
+    """The trajectories that `write_closed_loops` writes."""
+    A, (N, nu) = len(loop[5]), loop[2].shape
+    X, U = np.empty((A, N + 1, loop[0].shape[1])), np.empty((A, N, nu))
     if A:
-        code, constants, outputs, registers = program
-        size, effort = _loop_size(registers, loop[0], before), N * (len(code) // 2 + 1)
-        launch(run_closed_loops, A, size, code, constants, outputs, registers, *loop, X, U, effort=effort)
+        write_closed_loops(program, loop, X, U)
     return X, U

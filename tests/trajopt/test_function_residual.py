@@ -9,8 +9,10 @@ import pytest
 from numba import njit
 
 import trajopt
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
+from trajopt.problem.objective import gather_squares, zero_blocks
 
 SYSTEM = trajopt.CallableSystem(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), nx=2, nu=1, dt=0.1)
 
@@ -202,3 +204,137 @@ def test_functions_that_do_not_fit_say_so():
         problem_of([], [trajopt.ResidualConstraint(lambda x, u, out: None)])
     with pytest.raises(TypeError, match="activation: got int"):
         trajopt.ResidualCost(pair, 1.0, activation=3)
+
+
+# ------------------------------------------------------------------------------------------------ sums over knots
+N = 9
+
+
+def weights_of(layout, rng, nr, rows):
+    """Some zero; limits of both kinds."""
+    w = rng.uniform(0.5, 2.0, (rows, nr))
+    w[0, 0] = 0.0
+    if layout == SQUARES:
+        return ResidualWeights(w)
+    if layout == MULTIPLIERS:
+        return ResidualWeights(np.hstack([rng.standard_normal((rows, nr)) * (w > 0.0), w]), layout)
+    shift, upper = rng.standard_normal((rows, nr)), rng.uniform(0.0, 0.5, (rows, nr))
+    return ResidualWeights(np.hstack([w, shift, np.full((rows, nr), -0.1), upper]), layout)
+
+
+def blocks_of(seed):
+    rng = np.random.default_rng(seed)
+    return tuple(rng.standard_normal(block.shape) for block in zero_blocks(N, 2, 1))
+
+
+def trajectory(rng):
+    return rng.standard_normal((N + 1, 2)), rng.standard_normal((N, 1))
+
+
+@pytest.mark.parametrize("layout", [SQUARES, CLIPPED, MULTIPLIERS])
+@pytest.mark.parametrize(("function", "nr", "span"), [(both, 3, (2, N)), (state, 2, (3, N + 1))], ids=["xu", "x"])
+@pytest.mark.parametrize("of_each_knot", [False, True])
+def test_sums_are_those_of_values_and_derivatives(layout, function, nr, span, of_each_knot, rng):
+    residual = trajopt.residual(function, nr, SYSTEM)
+    (xs, us), (start, stop) = trajectory(rng), span
+    X, U = xs[start:stop], us[start:stop] if function is both else None
+    weights = weights_of(layout, rng, nr, stop - start if of_each_knot else 1)
+    rows = np.broadcast_to(weights.rows, (stop - start, weights.rows.shape[1]))
+    w, r = rows[:, :nr], residual.evaluate(X, U)
+    if layout == MULTIPLIERS:
+        mu, a, value = w, rows[:, nr:], 0.0
+    else:
+        z = r + rows[:, nr : 2 * nr] if layout == CLIPPED else r
+        s = z - np.clip(z, rows[:, 2 * nr : 3 * nr], rows[:, 3 * nr :]) if layout == CLIPPED else r
+        mu, a, value = w * s, w * (s != 0.0), 0.5 * np.sum(w * s * s)
+    (rx, ru), H = residual.jacobians(X, U), residual.hessian_products(X, U, mu)
+    ru = np.zeros((len(r), nr, 1)) if ru is None else ru
+    wanted, bent = blocks_of(1), blocks_of(2)
+    wanted[0][start:stop] += np.einsum("ti,tij->tj", mu, rx)
+    wanted[2][start:stop] += np.einsum("tij,ti,tik->tjk", rx, a, rx)
+    if U is not None:
+        wanted[1][start:stop] += np.einsum("ti,tij->tj", mu, ru)
+        wanted[3][start:stop] += np.einsum("tij,ti,tik->tjk", ru, a, rx)
+        wanted[4][start:stop] += np.einsum("tij,ti,tik->tjk", ru, a, ru)
+    for block, part in zip(bent[2:], H, strict=True):
+        if part is not None:
+            block[start:stop] += part
+    target, curvature = blocks_of(1), blocks_of(2)
+    assert residual.sums_squares
+    assert residual.add_expansion(span, xs, us, weights, None, None) == pytest.approx(value, rel=1e-13, abs=1e-15)
+    assert residual.add_expansion(span, xs, us, weights, target, curvature) == pytest.approx(value, rel=1e-13)
+    for got, block in zip((*target, *curvature), (*wanted, *bent), strict=True):
+        assert relative_error(got, block) < 1e-13
+
+
+@pytest.mark.parametrize("layout", [SQUARES, CLIPPED, MULTIPLIERS])
+@pytest.mark.parametrize("parts", ["value", "target", "both", "curvature", "one"])
+def test_prepared_sums_are_the_plain_ones(layout, parts, rng):
+    """To the last bit, of functions that change, too, and of those that cannot be traced any more."""
+    table, scale = [], np.ones(1)
+
+    def function(x, u):
+        pull = np.interp(x[0], [-9.0, 9.0], table) if table else scale[0] * np.sin(x[0])
+        return pull * u[0], x[1] * x[1]
+
+    residual, span = trajopt.residual(function, 2, SYSTEM), (1, N)
+    xs, us = trajectory(rng)
+    weights = weights_of(layout, rng, 2, N - 1)
+    into, other = ([blocks_of(1), blocks_of(2)] for _ in range(2))
+
+    def chosen(target, curvature):
+        both_of = {"value": (None, None), "target": (target, None), "both": (target, curvature)}
+        return {**both_of, "curvature": (None, curvature), "one": (target, target)}[parts]
+
+    add = residual.prepared_sum(span, xs, us, weights, *chosen(*into))
+    for change in (lambda: None, lambda: scale.fill(2.0), lambda: table.extend((-9.0, 8.0))):
+        change()
+        for _ in range(2):
+            got = add()
+            assert got == residual.add_expansion(span, xs, us, weights, *chosen(*other))
+            for blocks, wanted in zip(into, other, strict=True):
+                assert all(a.tobytes() == b.tobytes() for a, b in zip(blocks, wanted, strict=True))
+            xs += 0.1
+            us *= 0.9
+    assert not residual.sums_squares and residual.prepared_sum(span, xs, us, weights, None, None) is None
+
+
+def test_where_it_does_not_count_a_function_need_not_be_defined(rng):
+    """As at knots between two of a term."""
+    residual = trajopt.residual(lambda x: (np.log(x[0]), x[1] / x[0]), 2, SYSTEM, x_example=[1.0, 0.0])
+    xs, us = np.abs(trajectory(rng)[0]), np.zeros((N, 1))
+    xs[2], weights = [-1.0, 0.0], np.ones((N + 1, 2))
+    target = blocks_of(1)
+    assert np.isnan(residual.add_expansion((0, N + 1), xs, us, ResidualWeights(weights), None, None))
+    weights[2] = 0.0
+    for layout, rows in ((SQUARES, weights), (MULTIPLIERS, np.hstack([weights, weights]))):
+        total = residual.add_expansion((0, N + 1), xs, us, ResidualWeights(rows, layout), target, target)
+        assert np.isfinite(total) and all(np.isfinite(block).all() for block in target)
+
+
+def test_sums_say_what_does_not_fit(rng):
+    residual, (xs, us) = trajopt.residual(both, 3, SYSTEM), trajectory(rng)
+    weights = ResidualWeights(np.ones((1, 3)))
+    for given, stop in ((us, N + 1), (None, N)):
+        with pytest.raises(ValueError, match="terminal knot"):
+            residual.add_expansion((0, stop), xs, given, weights, None, None)
+    with pytest.raises(ValueError, match="weights: got rows of shape"):
+        residual.add_expansion((0, N), xs, us, ResidualWeights(np.ones((1, 2))), None, None)
+    with pytest.raises(ValueError, match="xs: got shape"):
+        residual.add_expansion((0, N), xs[:5], us, weights, None, None)
+    with pytest.raises(ValueError, match="expansion: got shape"):
+        residual.add_expansion((0, N), xs, us, weights, zero_blocks(3, 2, 1), None)
+
+
+def test_objectives_of_functions_are_prepared():
+    effort, where = trajopt.residual(both, 3, SYSTEM), trajopt.residual(state, 2, SYSTEM)
+    problem = trajopt.Problem(
+        SYSTEM, [1.0, 0.5], N, [trajopt.ResidualCost(effort, 0.3), trajopt.ResidualCost(where, 1.0)],
+        [trajopt.ResidualCost(where, 9.0, reference=[0.1, 0.8])],
+    )  # fmt: skip
+    xs, us = trajectory(np.random.default_rng(1))
+    terms, sums = gather_squares(problem.objective.terms, N, 1)
+    assert not terms and {part.span for part in sums} == {(0, N), (N, N + 1)}
+    assert problem.objective.prepared_value(xs, us)() == problem.objective.value(xs, us)
+    costs = [term.scale * term.cost.value(*term.points(xs, us)).sum() for term in problem.objective.terms]
+    assert problem.objective.value(xs, us) == pytest.approx(sum(costs), rel=1e-13)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+import trajopt
 import trajopt.callable_system.sources
 from dynamics.tape import expressions
 from dynamics.tape.expressions import programs_of
@@ -372,3 +373,112 @@ def test_copies(rng):
     for other in (copy.deepcopy(system), pickle.loads(pickle.dumps(system))):
         for got, block in zip(all_derivatives(other, *arguments), wanted, strict=True):
             assert np.array_equal(got, block)
+
+
+# ------------------------------------------------------------------------------------------------ prepared calls
+def prepared_calls(system, rng, limited, N=11):
+    """Prepared calls, and pairs of functions: what a call has found, and what those find that are not prepared."""
+    xs, us, lam = rng.standard_normal((N + 1, system.nx)), rng.standard_normal((N, system.nu)), np.ones((N, system.nx))
+    k, K = rng.standard_normal((N, system.nu)), 0.1 * rng.standard_normal((N, system.nu, system.nx))
+    limits = (-np.abs(us), np.abs(us)) if limited else ()
+    x0, alphas, n, m = 0.5 * rng.standard_normal(system.nx), np.linspace(1.0, 0.1, 11), system.nx, system.nu
+    first, both = ([np.zeros((N, n, n)), np.zeros((N, n, m))] for _ in range(2))
+    H = [np.zeros((N, n, n)), np.zeros((N, m, n)), np.zeros((N, m, m))]
+    expand = system.prepared_expansion(xs, us, *first)
+    exactly = system.prepared_expansion(xs, us, *both, lam, *H)
+    roll = system.prepared_rollouts(x0, xs, us, k, K, alphas, *limits)
+    names = ("lower", "upper") if limited else ()
+
+    def move():
+        for array in (xs, us, lam, k, K, x0):
+            array += 0.1 * rng.standard_normal(array.shape)
+
+    def plain(of):
+        rollouts = of.closed_loop_rollout(x0, xs, us, k, K, alphas, **dict(zip(names, limits, strict=True)))
+        return of.linearize(xs, us), all_derivatives(of, xs, us, lam), rollouts
+
+    def found(roll_first=False):
+        rollouts = roll() if roll_first else None
+        expand()
+        exactly()
+        return first, (*both, *H), rollouts or roll()
+
+    return expand and exactly and roll and found, plain, move
+
+
+def assert_same(got, wanted):
+    for part, other in zip(got, wanted, strict=True):
+        for a, b in zip(part, other, strict=True):
+            assert a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("integrator", [None, "explicit_euler", "semi_implicit_euler", "rk2", "rk4"])
+def test_prepared_calls_are_the_plain_ones(integrator, limited, rng):
+    options = {"step": swing} if integrator is None else {"xdot": swing, "integrator": integrator}
+    system = quiet(**options, nx=4, nu=1, dt=0.05)
+    found, plain, move = prepared_calls(system, rng, limited)
+    for _ in range(2):
+        assert_same(found(), plain(system))
+        move()
+
+
+def test_what_is_not_traced_is_not_prepared(rng):
+    implicit = quiet(xdot=swing, nx=4, nu=1, dt=0.05, integrator="implicit_midpoint")
+    for system in (implicit, quiet(step=swing, nx=4, nu=1, dt=0.05, derivatives="finite_differences")):
+        assert prepared_calls(system, rng, False)[0] is None
+    traced = quiet(step=swing, nx=4, nu=1, dt=0.05)
+    xs, us, fx, fu = np.zeros((4, 8)), np.zeros((3, 1)), np.zeros((3, 4, 4)), np.zeros((3, 4, 1))
+    assert traced.prepared_expansion(xs[:, ::2], us, fx, fu) is None
+    us.setflags(write=False)
+    assert traced.prepared_expansion(np.zeros((4, 4)), us, fx, fu) is None
+
+
+def test_prepared_calls_notice_changes(rng):
+    """Of the function, also into one that cannot be traced."""
+    stiffness, table = [2.0], []
+
+    def step(x, u):
+        pull = np.interp(x[0], [-9.0, 9.0], table) if table else stiffness[0] * np.sin(x[0])
+        return x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - pull)
+
+    system = quiet(step, nx=2, nu=1, dt=0.1)
+    found, plain, move = prepared_calls(system, rng, True)
+    for change in (lambda: None, lambda: stiffness.insert(0, 3.0), lambda: table.extend((-9.0, 8.0))):
+        change()
+        roll_first = len(stiffness) > 1
+        got = found(roll_first)
+        assert_same(got, plain(system))
+        fresh = quiet(step, nx=2, nu=1, dt=0.1)
+        for part, other in zip(got, plain(fresh), strict=True):
+            for a, b in zip(part, other, strict=True):
+                assert a.tobytes() == b.tobytes()
+        move()
+
+
+def test_solves_with_prepared_calls(monkeypatch):
+    """Are those without, to the last bit; the next solve is that of the function as it is then."""
+    gravity = [9.81]
+
+    def pendulum(x, u):
+        return x[1], u[0] - gravity[0] * np.sin(x[0])
+
+    def problem():
+        system = quiet(xdot=pendulum, nx=2, nu=1, dt=0.05)
+        costs = [StateCost(system, [np.pi, 0.0], [1.0, 0.1]), ControlCost(0.01)]
+        return Problem(system, [0.3, 0.0], 40, costs, [], [ControlBounds(-6.0, 6.0)])
+
+    def numbers(solution):
+        records = [{**record._asdict(), "time": 0.0} for record in solution.log]
+        arrays = solution.xs, solution.us, solution.K, solution.Vxx
+        return [*(a.tobytes() for a in arrays), repr(records), solution.cost]
+
+    kept, again = problem(), trajopt.DDP()
+    for g in (9.81, 3.7, 1.62):
+        gravity[0] = g
+        got, once_more = again.solve(kept), again.solve(kept)
+        with monkeypatch.context() as without:
+            for name in ("prepared_expansion", "prepared_rollouts"):
+                without.setattr(CallableSystem, name, None)
+            plain = trajopt.DDP().solve(problem())
+        assert got.converged and numbers(got) == numbers(once_more) == numbers(plain)

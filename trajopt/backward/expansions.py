@@ -15,6 +15,7 @@ from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
+from trajopt.eigenvalues import decompose
 from trajopt.interfaces.system import System, idle_knots, window
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
@@ -223,17 +224,52 @@ def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks |
     return Expansion(*expansion[:4], *totals)
 
 
+@helper
+def _raise_eigenvalues(A, n, H, values, V, e, p):
+    """Raise the eigenvalues of H (n, n), of which A is a copy, to a tiny fraction of the largest one.  Of H the upper
+    triangle is read and written, values to p are scratch."""
+    decompose(A, n, values, V, e, p)
+    largest = 0.0
+    for k in range(n):
+        largest = max(largest, abs(values[k]))
+    for k in range(n):
+        change = LEAST * largest - values[k]
+        if change > 0.0:
+            for i in range(n):
+                x = change * V[k, i]
+                for j in range(i, n):
+                    H[i, j] += x * V[k, j]
+
+
+@routine
+def _convexify(lxx, lux, luu):
+    """Replace the Hessians of all knots by their positive parts."""
+    N, n, size = lux.shape[0], lux.shape[2], lux.shape[1] + lux.shape[2]
+    A, H, V = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
+    values, e, p = np.empty(size), np.empty(size), np.empty(size)
+    for t in range(N + 1):
+        used = size if t < N else n
+        for i in range(used):
+            for j in range(i, used):
+                H[i, j] = lxx[t, i, j] if j < n else lux[t, j - n, i] if i < n else luu[t, i - n, j - n]
+                A[i, j] = A[j, i] = H[i, j]
+        _raise_eigenvalues(A, used, H, values, V, e, p)
+        for i in range(used):
+            for j in range(i, used):
+                if j < n:
+                    lxx[t, i, j] = lxx[t, j, i] = H[i, j]
+                elif i < n:
+                    lux[t, j - n, i] = H[i, j]
+                else:
+                    luu[t, i - n, j - n] = luu[t, j - n, i - n] = H[i, j]
+
+
 def convexified(e: Expansion) -> Expansion:
     """The expansion with the positive part of the Hessian of each knot, in its state and control together: eigenvalues
     are at least a tiny fraction of the largest."""
-    N, nu, ndx = e.lux.shape
-    H = np.zeros((N + 1, ndx + nu, ndx + nu))
-    H[:, :ndx, :ndx], H[:N, :ndx, ndx:], H[:N, ndx:, ndx:] = e.lxx, e.lux.swapaxes(1, 2), e.luu
-    eigenvalues, V = np.linalg.eigh(H, UPLO="U")
-    least = LEAST * np.abs(eigenvalues).max(axis=1, keepdims=True)
-    H = (V * np.maximum(eigenvalues, least)[:, None]) @ V.swapaxes(1, 2)
-    lxx, lux, luu = H[:, :ndx, :ndx], H[:N, ndx:, :ndx], H[:N, ndx:, ndx:]
-    return e._replace(lxx=lxx.copy(), lux=lux.copy(), luu=luu.copy())
+    hessians = e.lxx.copy(), e.lux.copy(), e.luu.copy()
+    _convexify(*hessians)
+    return Expansion(*e[:4], *hessians)
 
 
 def blended(e: Expansion, other: Expansion, share: float) -> Expansion:

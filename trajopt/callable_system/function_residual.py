@@ -5,23 +5,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
-from dynamics.validation import as_choice, as_flag, as_names, as_sizes, as_text, as_whole_number
+from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_hessians, check_weights, expand_squares
+from dynamics.validation import as_choice, as_flag, as_names, as_sizes, as_text, as_whole_number, check_rows
 from trajopt.callable_system.functions import (
     ARITHMETIC,
     CompiledFunction,
     Function,
     PointFunction,
     in_order,
+    is_plain,
     plain,
     wants_output,
 )
+from trajopt.callable_system.renewed import Renewed
 from trajopt.callable_system.sources import (
     LIBRARIES,
     DerivativeRequest,
@@ -34,10 +38,11 @@ from trajopt.callable_system.sources import (
     with_library,
 )
 from trajopt.capabilities import StateManifold, capability
-from trajopt.interfaces.residual import function_name
+from trajopt.interfaces.residual import Blocks, function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.interfaces.terms import state_space
 
+_NO_JACOBIANS = np.empty((0, 0, 0))
 DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences", "jax", "torch")
 
 
@@ -152,6 +157,15 @@ def _of_state(function, x, u):
     return function(x)
 
 
+class _Calls(NamedTuple):
+    """Prepared calls of a sum: of the values, and of all that follows; arrays of the values, and the sum."""
+
+    value: Callable[[], Any]
+    values: np.ndarray
+    rest: list[Callable[[], Any]]
+    total: Callable[[], float]
+
+
 class FunctionResidual:
     """What `residual` makes: see there.
 
@@ -207,10 +221,22 @@ class FunctionResidual:
         X, U = self._points(xs, us)
         with np.errstate(all="ignore"):
             self._source = up_to_date(self._source, X, U)
-            J = self._source.jacobians(X, U)
+            return self._split(self._source.jacobians(X, U))
+
+    def _split(self, J) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx and ru."""
         if not self._nu:
             return J, None
         return np.ascontiguousarray(J[:, :, : self._nx]), np.ascontiguousarray(J[:, :, self._nx :])
+
+    def evaluate_with_jacobians(
+        self, xs: np.ndarray, us: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """r (K, nr), rx (K, nr, nx), and ru (K, nr, nu) or None."""
+        r = self.evaluate(xs, us)
+        with np.errstate(all="ignore"):
+            rx, ru = self._split(self._source.jacobians(*self._points(xs, us)))
+        return r, rx, ru
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
@@ -227,3 +253,113 @@ class FunctionResidual:
             return H, None, None
         Hxx, Hux, Huu = (np.ascontiguousarray(B) for B in (H[:, :n, :n], H[:, n:, :n], H[:, n:, n:]))
         return Hxx, Hux, Huu
+
+    # ------------------------------------------------------------------------------------------- sums over knots
+    @property
+    def sums_squares(self) -> bool:
+        """True where derivatives are traced: others may call the function at knots where it does not count."""
+        return isinstance(self._source, TracedDerivatives)
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        X, U = self._knots(span, xs, us)
+        rows, first, second = plain(weights.rows), self._into(span, target), self._into(span, curvature)
+        check_weights(weights, self.nr, span)
+        with np.errstate(all="ignore"):
+            if weights.layout == MULTIPLIERS:
+                r = np.zeros((len(X), self.nr))
+                self._source = up_to_date(self._source, X, U)
+            else:
+                r = self.evaluate(X, U)
+            J, mu = _NO_JACOBIANS if target is None else self._source.jacobians(X, U), np.empty(r.shape)
+            total = expand_squares(weights.layout, rows, span[0], r, J, mu, *first)
+            if curvature is not None and not self._linear:
+                add_hessians(span[0], self._source.hessian_products(X, U, mu), mu, *second[2:])
+        return total
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None where derivatives are not traced."""
+        X, U = self._knots(span, xs, us)
+        check_weights(weights, self.nr, span)
+        if not is_plain(xs, weights.rows, *(() if us is None else (us,))):
+            return None
+        (rows, layout), start = weights, span[0]
+        first, second = ([block[:] for block in self._into(span, blocks)] for blocks in (target, curvature))
+        r, mu = np.zeros((len(X), self.nr)), np.empty((len(X), self.nr))
+
+        def prepare(source: Any) -> _Calls | None:
+            if not isinstance(source, TracedDerivatives):
+                return None
+            value, Y = source.tapes.prepared(0, X, U)
+            jacobians, J = (None, _NO_JACOBIANS) if target is None else source.tapes.prepared(1, X, U)
+            values = r if layout == MULTIPLIERS else Y
+            calls: list[Callable[[], Any]] = [] if jacobians is None else [jacobians]
+            calls.append(total := PreparedCall(expand_squares, layout, rows, start, values, J, mu, *first))
+            if curvature is not None and not source.linear:
+                hessians, H = source.tapes.prepared(2, X, U, mu)
+                calls += [hessians, PreparedCall(add_hessians, start, H, mu, *second[2:])]
+            return _Calls(value, Y, calls, total.result)
+
+        prepared = Renewed(lambda: self._source, prepare)
+
+        def add() -> float:
+            while True:
+                source, calls = self._source, prepared.calls()
+                if calls is None:
+                    return self.add_expansion(span, xs, us, weights, target, curvature)
+                calls.value()
+                with np.errstate(all="ignore"):
+                    self._source = up_to_date(source, X, U, calls.values)
+                if self._source is source:
+                    for call in calls.rest:
+                        call()
+                    return calls.total()
+
+        return None if prepared.calls() is None else add
+
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self._source, TracedDerivatives) and self._source.linear
+
+    def _knots(self, span, xs, us):
+        """Points of the function at these knots."""
+        start, stop = span
+        check_rows("xs", xs, stop, (self._nx,))
+        if not self._nu:
+            return plain(xs[start:stop]), np.empty((stop - start, 0))
+        if us is None or stop > len(us):
+            raise ValueError(f"{self.name}: a function of controls at the terminal knot, which has none")
+        check_rows("us", us, stop, (self._nu,))
+        return plain(xs[start:stop]), plain(us[start:stop])
+
+    def _into(self, span, blocks):
+        """lx, lu, lxx, lux and luu of the function's arguments, whose sizes are checked; without rows for None."""
+        n, m = self._nx, self._nu
+        shapes = (n,), (m,), (n, n), (m, n), (m, m)
+        if blocks is None:
+            return [np.empty((0, *shape)) for shape in shapes]
+        of_controls = (False, True, False, True, True)
+        found = []
+        for block, shape, skip in zip(blocks, shapes, of_controls, strict=True):
+            if skip and not m:
+                block = np.empty((0, *shape))
+            else:
+                check_rows("expansion", block, span[1], shape)
+            found.append(block)
+        return found

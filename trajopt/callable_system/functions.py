@@ -439,6 +439,11 @@ def plain(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
+def is_plain(*arrays: np.ndarray) -> bool:
+    """True if all arrays are what `plain` returns."""
+    return all(a.dtype == np.float64 and a.flags.c_contiguous and a.flags.writeable for a in arrays)
+
+
 def _checked(name, y, shape, number):
     if y.dtype.kind not in ("fiuc" if number.kind == "c" else "fiu"):
         raise TypeError(f"{name}: returned {y.dtype.name}, expected {number.name}")

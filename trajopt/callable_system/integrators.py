@@ -19,16 +19,17 @@ Below, `g` is a derivative source: evaluate, jacobians (K, nx, nz), hessian_prod
 rules work on arrays of symbols too, K being one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
-from dynamics.tape.interpreter import closed_loops
+from dynamics.tape.interpreter import closed_loops, write_closed_loops
 from dynamics.tape.symbol import product
 from trajopt.callable_system.derivatives import COMPLEX_STEP, JACOBIAN_STEP, Differentiated
 from trajopt.callable_system.functions import KEPT, OPTIONS, finite, in_place_form, plain, recompiled
@@ -274,6 +275,36 @@ class TracedStep:
     def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
         """See `dynamics.tape.interpreter`."""
         return closed_loops(self.tapes.program(0)[0], loop)
+
+    def prepared_rollouts(self, loop: tuple[np.ndarray, ...]) -> tuple[PreparedLaunch, np.ndarray, np.ndarray]:
+        """The call of `roll_out` with these arrays, and those that it writes."""
+        (N, nu), (A, nx) = loop[2].shape, loop[0].shape
+        X, U = np.empty((A, N + 1, nx)), np.empty((A, N, nu))
+        return write_closed_loops(self.tapes.program(0)[0], loop, X, U, PreparedLaunch), X, U
+
+    def prepared_derivatives(
+        self, X: np.ndarray, U: np.ndarray, first: Sequence[np.ndarray], lam: np.ndarray | None, H: Sequence[np.ndarray]
+    ) -> Callable[[], None] | None:
+        """A function that writes fx and fu into `first`, and with lam (N, nx) the Hessian of lam'f into its blocks H;
+        None where one of the programs is too long."""
+        n = X.shape[1]
+        try:
+            jacobians, J = self.tapes.prepared(1, X, U)
+            hessians, B = (jacobians, J) if lam is None else self.tapes.prepared(2, X, U, lam)
+        except Untraceable:
+            return None
+        parts = [(first[0], J[:, :, :n]), (first[1], J[:, :, n:])]
+        if lam is not None:
+            parts += zip(H, (B[:, :n, :n], B[:, n:, :n], B[:, n:, n:]), strict=True)
+
+        def write() -> None:
+            jacobians()
+            if lam is not None:
+                hessians()
+            for into, part in parts:
+                into[...] = part
+
+        return write
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[fx fu] (K, nx, nz)."""

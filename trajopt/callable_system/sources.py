@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable
@@ -154,30 +155,30 @@ class TracedDerivatives:
         self.tapes = Tapes(e, lambda: e.y[None], lambda: e.J[None], lambda: e.H[None], e.content)
         for which in range(3):  # what steps fall back on is there
             self.tapes.program(which)
-        if not self.agrees(X, U):
+        if not all(self.agrees(x, u) for x, u in zip(X, U, strict=True)):
             raise Untraceable("its trace gives other values, as those of hidden branches")
 
-    def agrees(self, X: np.ndarray, U: np.ndarray, got: np.ndarray | None = None) -> bool:
-        """True if the function, where it is finite, agrees with its trace, whose values may be given (`got`)."""
-        X, U = plain(X), plain(U)
-        values = self.tapes.evaluate(X, U) if got is None else got
-        return all(self._agrees(X[t], U[t], values[t]) or self._agrees_beside(X[t], U[t]) for t in range(len(X)))
+    def agrees(self, x: np.ndarray, u: np.ndarray, got: np.ndarray | None = None) -> bool:
+        """True if the function, where it is finite, agrees at x (nx,), u (nu,) with its trace, whose value may be given
+        (`got`)."""
+        x, u = plain(x), plain(u)
+        return self._agrees(x, u, got) or self._agrees_beside(x, u)
 
     def _agrees_beside(self, x, u):
         """True if both agree on either side of a point; at it they may differ, as rounding decides on which side of a
         jump they see it."""
-        for side in (BESIDE, -BESIDE):
-            near = [z + side * (1.0 + np.abs(z)) * np.linspace(1.0, 1.5, len(z)) for z in (x, u)]
-            if not self._agrees(*near, self.tapes.evaluate(near[0][None], near[1][None])[0]):
-                return False
-        return True
+        return all(
+            self._agrees(*[z + side * (1.0 + np.abs(z)) * np.linspace(1.0, 1.5, len(z)) for z in (x, u)])
+            for side in (BESIDE, -BESIDE)
+        )
 
-    def _agrees(self, x, u, got):
-        if not (np.isfinite(x).all() and np.isfinite(u).all()):
+    def _agrees(self, x, u, got=None):
+        if not all(map(math.isfinite, (*x.tolist(), *u.tolist()))):
             return True
         y = self.function.at(x, u)
         if y is None:
             return True
+        got = self.tapes.at(x, u) if got is None else got
         wanted, values = y.tolist(), got.tolist()  # lists are faster than arrays of a few numbers
         size, off = max(map(abs, wanted)), max(map(abs, map(sub, wanted, values)))
         if off <= AGREEMENT * size:
@@ -221,12 +222,12 @@ class TracedDerivatives:
 def up_to_date(source: DerivativeSource, X: np.ndarray, U: np.ndarray, Y: np.ndarray | None = None) -> DerivativeSource:
     """The source, or what takes the place of a trace that is not the function's at a knot in the middle; Y (K, ny) are
     values of the trace."""
-    knot = slice(len(X) // 2, len(X) // 2 + 1)
     if not isinstance(source, TracedDerivatives) or not len(X):
         return source
+    knot = len(X) // 2
     if source.agrees(X[knot], U[knot], None if Y is None else Y[knot]):
         return source
-    return source.again(X[knot], U[knot])
+    return source.again(X[knot : knot + 1], U[knot : knot + 1])
 
 
 # --------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from trajopt.callable_system.functions import (
     SlowDynamicsWarning,
     finite,
     in_order,
+    is_plain,
     plain,
     returning,
 )
@@ -42,6 +43,7 @@ from trajopt.callable_system.integrators import (
     make_integrator,
     step_kernel,
 )
+from trajopt.callable_system.renewed import Renewed
 from trajopt.callable_system.sources import (
     LIBRARIES,
     DerivativeRequest,
@@ -515,7 +517,85 @@ class CallableSystem(ClosedLoopRollouts):
             return None
         return X, U
 
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
+        given = xs, us, k, K, alphas, *(() if lower is None or upper is None else (lower, upper))
+        if not is_plain(*given):
+            return None
+        xs, us, k, K, alphas, *limits = (a[:] for a in given)
+        lower, upper = limits or (np.empty((0, self.nu)), np.empty((0, self.nu)))
+        starts, none = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
+        rest = np.empty((0, self.nx)), lower, upper, np.empty(0), none, np.empty((0, self.nu, self.nu))
+
+        def prepare(step: Any) -> tuple[Callable[[], Any], np.ndarray, np.ndarray] | None:
+            if not (isinstance(step, TracedStep) and step.rolls):
+                return None
+            return step.prepared_rollouts((starts, xs, us, k, K, alphas, *rest))
+
+        prepared = Renewed(lambda: self._integrator, prepare)
+
+        def roll() -> tuple[np.ndarray, np.ndarray]:
+            while True:
+                step, calls = self._integrator, prepared.calls()
+                if calls is None:
+                    break
+                call, X, U = calls
+                starts[...] = x0
+                call()
+                with np.errstate(all="ignore"):
+                    self._keep_up(X[0, :-1], U[0])
+                if step is self._integrator:
+                    return X, U
+            bounds = dict(zip(("lower", "upper"), limits, strict=False))
+            return self.closed_loop_rollout(x0, xs, us, k, K, alphas, **bounds)
+
+        return None if prepared.calls() is None else roll
+
     # -------------------------------------------------------------------------------------------- derivatives
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None where derivatives of steps are not traced."""
+        if not is_plain(xs, us, *(() if lam is None else (lam,))):
+            return None
+        X, U, lam = xs[: len(us)], us[:], None if lam is None else lam[:]
+
+        def prepare(step: Any) -> Callable[[], None] | None:
+            return step.prepared_derivatives(X, U, (fx, fu), lam, H) if isinstance(step, TracedStep) else None
+
+        prepared = Renewed(lambda: self._integrator, prepare)
+
+        def write() -> None:
+            with np.errstate(all="ignore"):
+                self._keep_up(X, U)
+            call = prepared.calls()
+            if call is not None:
+                call()
+                return
+            blocks = self.linearize(X, U)
+            if lam is not None:
+                blocks = *blocks, *self.hessian_products(X, U, lam)
+            for into, block in zip((fx, fu, *H), blocks, strict=True):
+                into[...] = block
+
+        return None if prepared.calls() is None else write
+
     def linearize(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """fx (N, nx, nx) and fu (N, nx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
         X, U = self._knots(xs, us)

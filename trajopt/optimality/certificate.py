@@ -13,9 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.printed import in_brief
+from dynamics.simd import helper, routine
+from dynamics.simd.rows import Matrix, Term, matrix, submatrix
 from trajopt.backward.expansions import Expansion
 from trajopt.costs import ControlCost
+from trajopt.eigenvalues import decompose
 from trajopt.interfaces.system import knot_durations
+from trajopt.matrix_products import copy_rows, product, row_product
 from trajopt.optimality.kkt_point import KKTPoint, active_rows
 from trajopt.optimality.kkt_system import Factor, factorized, solved, without_clamped
 from trajopt.problem.problem import Problem
@@ -35,26 +39,90 @@ class Inertia(NamedTuple):
     K: np.ndarray
 
 
+class _Scratch(NamedTuple):
+    """What a sweep knows of one knot."""
+
+    V: np.ndarray  # (n, n)
+    VA: np.ndarray  # (n, n)
+    VB: np.ndarray  # (n, m)
+    Quu: np.ndarray  # (m, m)
+    Qux: np.ndarray  # (m, n)
+    Q: np.ndarray  # (m, m), eigenvectors of Quu in its rows
+    QQux: np.ndarray  # (m, n)
+    values: np.ndarray  # (m,)
+    e: np.ndarray  # (m,)
+    p: np.ndarray  # (m,)
+
+
+@helper
+def _mirror(A):
+    """The symmetric part of A, in place."""
+    for i in range(A.shape[0]):
+        for j in range(i):
+            A[i, j] = A[j, i] = 0.5 * (A[i, j] + A[j, i])
+
+
+@helper
+def _count(t, values, Q, knot, w):
+    """Numbers of negative eigenvalues and of those at rounding, of which the inverses are zeros, in place of `values`;
+    the knot, and w, of the first negative one."""
+    m, negative, zero, largest = len(values), 0, 0, 0.0
+    for k in range(m):
+        largest = max(largest, abs(values[k]))
+    for k in range(m):
+        if abs(values[k]) <= ROUNDING * largest:
+            zero += 1
+            values[k] = 0.0
+        else:
+            negative += values[k] < 0.0
+            values[k] = 1.0 / values[k]
+    if negative > 0 and knot < 0:
+        knot = t
+        for i in range(m):
+            w[i] = Q[0, i]
+    return negative, zero, knot
+
+
+@routine
+def _inertia(fx, fu, lxx, lux, luu, metric, shift, scratch, w, K):
+    """Write w and K; returns the numbers and the knot of `Inertia`."""
+    s = _Scratch(*scratch)
+    N, n, m = fu.shape
+    V, VA, VB, zeros = matrix(s.V, 0, n), matrix(s.VA, 0, n), matrix(s.VB, 0, m), matrix(s.V, 0, 0)
+    Quu, Qux, Q, QQux = matrix(s.Quu, 0, m), matrix(s.Qux, 0, n), matrix(s.Q, 0, m), matrix(s.QQux, 0, n)
+    copy_rows(n, n, V, matrix(lxx, N * n * n, n))
+    negative, zero, knot = 0, 0, -1
+    for t in range(N - 1, -1, -1):
+        A, B, gains = matrix(fx, t * n * n, n), matrix(fu, t * n * m, m), matrix(K, t * m * n, n)
+        product((), False, 0, n, n, VA, zeros, (Term(V, A, n),))
+        product((), False, 0, n, m, VB, zeros, (Term(V, B, n),))
+        product((), False, 0, m, m, Quu, matrix(luu, t * m * m, m), (Term(B, VB, n),))
+        product((), False, 0, m, n, Qux, matrix(lux, t * m * n, n), (Term(B, VA, n),))
+        for i in range(m):
+            s.Quu[i, i] -= shift * metric[t, i]
+        _mirror(s.Quu)
+        decompose(s.Quu, m, s.values, s.Q, s.e, s.p)
+        below, small, knot = _count(t, s.values, s.Q, knot, w)
+        negative, zero = negative + below, zero + small
+        for k in range(m):
+            eigenvector = Matrix(submatrix(Q, k, 0).address, 1)
+            row_product(0, 0, n, submatrix(QQux, k, 0), zeros, (Term(eigenvector, Qux, m),))
+            for j in range(n):
+                s.QQux[k, j] *= -s.values[k]
+        product((), False, 0, m, n, gains, zeros, (Term(Q, QQux, m),))
+        product((), False, 0, n, n, V, matrix(lxx, t * n * n, n), (Term(A, VA, n), Term(Qux, gains, m)))
+        _mirror(s.V)
+    return negative, zero, knot
+
+
 def inertia_of(e: Expansion, metric: np.ndarray, shift: float) -> Inertia:
     """Inertia of a linear-quadratic problem without clamped controls, with luu - shift M, M (N, m) diagonal."""
-    N, _, m = e.fu.shape
-    V = e.lxx[N]
-    negative, zero, knot, w, K = 0, 0, -1, np.zeros(m), np.empty_like(e.lux)
-    for t in range(N - 1, -1, -1):
-        VA, VB = V @ e.fx[t], V @ e.fu[t]
-        Quu, Qux = e.luu[t] + e.fu[t].T @ VB, e.lux[t] + e.fu[t].T @ VA
-        Quu[np.arange(m), np.arange(m)] -= shift * metric[t]
-        values, Q = np.linalg.eigh(0.5 * (Quu + Quu.T))
-        small = np.abs(values) <= ROUNDING * np.abs(values).max(initial=0.0)
-        zero, below = zero + int(small.sum()), (values < 0.0) & ~small
-        if below.any():
-            negative += int(below.sum())
-            if knot < 0:
-                knot, w = t, Q[:, 0].copy()
-        inverse = np.where(small, 0.0, 1.0 / np.where(small, 1.0, values))
-        K[t] = -(Q * inverse) @ (Q.T @ Qux)
-        V = e.lxx[t] + e.fx[t].T @ VA + Qux.T @ K[t]
-        V = 0.5 * (V + V.T)
+    _, n, m = e.fu.shape
+    sizes = (n, n), (n, n), (n, m), (m, m), (m, n), (m, m), (m, n), (m,), (m,), (m,)
+    w, K = np.zeros(m), np.empty_like(e.lux)
+    given = e.fx, e.fu, e.lxx, e.lux, e.luu, metric
+    scratch = tuple(map(np.empty, sizes))
+    negative, zero, knot = _inertia(*map(np.ascontiguousarray, given), float(shift), scratch, w, K)
     return Inertia(negative, zero, knot, w, K)
 
 
