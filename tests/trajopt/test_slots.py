@@ -113,34 +113,53 @@ def test_sweeps_that_fail():
     assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
 
 
-def test_a_slot_is_taken_again_once_nobody_refers_to_it(rng):
+HOLDERS = {
+    "the expansion": lambda e, box, costate: e,
+    "some of its arrays": lambda e, box, costate: e._replace(lx=2.0 * e.lx, lxx=2.0 * e.lxx),
+    "a model": lambda e, box, costate: {"gauss_newton": e},
+    "the box": lambda e, box, costate: (box,),
+    "a limit": lambda e, box, costate: box.upper,
+    "the costate": lambda e, box, costate: costate,
+    "a view": lambda e, box, costate: e.lxx[3],
+    "a view of a view": lambda e, box, costate: e.lxx[3][1:].T,
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+def test_an_expansion_is_free_once_nobody_holds_it(hold, rng):
+    problem = make("arm")
+    xs, us = trajectory(problem, rng)
+    slots = Slots(problem, (np.full(us.shape, -1.0), np.full(us.shape, 1.0)))
+    first = slots.expanded()
+    assert slots.expanded() is first
+    held = hold(first.expand(xs, us, with_curvature=False)[0], first.box_around_controls(), first.adjoint()[0])
+    for _ in range(3):
+        assert slots.expanded() is not first
+    del held
+    assert slots.expanded() is first
+
+
+def test_an_expansion_that_was_swept_is_free(rng):
+    """Whatever calls refer to it."""
     problem = make("arm")
     slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
     first = slots.expanded()
-    assert slots.expanded() is first
-    e, _ = first.expand(xs, us, with_curvature=False)
-    swept = slots.swept_over(e, None)
-    found = swept.sweep(0.0)
-    assert slots.expanded() is first, "the slot itself and its calls do not count"
-    kept = e._replace(lx=2.0 * e.lx)
-    other = slots.expanded()
-    assert other is not first
-    del kept
-    assert slots.expanded() is first
-    part = e.lxx[3]
-    part, whole = part[1:], part.base
-    del e
-    before = part.copy()
-    assert slots.expanded() is not first and np.array_equal(part, before)
-    del part, whole
-    assert slots.expanded() is first
-    other = slots.swept_over(first.e, None)
-    assert other is not swept
-    K = found.K[0, 0]
-    del found
-    assert slots.swept_over(first.e, None) is not swept
-    del K
-    assert slots.swept_over(first.e, None) is swept
+    for exact in (False, True):
+        if exact:
+            first.expand_exactly(xs, us, np.ones((len(us), problem.system.ndx)), True)
+        else:
+            first.expand(xs, us, with_curvature=True)
+        direct, other = slots.swept_over(first.e, None), slots.swept()
+        other.hold(first.e, None, None)
+        found = direct.sweep(0.0), other.sweep(0.1)
+        assert slots.rollouts(xs, us, found[0].k, found[0].K, ALPHAS, None) is not None
+        assert slots.expanded() is first
+        assert slots.swept_over(first.e, None) is not direct and slots.swept() is not other
+        gains = found[0].K, found[1].Vxx[2]
+        del found
+        assert slots.swept_over(first.e, None) is not direct and slots.swept() is not other
+        del gains
+        assert slots.swept_over(first.e, None) is direct and slots.swept() is other
 
 
 def test_what_callers_keep_is_not_overwritten():

@@ -386,15 +386,16 @@ def prepared_calls(system, rng, limited, N=11):
     H = [np.zeros((N, n, n)), np.zeros((N, m, n)), np.zeros((N, m, m))]
     expand = system.prepared_expansion(xs, us, *first)
     exactly = system.prepared_expansion(xs, us, *both, lam, *H)
-    roll = system.prepared_rollouts(x0, xs, us, k, K, alphas, *limits)
-    names = ("lower", "upper") if limited else ()
+    names = ("gaps", "lower", "upper") if limited else ()
+    options = dict(zip(names, (0.1 * rng.standard_normal(xs.shape), *limits), strict=False))
+    roll = system.prepared_rollouts(x0, xs, us, k, K, alphas, **options)
 
     def move():
         for array in (xs, us, lam, k, K, x0):
             array += 0.1 * rng.standard_normal(array.shape)
 
     def plain(of):
-        rollouts = of.closed_loop_rollout(x0, xs, us, k, K, alphas, **dict(zip(names, limits, strict=True)))
+        rollouts = of.closed_loop_rollout(x0, xs, us, k, K, alphas, **options)
         return of.linearize(xs, us), all_derivatives(of, xs, us, lam), rollouts
 
     def found(roll_first=False):

@@ -49,10 +49,12 @@ class _Results:
             [whole[a:b].reshape(shape) for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)]
             for whole in (self.memory, given)
         )
-        self._counted, self._alone = (given, *self.given), 0
+        self._counted, self._alone = [given, *self.given], 0
 
-    def settle(self) -> None:
-        """References that there are now are those of the slot."""
+    def settle(self, *tuples: Any) -> None:
+        """References that there are now, to the results and to tuples of them that are given, are those of the slot."""
+        self._counted += [given for given in tuples if given is not None]
+        del tuples
         self._alone = sum(map(getrefcount, self._counted))
 
     @property
@@ -89,7 +91,7 @@ class Expanded:
         self._idle = idle_knots(self._system)
         self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
-        results.settle()
+        results.settle(self.e, self.box)
 
     def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
         """Make the call of this name, which is prepared with these arguments."""

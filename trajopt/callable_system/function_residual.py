@@ -300,7 +300,7 @@ class FunctionResidual:
         if not is_plain(xs, weights.rows, *(() if us is None else (us,))):
             return None
         (rows, layout), start = weights, span[0]
-        first, second = ([block[:] for block in self._into(span, blocks)] for blocks in (target, curvature))
+        first, second = self._into(span, target), self._into(span, curvature)
         r, mu = np.zeros((len(X), self.nr)), np.empty((len(X), self.nr))
 
         def prepare(source: Any) -> _Calls | None:

@@ -10,9 +10,6 @@ C = TypeVar("C")
 class Renewed(Generic[S, C]):
     """Calls that are prepared with a source, and prepared anew where another one has taken its place.
 
-    Who asks for prepared calls may count the references to his arrays (`trajopt.backward.slots`): `prepare` takes views
-    of them that were made before, so that however often it is called, these counts stay.
-
     Parameters
     ----------
     source : source() is the source as it is now

@@ -525,17 +525,18 @@ class CallableSystem(ClosedLoopRollouts):
         k: np.ndarray,
         K: np.ndarray,
         alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
-        given = xs, us, k, K, alphas, *(() if lower is None or upper is None else (lower, upper))
-        if not is_plain(*given):
+        given, optional = (xs, us, k, K, alphas), (gaps, lower, upper)
+        if not is_plain(*given, *[array for array in optional if array is not None]):
             return None
-        xs, us, k, K, alphas, *limits = (a[:] for a in given)
-        lower, upper = limits or (np.empty((0, self.nu)), np.empty((0, self.nu)))
-        starts, none = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
-        rest = np.empty((0, self.nx)), lower, upper, np.empty(0), none, np.empty((0, self.nu, self.nu))
+        starts, no_controls = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
+        none = np.empty((0, self.nx)), no_controls, no_controls
+        kept = [empty if array is None else array for array, empty in zip(optional, none, strict=True)]
+        rest = *kept, np.empty(0), no_controls, np.empty((0, self.nu, self.nu))
 
         def prepare(step: Any) -> tuple[Callable[[], Any], np.ndarray, np.ndarray] | None:
             if not (isinstance(step, TracedStep) and step.rolls):
@@ -556,8 +557,7 @@ class CallableSystem(ClosedLoopRollouts):
                     self._keep_up(X[0, :-1], U[0])
                 if step is self._integrator:
                     return X, U
-            bounds = dict(zip(("lower", "upper"), limits, strict=False))
-            return self.closed_loop_rollout(x0, xs, us, k, K, alphas, **bounds)
+            return self.closed_loop_rollout(x0, *given, *optional)
 
         return None if prepared.calls() is None else roll
 
@@ -574,7 +574,7 @@ class CallableSystem(ClosedLoopRollouts):
         """See `trajopt.capabilities.Expansions`; None where derivatives of steps are not traced."""
         if not is_plain(xs, us, *(() if lam is None else (lam,))):
             return None
-        X, U, lam = xs[: len(us)], us[:], None if lam is None else lam[:]
+        X, U = xs[: len(us)], us
 
         def prepare(step: Any) -> Callable[[], None] | None:
             return step.prepared_derivatives(X, U, (fx, fu), lam, H) if isinstance(step, TracedStep) else None
