@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import BOX, EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
+from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability

@@ -317,8 +317,8 @@ class Objective:
             new = tuple([found if a.cost is b.cost else _squares(b, nu) for a, b, found in pairs])
             other._left[nu] = new
             places = {id(a): b for a, b, found in pairs if found is None}
-            for shape, (plain, sums) in self._parts.items():
-                known = carried_over(sums, left, new) if shape[1] == nu else None
+            for shape, (plain, squares) in self._parts.items():
+                known = carried_over(squares, left, new) if shape[1] == nu else None
                 if known is not None:
                     other._parts[shape] = tuple([places[id(term)] for term in plain]), known
         return other

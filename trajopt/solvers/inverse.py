@@ -32,8 +32,8 @@ from trajopt.solvers.formulation import (
     RowModel,
     Stopwatch,
     completed,
-    shares_of,
     remaining_gaps,
+    shares_of,
     with_more,
     with_terms_of,
 )

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 OFF = 0.0, 1e-6, 1e-3, 1e-2, 0.0
-"""Along each direction, how far from what was planned `PreparedSolver.warm_up` starts; solves take the branches of small
-gaps and of large ones."""
+"""Along each direction, how far from what was planned `PreparedSolver.warm_up` starts: solves take the branches of
+small gaps and of large ones."""
 
 
 class PreparedSolver:
