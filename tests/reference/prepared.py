@@ -61,10 +61,10 @@ def called_twice() -> Iterator[None]:
         if kinds is None or compared[kinds] > MOST_CALLS:
             return share_out(drive, bounds, work, args)
         copies, (_, size, lanes) = copied(args, {}), work.shape
-        rows = aligned_empty(1, size + scratch_guard.ROWS, lanes)[:, :size]  # for drivers that write beyond it, too
-        rows[...] = work
+        rows = aligned_empty(size + scratch_guard.ROWS, lanes)  # for drivers, too, that write beyond their scratch
+        rows[:size] = work[0]
         result = share_out(drive, bounds, work, args)
-        again = PreparedCall(drive, *bounds[0], rows[0], *copies)()
+        again = PreparedCall(drive, *bounds[0], rows[:size], *copies)()
         assert type(again) is type(result), drive
         assert bits((again, copies)) == bits((result, args)), f"{scratch_guard.name_of(drive)}: other bits by address"
         return result
