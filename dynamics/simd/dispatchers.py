@@ -14,7 +14,7 @@ import copy
 import importlib
 import sys
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -24,6 +24,7 @@ from llvmlite import ir
 from numba.core import cgutils, sigutils, types
 from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.imputils import RefType, iternext_impl, lower_builtin
@@ -271,10 +272,29 @@ class DriverDispatcher(KeepingDispatcher):
 
 
 class UnwrappedDispatcher(KeepingDispatcher):
-    """A function for compiled callers.  A call from Python, as in tests, compiles it once more, as `wrapped`."""
+    """A function for compiled callers.  A call from Python, as in tests, compiles it once more, as `wrapped`.
+
+    numba initialises it when the first caller is compiled, or it is loaded itself: of a thousand, few are in a process
+    that compiles nothing."""
 
     _compiler = LeanCompiler
     wrapped: Callable[[], CPUDispatcher]
+
+    def __init__(self, py_func, targetoptions):
+        update_wrapper(self, py_func)
+        self.py_func, self._later = py_func, targetoptions
+
+    def _initialise(self):
+        with global_compiler_lock:
+            options = self.__dict__.pop("_later", None)
+            if options is not None:
+                known = dict(self.__dict__)
+                super().__init__(self.py_func, options)
+                self.__dict__.update(known)
+
+    def __getattr__(self, name):
+        self._initialise()
+        return object.__getattribute__(self, name)
 
     @cached_property
     def _for_python(self):
@@ -283,8 +303,14 @@ class UnwrappedDispatcher(KeepingDispatcher):
     def __call__(self, *args):
         return self._for_python(*args)
 
+    def compile(self, sig):
+        """Load or compile the function for these types; called by numba."""
+        self._initialise()
+        return super().compile(sig)
+
     def get_call_template(self, args, kws):
         """Type a call with literals as plain numbers, so that offsets need no compilation each; called by numba."""
+        self._initialise()
         return super().get_call_template(*_without_literals(args, kws))
 
 

@@ -102,6 +102,25 @@ def test_dispatchers():
     )  # fmt: skip
 
 
+def test_dispatchers_may_be_initialised_later_or_never():
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import CPUDispatcher
+
+    class Late(CPUDispatcher):
+        def __init__(self):
+            self.later = True
+
+    never, late = Late(), Late()
+    del never
+    with global_compiler_lock:
+        CPUDispatcher.__init__(late, lambda x: x + 1.0, targetoptions={"nopython": True})
+    needs(
+        late(1.0) == 2.0 and late.later, "a dispatcher that is initialised late does not work",
+        "Let UnwrappedDispatcher (dispatchers.py) have the constructor of KeepingDispatcher; each process then "
+        "takes some 50 ms longer to start.",
+    )  # fmt: skip
+
+
 def test_dispatchers_have_a_cache_that_can_be_replaced():
     needs(
         hasattr(njit(lambda x: x), "_cache"), "a dispatcher no longer has the attribute _cache",
