@@ -164,13 +164,20 @@ class PreparedCall:
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
-        before = scratch_guard.holding_nan(self._watched()) if scratch_guard.ON else None
         status = enter(self.address)
         if status != 0:
             self.check(status)
-        if before is not None:
-            scratch_guard.blame(self.function, before, scratch_guard.holding_nan(self._watched()))
         return self.result()
+
+    def _looked_at(self) -> Any:
+        """`__call__`, and a look at the arrays before and after it."""
+        before = scratch_guard.holding_nan(self._watched())
+        self.check(enter(self.address))
+        scratch_guard.blame(self.function, before, scratch_guard.holding_nan(self._watched()))
+        return self.result()
+
+    if scratch_guard.ON:
+        __call__ = _looked_at
 
     def _watched(self) -> list[np.ndarray]:
         """All arrays but scratch, whose numbers mean nothing before the call, or behind it."""

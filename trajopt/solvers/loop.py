@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ import numpy as np
 from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.regularization import Regularization, curvature_scale
+from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.rows import change_of_rows
 from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
@@ -444,7 +446,7 @@ class Loop:
         status = self._end(state, chosen.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        uncertain = noise(self.formulation.problem, model)
+        uncertain = self._noise(model)
         trials = TrialSteps(
             self.formulation, model, multipliers, chosen.regularization.shift, weight, self.clock, uncertain
         )  # fmt: skip
@@ -615,7 +617,16 @@ class Loop:
     def _enough(self, model: LocalModel) -> float:
         """The predicted decrease that counts as zero."""
         within = max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance)
-        return max(within, noise(self.formulation.problem, model))
+        return max(within, self._noise(model))
+
+    def _noise(self, model: LocalModel) -> float:
+        """Standard deviation of the cost."""
+        return noise(self.formulation.problem, model) if self._noisy else 0.0
+
+    @cached_property
+    def _noisy(self) -> bool:
+        """True where steps in time are less accurate than double precision."""
+        return capability(self.formulation.problem.system, Steps).step_noise is not None
 
     def _visible(self, model: LocalModel) -> float:
         """The least change that is more than rounding of the cost."""
