@@ -24,24 +24,6 @@ from experiments.constraints.statement import Constraint, Integrand, Limits, Pri
 COMPILED = 256
 
 
-class Linear:
-    """The activation A(r) = sum_i s r_i, for costs that are linear, as time or mass are."""
-
-    def __init__(self, slope: float) -> None:
-        self.slope = slope
-
-    def check(self, n: int) -> None:
-        """Any number of residuals will do."""
-
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return self.slope * r.sum(axis=1)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r (K, n) and the diagonal of A_rr, zeros (K, n)."""
-        return np.full_like(r, self.slope), np.zeros_like(r)
-
-
 class Multiplied:
     """A residual times a number."""
 
@@ -100,15 +82,15 @@ def problem_of(statement: Statement, fast: bool = True) -> trajopt.Problem:
         system,
         np.array(statement.x0),
         statement.horizon,
-        [_cost(term, system, fast) for term in statement.running],
-        [_cost(term, system, fast) for term in statement.terminal],
+        [_cost(term, system) for term in statement.running],
+        [_cost(term, system) for term in statement.terminal],
         constraints,
         us_init=statement.us_init,
         name=statement.name,
     )
 
 
-def _cost(term: Squares | Price | Integrand, system: Any, fast: bool) -> Any:
+def _cost(term: Squares | Price | Integrand, system: Any) -> Any:
     """A cost of the library."""
     if isinstance(term, Integrand):
         raise TypeError("running: got an Integrand, which is for peers alone")
@@ -118,21 +100,9 @@ def _cost(term: Squares | Price | Integrand, system: Any, fast: bool) -> Any:
         if term.of == "state":
             return trajopt.StateCost(system, reference, weights)
         return trajopt.ControlCost(weights, reference)
-    if term.of == "state":
-        chosen: Any = trajopt.StateResidual(system, np.zeros(system.nx), [term.component])
-    else:
-        chosen = residual_of(_component(term.component), system, fast)
-    return trajopt.ResidualCost(chosen, 1.0, activation=Linear(term.slope))
-
-
-@lru_cache(COMPILED)
-def _component(i: int) -> Rows:
-    """u_i as rows."""
-
-    def control(x, u):
-        return (u[i],)
-
-    return Rows(control, (-np.inf,), (np.inf,), of="both", name=f"u[{i}]")
+    coefficients = np.zeros(system.nx if term.of == "state" else system.nu)
+    coefficients[term.component] = term.slope
+    return trajopt.LinearCost(**{"states" if term.of == "state" else "controls": coefficients})
 
 
 def _constraint(each: Constraint, system: Any, scale: float, fast: bool) -> Any:

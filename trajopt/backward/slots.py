@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
+from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepResult, SweepWindow
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
@@ -88,6 +88,7 @@ class Expanded:
                 box._replace(lower=lower, upper=upper) for lower, upper in (results.given[8:], results.own[8:])
             )
         self.swept: list[Swept] = []
+        self.count = 0  # of expansions
         self._idle = idle_knots(self._system)
         self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
@@ -111,6 +112,7 @@ class Expanded:
         """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
         that is not asked for."""
         self._xs[...], self._us[...] = xs, us
+        self.count += 1
         self._derivatives("first")
         self._of_costs.fill(0.0)
         if not with_curvature:
@@ -127,6 +129,7 @@ class Expanded:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
         costs."""
         self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
+        self.count += 1
         lx, lu, lxx, lux, luu = blocks = self.own_e[2:]
         for block in (lx, lu, lxx[-1]):
             block.fill(0.0)
@@ -159,6 +162,7 @@ class Swept:
         n, nu = system.ndx, system.nu
         self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         self._slots, self._mu, self._gaps, self._around = slots, 0.0, np.zeros((N + 1, n)), None
+        self._dynamics: tuple[Expanded, int] | None = None
         if of is None:
             self.e = Expansion(np.zeros((N, n, n)), np.zeros((N, n, nu)), *zero_blocks(N, n, nu))
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
@@ -170,13 +174,12 @@ class Swept:
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
-        """Copy an expansion, gaps and a box; returns the copy, in which the dynamics are those of `e` itself."""
-        fx, fu = self._slots.own(e.fx), self._slots.own(e.fu)
-        if fx is not self.e.fx or fu is not self.e.fu:
-            self.e = self.e._replace(fx=fx, fu=fu)
-            self._call.set(EXPANSION, tuple(self.e))
-        for own, block in zip(self.e[2:], e[2:], strict=True):
+        """Copy an expansion, gaps and a box; returns the copy.  Dynamics that it holds already are not copied again."""
+        dynamics = self._slots.dynamics_of(e)
+        same = dynamics is not None and dynamics == self._dynamics
+        for own, block in zip(self.e[2:], e[2:], strict=True) if same else zip(self.e, e, strict=True):
             own[...] = block
+        self._dynamics = dynamics
         if gaps is not None:
             self._gaps[...] = gaps
         if self._with_gaps is not (gaps is not None):
@@ -250,12 +253,12 @@ class Slots:
             slots[:] = [slot for slot in slots if slot.results.free]
 
     # ------------------------------------------------------------------------------------------- calls
-    def own(self, array: np.ndarray) -> np.ndarray:
-        """The array for calls in place of fx or fu of a slot, which must not count; any other array itself."""
+    def dynamics_of(self, e: Expansion) -> tuple[Expanded, int] | None:
+        """Which slot has written fx and fu, and in which of its expansions; None for those of no slot."""
         for slot in self._expanded:
-            if array is slot.e.fx or array is slot.e.fu:
-                return slot.own_e.fx if array is slot.e.fx else slot.own_e.fu
-        return np.ascontiguousarray(array)
+            if e.fx is slot.e.fx and e.fu is slot.e.fu:
+                return slot, slot.count
+        return None
 
     def expanded(self) -> Expanded:
         """An expansion that is free."""
