@@ -26,6 +26,7 @@ from trajopt.solvers.formulation import (
     Direction,
     Formulation,
     LocalModel,
+    RowModel,
     Stopwatch,
     change,
     change_along,
@@ -47,14 +48,23 @@ CLIPPED = 1e-12
 
 # ------------------------------------------------------------------------------------------------ along a step
 @routine
-def _reach(dynamics, costs, gaps, policy, box, start, length, first, C, c, lower, upper, centre, penalty, dx, du, rows):
-    """Write the step dx, du of `trajopt.solvers.formulation.linear_step` and the change C (dx, du) of the rows; returns
-    the change of the model's value."""
-    follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
-    along(first, *C, dx, du, rows)
-    linear, quadratic = change(*costs, dx, du)
-    before = sum_of_terms(c, None, lower, upper, centre, penalty)
-    return linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty) - before
+def _step(
+    dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, penalty, wanted, slope, most, dx, du,
+    rows,
+):  # fmt: skip
+    """Write the first step dx, du of `trajopt.solvers.formulation.linear_step`, of at most so many lengths 1, 1/2, ...,
+    that changes the model's value to less than is wanted, with a small part of the slope beyond; and the change
+    C (dx, du) of the rows.  Returns the value, and True if that is so."""
+    before, length, value = sum_of_terms(c, None, lower, upper, centre, penalty), 1.0, 0.0
+    for _ in range(most):
+        follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
+        along(first, *C, dx, du, rows)
+        linear, quadratic = change(*costs, dx, du)
+        value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty) - before
+        if value < wanted + SUFFICIENT * length * slope:
+            return value, True
+        length *= 0.5
+    return value, False
 
 
 @routine
@@ -128,7 +138,7 @@ class PiecewiseModel(NamedTuple):
         """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
         not settle, steps that lower the model."""
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
-        end = self._reached(sweep, (NOTHING, NOTHING))
+        end, _ = self._reached(sweep, (NOTHING, NOTHING))
         value = 0.0 if gaps is None else np.inf
         here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
@@ -140,7 +150,7 @@ class PiecewiseModel(NamedTuple):
             if not again.ok:
                 break
             here, sweep = end, again
-            end = self._reached(sweep, (here.dx, here.du))
+            end, _ = self._reached(sweep, (here.dx, here.du))
             if end.value < best.value:
                 best, best_sweep = end, sweep
         for _ in range(0 if settled or gaps is not None else LOWERING):
@@ -154,30 +164,32 @@ class PiecewiseModel(NamedTuple):
         return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
     def _reached(
-        self, sweep: SweepResult, start: tuple[np.ndarray, np.ndarray], length: float = 1.0
-    ) -> StepPoint:
-        """The end of a sweep's step of some length from a start (dx, du), or from the iterate."""
+        self,
+        sweep: SweepResult,
+        start: tuple[np.ndarray, np.ndarray],
+        wanted: float = np.inf,
+        slope: float = 0.0,
+        most: int = 1,
+    ) -> tuple[StepPoint, bool]:
+        """The end of a sweep's step from a start (dx, du), or from the iterate, and True if the model is as low there
+        as is wanted: of a full step, or of the first of at most so many halved ones."""
         rows, at, m, e = self.formulation.rows, self.model.rows, self.multipliers, self.expansion
         assert rows is not None and at is not None
         gaps, box = self.model.iterate.gaps, self.model.box
         dx, du, moved = np.empty_like(e.lx), np.empty_like(e.lu), np.empty(len(at.c))
-        value = _reach(
+        value, low = _step(
             (e.fx, e.fu), tuple(e[2:]), NOTHING if gaps is None else gaps, (sweep.k, sweep.K),
-            (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, length, rows.first, at.C, at.c,
-            rows.lower, rows.upper, m.centre, m.penalty, dx, du, moved,
+            (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, rows.first, at.C, at.c,
+            rows.lower, rows.upper, m.centre, m.penalty, wanted, slope, most, dx, du, moved,
         )  # fmt: skip
-        return StepPoint(dx, du, moved, value)
+        return StepPoint(dx, du, moved, value), low
 
     def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
         there is none."""
         slope = min(sweep.d1 + 0.5 * sweep.d2, 0.0)
-        for halvings in range(HALVINGS):
-            length = 0.5**halvings
-            point = self._reached(sweep, (here.dx, here.du), length)
-            if point.value < here.value + SUFFICIENT * length * slope:
-                return point
-        return None
+        point, low = self._reached(sweep, (here.dx, here.du), here.value, slope, HALVINGS)
+        return point if low else None
 
     def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
         """True if the set of active terms differs between the start and the end of a sweep's full step, or controls
@@ -196,9 +208,11 @@ class PiecewiseModel(NamedTuple):
         _gradients(*e[2:], here.dx, here.du, lx, lu)
         _, weights = self.multipliers.weights(formulation.rows, model.rows.c + here.rows)
         box = None if formulation.limits is None else box_around(model.iterate.us + here.du, *formulation.limits)
-        moved = model._replace(
-            iterate=model.iterate._replace(gaps=None), gauss_newton=e._replace(lx=lx, lu=lu), exact=None, box=box,
-            rows=model.rows._replace(weights=weights),
+        at, iterate = model.rows, model.iterate
+        iterate = iterate if iterate.gaps is None else iterate._replace(gaps=None)
+        moved = LocalModel(  # all of it: `_replace` takes microseconds
+            iterate, Expansion(e.fx, e.fu, lx, lu, e.lxx, e.lux, e.luu), None, model.costate, model.gradient_norm, box,
+            None, RowModel(at.c, at.C, at.dual, weights),
         )  # fmt: skip
         return formulation.sweep(moved, self.mu, self.clock)
 
