@@ -80,6 +80,21 @@ def _add_gradient(first, Cx, Cu, p, lx, lu):
                         lu[t, a] += p[i] * Cu[i, a]
 
 
+@routine
+def copy_with_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu, copies):
+    """Write the blocks with the terms of weights p, w to copies of them."""
+    for g, copy in ((lx, copies[0]), (lu, copies[1])):
+        for t in range(g.shape[0]):
+            for a in range(g.shape[1]):
+                copy[t, a] = g[t, a]
+    for H, copy in ((lxx, copies[2]), (lux, copies[3]), (luu, copies[4])):
+        for t in range(H.shape[0]):
+            for a in range(H.shape[1]):
+                for b in range(H.shape[2]):
+                    copy[t, a, b] = H[t, a, b]
+    add_terms(first, Cx, Cu, p, w, *copies)
+
+
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
     blocks = tuple([block.copy() for block in e[2:]])
@@ -470,9 +485,11 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     for number, constraint in enumerate(constraints):
         of_states = constraint.at == "terminal" or _state_only(constraint, problem)
         knots = constraint.knots(N, constraint.at != "terminal" and of_states)
-        for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
+        both = constraint.limits(knots)
+        for chosen in (slice(None),) if of_states else (knots < N, knots == N):
+            some = knots[chosen]
             if len(some):
-                limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
+                limits = [rows[chosen] for rows in both]
                 parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
                 counts[some] += constraint.nr
     first[1:] = np.cumsum(counts)

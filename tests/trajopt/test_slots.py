@@ -74,6 +74,13 @@ def test_expansions_are_the_plain_ones(name, rng):
             assert same(e, expand_exactly(problem, xs, us, multiplier, cost_curvature=cost_curvature))
 
 
+def write(held, e):
+    """Complete an expansion that a sweep has taken the dynamics of."""
+    assert same(held[:2], e[:2])
+    for own, block in zip(held[2:], e[2:], strict=True):
+        own[...] = block
+
+
 @pytest.mark.parametrize("limited", [False, True], ids=["free", "limited"])
 @pytest.mark.parametrize("name", ["arm", "quadrotor", "cartpole"])
 def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
@@ -92,7 +99,7 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
         assert (swept is None) == (k > 0)
         if swept is None:
             swept = slots.swept()
-            assert same(swept.hold(scaled, gaps, box), scaled)
+            write(swept.hold(scaled, gaps, box), scaled)
         found = swept.sweep(mu)
         of = None if limits is None else box_around(us, *limits)
         plain = sweep(*scaled, mu, slots.dt, gaps, of, leading=slots.leading)
@@ -108,7 +115,7 @@ def test_sweeps_that_fail():
     e, _ = slots.expanded().expand(xs, us, with_curvature=False)
     bad = e._replace(luu=-e.luu)
     swept = slots.swept()
-    swept.hold(bad, None, None)
+    write(swept.hold(bad, None, None), bad)
     found, plain = swept.sweep(0.0), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
     assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
 
@@ -150,7 +157,7 @@ def test_an_expansion_that_was_swept_is_free(rng):
         else:
             first.expand(xs, us, with_curvature=True)
         direct, other = slots.swept_over(first.e, None), slots.swept()
-        other.hold(first.e, None, None)
+        write(other.hold(first.e, None, None), first.e)
         found = direct.sweep(0.0), other.sweep(0.1)
         assert slots.rollouts(xs, us, found[0].k, found[0].K, ALPHAS, None) is not None
         assert slots.expanded() is first

@@ -155,7 +155,7 @@ class Expanded:
 
 
 class Swept:
-    """A backward pass, over the expansion of a slot or over a copy of any other one, in which terms may be added."""
+    """A backward pass, over the expansion of a slot or over one of its own, to which others are copied."""
 
     def __init__(self, slots: Slots, of: Expanded | None = None) -> None:
         system, N = slots.problem.system, slots.problem.horizon
@@ -174,12 +174,12 @@ class Swept:
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
-        """Copy an expansion, gaps and a box; returns the copy.  Dynamics that it holds already are not copied again."""
+        """Copy the dynamics of an expansion, unless it holds them already, gaps and a box; returns the expansion that
+        it sweeps, whose costs the caller writes."""
         dynamics = self._slots.dynamics_of(e)
-        same = dynamics is not None and dynamics == self._dynamics
-        for own, block in zip(self.e[2:], e[2:], strict=True) if same else zip(self.e, e, strict=True):
-            own[...] = block
-        self._dynamics = dynamics
+        if dynamics is None or dynamics != self._dynamics:
+            self.e.fx[...], self.e.fu[...] = e.fx, e.fu
+            self._dynamics = dynamics
         if gaps is not None:
             self._gaps[...] = gaps
         if self._with_gaps is not (gaps is not None):

@@ -333,8 +333,9 @@ class ResidualConstraint:
 
     def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Limits lower and upper (len(knots), nr) at the given knots."""
-        asked = np.array(self.at) if isinstance(self.at, tuple) else knots
-        held = np.isin(asked, knots)
+        listed = isinstance(self.at, tuple)
+        asked = np.array(self.at) if listed else knots
+        held = np.isin(asked, knots) if listed else slice(None)
         return (
             _rows_over(f"{self.name} lower", self.lower, len(asked), self.nr)[held],
             _rows_over(f"{self.name} upper", self.upper, len(asked), self.nr)[held],

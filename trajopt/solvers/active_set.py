@@ -29,7 +29,6 @@ from trajopt.solvers.formulation import (
     RowModel,
     Stopwatch,
     change,
-    change_along,
     dot,
     follow,
 )
@@ -54,17 +53,17 @@ def _step(
 ):  # fmt: skip
     """Write the first step dx, du of `trajopt.solvers.formulation.linear_step`, of at most so many lengths 1, 1/2, ...,
     that changes the model's value to less than is wanted, with a small part of the slope beyond; and the change
-    C (dx, du) of the rows.  Returns the value, and True if that is so."""
-    before, length, value = sum_of_terms(c, None, lower, upper, centre, penalty), 1.0, 0.0
+    C (dx, du) of the rows.  Returns the value, the linear part of the costs in it, and True if that is so."""
+    before, length, value, linear = sum_of_terms(c, None, lower, upper, centre, penalty), 1.0, 0.0, 0.0
     for _ in range(most):
         follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
         along(first, *C, dx, du, rows)
         linear, quadratic = change(*costs, dx, du)
         value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty) - before
         if value < wanted + SUFFICIENT * length * slope:
-            return value, True
+            return value, linear, True
         length *= 0.5
-    return value, False
+    return value, linear, False
 
 
 @routine
@@ -103,12 +102,14 @@ def _gradients(lx, lu, lxx, lux, luu, dx, du, gx, gu):
 
 
 class StepPoint(NamedTuple):
-    """A point z = (dx, du) of the model, the change C z (R,) of the rows, and the change of the model's value."""
+    """A point z = (dx, du) of the model, the change C z (R,) of the rows, the change of the model's value, and the
+    part of it that is linear in z in the costs."""
 
     dx: np.ndarray
     du: np.ndarray
     rows: np.ndarray
     value: float
+    linear: float = 0.0
 
 
 class ModelMinimum(NamedTuple):
@@ -177,12 +178,12 @@ class PiecewiseModel(NamedTuple):
         assert rows is not None and at is not None
         gaps, box = self.model.iterate.gaps, self.model.box
         dx, du, moved = np.empty_like(e.lx), np.empty_like(e.lu), np.empty(len(at.c))
-        value, low = _step(
+        value, linear, low = _step(
             (e.fx, e.fu), tuple(e[2:]), NOTHING if gaps is None else gaps, (sweep.k, sweep.K),
             (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, rows.first, at.C, at.c,
             rows.lower, rows.upper, m.centre, m.penalty, wanted, slope, most, dx, du, moved,
         )  # fmt: skip
-        return StepPoint(dx, du, moved, value), low
+        return StepPoint(dx, du, moved, value, linear), low
 
     def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
         """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
@@ -220,8 +221,7 @@ class PiecewiseModel(NamedTuple):
         """The sweep at a point with its policy and its value function expressed about the iterate."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None
-        rate, _ = change_along(self.expansion, end.dx, end.du)
-        d1 = rate + float(at.weights.p @ end.rows)
+        d1 = end.linear + float(at.weights.p @ end.rows)
         if sweep is not first:
             shift = end.dx if gaps is None else end.dx - gaps
             k = self._snapped(end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1]))

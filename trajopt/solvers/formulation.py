@@ -36,7 +36,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, Weights, add_terms, with_multipliers, with_terms
+from trajopt.rows import Rows, Weights, copy_with_terms, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -639,7 +639,10 @@ class ForwardFormulation:
                 swept = self._slots.swept()
                 e = swept.hold(expansion, gaps, box)
                 if terms is not None and self.rows is not None and model.rows is not None:
-                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
+                    copy_with_terms(self.rows.first, *model.rows.C, *terms, *expansion[2:], tuple(e[2:]))
+                else:
+                    for own, block in zip(e[2:], expansion[2:], strict=True):
+                        own[...] = block
                 if on_states > 0.0:
                     np.einsum("tii->ti", e.lxx)[...] += on_states
             result = swept.sweep(mu)
