@@ -261,25 +261,29 @@ class Rows:
         _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
         return Cx, Cu
 
-    def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    def values(self, xs: np.ndarray, us: np.ndarray, prepared: PreparedRows | None = None) -> np.ndarray:
         """Values c (R,)."""
         c = np.empty(len(self))
         _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
-            for block in self._others:
-                r = evaluated(block.residual, block.constraint.nr, *block.points(xs, us))
+            for i, block in enumerate(self._others):
+                call = None if prepared is None else prepared.values[i]
+                r = evaluated(block.residual, block.constraint.nr, *block.points(xs, us)) if call is None else call()[0]
                 c[block.rows] = r * self.D[block.rows]
         return c
 
-    def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def linearized(
+        self, xs: np.ndarray, us: np.ndarray, prepared: PreparedRows | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
         _, ndx, nu = self.sizes
         c, Cx, Cu = np.empty(len(self)), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
-            for block in self._others:
+            for i, block in enumerate(self._others):
                 nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
-                r, rx, ru = linearized(block.residual, nr, *block.points(xs, us))
+                call = None if prepared is None else prepared.jacobians[i]
+                r, rx, ru = linearized(block.residual, nr, *block.points(xs, us)) if call is None else call()
                 c[block.rows] = r * D
                 Cx[block.rows] = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False) * D[:, :, None]
                 if ru is not None and not block.of_states:
@@ -295,6 +299,10 @@ class Rows:
                 target = rows_at(blocks, place, block.of_states)
                 add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
                 add_rows_at(blocks, place, target)
+
+    def prepared(self) -> PreparedRows:
+        """Values and Jacobians of rows that differ from these in factors alone, as prepared calls."""
+        return PreparedRows(self)
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
@@ -459,6 +467,38 @@ class Rows:
                     name = block.constraint.name
                     return f"{what} of constraint '{name}' is not finite at knot {block.knots[row]}"
         return None
+
+
+class PreparedRows:
+    """Calls of the residuals of rows at a trajectory that is copied to where they read it.
+
+    Attributes
+    ----------
+    values, jacobians : lists of callables or None
+        Of each block that is evaluated, what its residual prepares (`trajopt.interfaces.residual.PreparedResidual`);
+        None where it prepares nothing, or knots are missing between its own.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        (nx, _, nu), N = rows.sizes, len(rows.first) - 2
+        self._blocks, self._xs, self._us = rows.blocks, np.zeros((N + 1, nx)), np.zeros((N, nu))
+        others = [block for block in rows.blocks if not block.single]
+        self.values, self.jacobians = ([self._call(block, both) for block in others] for both in (False, True))
+
+    def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]] | None:
+        prepare = getattr(block.residual, "prepared_rows", None)
+        if prepare is None or not isinstance(place_of(block.knots), slice):
+            return None
+        return prepare(*block.points(self._xs, self._us), jacobians)
+
+    def serve(self, rows: Rows) -> bool:
+        """True for rows of the same constraints."""
+        return rows.blocks is self._blocks
+
+    def at(self, xs: np.ndarray, us: np.ndarray) -> PreparedRows:
+        """The calls for this trajectory."""
+        self._xs[...], self._us[...] = xs, us
+        return self
 
 
 # --------------------------------------------------------------------------------------------

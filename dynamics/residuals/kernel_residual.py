@@ -17,6 +17,8 @@ from dynamics.residuals import squares
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
+    NO_TARGET,
+    NO_WEIGHTS,
     PLACEMENT,
     VALUE,
     VECTOR,
@@ -476,6 +478,26 @@ class KernelResidual(RobotResidual):
     def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
         return self._expand(*self._along(*arguments), call=PreparedLaunch) if self._joint_map is IDENTITY else None
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
+        if self._joint_map is not IDENTITY:
+            return None
+        points, given = self._points(xs, us)
+        K = len(points)
+        r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx)) if jacobians else None
+        ru = None if not jacobians or us is None or self.nu is None else self._control_jacobians(K, self.nu)
+        into = Rows(*[array for array in (r, rx, ru) if array is not None])
+        order = JACOBIAN if jacobians else VALUE
+        call = self._expand(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET, PreparedLaunch)
+
+        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+            call()
+            return r, rx, ru
+
+        return rows
 
     def with_own_numbers(self) -> Self:
         """See `trajopt.interfaces.residual.PreparedResidual`."""

@@ -14,6 +14,7 @@ from trajopt.backward.backward_pass import sweep
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import adjoint, expand, expand_exactly
 from trajopt.backward.slots import Slots, _kept
+from trajopt.rows import pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
 
 
@@ -256,3 +257,44 @@ def test_threads_have_their_own():
     for worker in workers:
         worker.join()
     assert len(found) == 15 and all(numbers == expected for numbers in found)
+
+
+SHIFT = np.array([0.5])
+
+
+def beside(x, u):
+    return np.sin(x[0]) * u[0] + SHIFT[0], x[1] * x[0]
+
+
+def rows_of(name):
+    """A problem with constraints of several kinds."""
+    if name == "arm":
+        return follow(constrained=True)
+    system = problems.make("pendulum").system
+    residual = trajopt.residual(beside, 2, system)
+    held = [
+        trajopt.ResidualConstraint(residual, -1.0, 1.0, at="path", name="everywhere"),
+        trajopt.ResidualConstraint(trajopt.SquaredNorm(residual), 0.0, 4.0, at=(2, 3, 4), name="a run of knots"),
+        trajopt.ResidualConstraint(residual, -1.0, 1.0, at=(1, 5, 9), name="some knots"),
+        trajopt.StateBounds(system, [-4.0, -9.0], [4.0, 9.0]),
+    ]
+    return Problem(system, [0.3, 0.0], 12, [ControlCost(1.0)], [], constraints=held)
+
+
+@pytest.mark.parametrize("name", ["arm", "functions"])
+def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
+    problem = rows_of(name)
+    rows = pack(problem, tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint)))
+    prepared, (xs, us) = rows.prepared(), trajectory(problem, rng)
+    kinds = [call is None for call in prepared.values]
+    assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in prepared.jacobians]
+    for step in range(4):
+        scaled = rows.with_factors([(1.0 + step) * np.ones(c.nr) for c in rows.constraints])
+        assert prepared.serve(scaled) and not prepared.serve(pack(problem, rows.constraints))
+        if step == 2:
+            monkeypatch.setitem(globals(), "SHIFT", np.array([0.25]))  # functions are traced again
+        us += 0.1 * rng.standard_normal(us.shape)
+        xs = problem.system.rollout(problem.x0, us)
+        found, plain = scaled.values(xs, us, prepared.at(xs, us)), scaled.values(xs, us)
+        assert found.tobytes() == plain.tobytes()
+        assert same(scaled.linearized(xs, us, prepared.at(xs, us)), scaled.linearized(xs, us))

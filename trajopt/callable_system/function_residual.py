@@ -333,6 +333,39 @@ class FunctionResidual:
 
         return None if prepared.calls() is None else add
 
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None where derivatives are not traced."""
+        X, U = self._points(xs, us)
+        if not is_plain(xs, *(() if us is None else (us,))):
+            return None
+
+        def prepare(source: Any) -> tuple[Any, ...] | None:
+            if not isinstance(source, TracedDerivatives):
+                return None
+            value, Y = source.tapes.prepared(0, X, U)
+            return (value, Y, *(source.tapes.prepared(1, X, U) if jacobians else (None, None)))
+
+        prepared = Renewed(lambda: self._source, prepare)
+
+        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+            while True:
+                source, calls = self._source, prepared.calls()
+                if calls is None:
+                    return self.evaluate_with_jacobians(xs, us) if jacobians else (self.evaluate(xs, us), None, None)
+                value, Y, slope, J = calls
+                value()
+                with np.errstate(all="ignore"):
+                    self._source = up_to_date(source, X, U, Y)
+                if self._source is source:
+                    if not jacobians:
+                        return Y, None, None
+                    slope()
+                    return Y, J[:, :, : self._nx], J[:, :, self._nx :] if self._nu else None
+
+        return None if prepared.calls() is None else rows
+
     @property
     def _linear(self) -> bool:
         return isinstance(self._source, TracedDerivatives) and self._source.linear

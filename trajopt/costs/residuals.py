@@ -6,6 +6,7 @@ Robots have more in `dynamics.residuals`.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,22 @@ class SquaredNorm:
         s, sx, su = linearized(self.residual, self.residual.nr, xs, us)
         twice = 2.0 * s[:, None, :]
         return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        prepare = getattr(self.residual, "prepared_rows", None)
+        inside = None if prepare is None else prepare(xs, us, jacobians)
+        if inside is None:
+            return None
+
+        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+            s, sx, su = inside()
+            twice, r = 2.0 * s[:, None, :], np.einsum("ki,ki->k", s, s)[:, None]
+            return r, None if sx is None else twice @ sx, None if su is None else twice @ su
+
+        return rows
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""

@@ -101,6 +101,13 @@ class PreparedResidual(Protocol):
         call to call; None where there is none."""
         ...
 
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+        """A function without arguments that returns r (K, nr) at the numbers that xs (K, nx), us (K, nu) hold then, and
+        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none."""
+        ...
+
     def with_own_numbers(self) -> Self:
         """The same residual with target or reference in arrays that nobody else has, which its prepared sums read."""
         ...

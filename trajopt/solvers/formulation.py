@@ -36,7 +36,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, Weights, copy_with_terms, with_multipliers, with_terms
+from trajopt.rows import PreparedRows, Rows, Weights, copy_with_terms, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -257,6 +257,10 @@ class Formulation(Protocol):
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The problem's own cost."""
+        ...
+
+    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Values (R,) of the rows, which there must be."""
         ...
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
@@ -569,6 +573,19 @@ class ForwardFormulation:
         """The problem's own cost."""
         return self._slots.cost(xs, us)
 
+    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Values (R,) of the rows."""
+        assert self.rows is not None
+        return self.rows.values(xs, us, self._prepared_rows.at(xs, us))
+
+    @property
+    def _prepared_rows(self) -> PreparedRows:
+        assert self.rows is not None
+        known: PreparedRows | None = self._slots.rows
+        if known is None or not known.serve(self.rows):
+            known = self._slots.rows = self.rows.prepared()
+        return known
+
     def expand(
         self,
         iterate: Iterate,
@@ -593,7 +610,7 @@ class ForwardFormulation:
             if self.rows is None or dual is None:
                 costate, gradient = at.adjoint()
             else:
-                c, *C = self.rows.linearized(xs, us)
+                c, *C = self.rows.linearized(xs, us, self._prepared_rows.at(xs, us))
                 rows = RowModel(c, (C[0], C[1]), dual)
                 costate, gradient = adjoint(with_multipliers(expansion, self.rows.first, rows.C, dual))
                 if all_of_costs and curvature is not None:

@@ -107,6 +107,11 @@ class InverseFormulation:
     def close(self) -> None:
         """Nothing is prepared."""
 
+    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Values (R,) of the rows."""
+        assert self.rows is not None
+        return self.rows.values(xs, us)
+
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The problem's own cost."""
         return self.problem.objective.value(xs, us)

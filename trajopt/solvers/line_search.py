@@ -202,7 +202,7 @@ class TrialSteps(NamedTuple):
         own, rows = self.formulation.cost(xs, us), self.formulation.rows
         if self.multipliers is None or rows is None or not own < np.inf:
             return own, own, None
-        c = rows.values(xs, us)
+        c = self.formulation.row_values(xs, us)
         cost = own + self.multipliers.value(rows, c)
         return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 

@@ -247,7 +247,7 @@ class Constrained(NamedTuple):
         if trial.step is None or trial.step.alpha < 1.0:
             return None
         xs, us = trial.step.candidate.xs, trial.step.candidate.us
-        lower = total_violation(rows, rows.values(xs, us)) <= LOWER * total_violation(rows, at.c)
+        lower = total_violation(rows, self.formulation.row_values(xs, us)) <= LOWER * total_violation(rows, at.c)
         good = lower and kept(-direction.change, bold.model.iterate.cost - trial.step.cost)
         return bold._replace(trial=trial) if good else None
 
