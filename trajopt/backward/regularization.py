@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics.simd import routine
 from trajopt.backward.expansions import Expansion
 
 FACTOR = 10.0
@@ -31,26 +30,12 @@ ORDINARY = 1e-6, 1e6
 1e4.  Outside of it mu has another unit, so that it means the same whatever the units of costs and controls are."""
 
 
-@routine
-def _largest_curvature(fu, lxx, luu):
-    """Largest diagonal entry of luu + fu'lxx'fu; inf if one is not finite."""
-    (N, n, m), largest = fu.shape, 0.0
-    for t in range(N):
-        for i in range(m):
-            total = luu[t, i, i]
-            for j in range(n):
-                for k in range(n):
-                    total += fu[t, j, i] * lxx[t + 1, j, k] * fu[t, k, i]
-            if not abs(total) < np.inf:
-                return np.inf
-            largest = max(largest, abs(total))
-    return largest
-
-
 def curvature_scale(e: Expansion) -> float:
     """The unit of mu for costs with this expansion: 1 or, for costs in small or large units, the power of two next to
     the largest diagonal entry of luu + fu'lxx'fu, which is their curvature within one step."""
-    largest = _largest_curvature(e.fu, e.lxx, e.luu)
+    with np.errstate(all="ignore"):
+        diagonal = np.einsum("tii->ti", e.luu) + ((e.lxx[1:] @ e.fu) * e.fu).sum(axis=1)
+    largest = float(np.abs(diagonal).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest) or ORDINARY[0] <= largest <= ORDINARY[1]:
         return 1.0
     return 2.0 ** round(math.log2(largest))

@@ -334,7 +334,7 @@ ALPHAS = 0.5 ** np.arange(8)
 def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
     """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
     with np.errstate(all="ignore"):
-        xs = problem.system.rollout(problem.x0, us)
+        xs = problem.system.rollout(problem.x0.copy(), us)  # writable, as of prepared calls: one kernel for both
         return as_array("rollout", xs, (len(us) + 1, problem.system.nx), finite=False)
 
 
