@@ -244,6 +244,23 @@ def test_targets_weights_and_starts_are_numbers(constrained, rng):
     assert len(kept) == 1
 
 
+def test_costs_that_differ_in_more_than_numbers():
+    """Slots that have taken some of their numbers serve those that they had before again."""
+    system = problems.make("pendulum").system
+    pull = StateCost(system, [np.pi, 0.0], [1.0, 0.1])
+    one = Problem(system, [0.3, 0.0], 30, [ControlCost(0.1)], [pull])
+    other = Problem(system, [0.3, 0.0], 30, [ControlCost(0.4), pull], [])
+    expected = [numbers_of(trajopt.DDP().solve(problem)) for problem in (one, other)]
+    for index in (0, 1, 1, 0, 1, 0):
+        assert numbers_of(trajopt.DDP().solve((one, other)[index])) == expected[index]
+    assert len(_kept.slots) == 2
+    first = _kept.slots[-1]
+    assert not first.serve((one, other)[first.problem is one], None)
+    assert first.serve(first.problem, None) and first.objective.value(np.ones((31, 2)), np.ones((30, 1))) == (
+        first.problem.objective.value(np.ones((31, 2)), np.ones((30, 1)))
+    )
+
+
 def test_threads_have_their_own():
     problem = make("arm")
     expected, found = numbers_of(trajopt.DDP().solve(problem)), []

@@ -224,6 +224,7 @@ class Slots:
         dt, self.leading = semi_implicit_form(system)
         self.dt = np.full(N, dt, np.float64)
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
+        self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
@@ -240,8 +241,11 @@ class Slots:
             return False
         if (limits is None) != (self.limits is None):
             return False
-        if problem.objective is not mine.objective and not self.objective.take_numbers(problem.objective, self._us):
-            return False
+        if problem.objective is not self._numbers_of:
+            self._numbers_of = None  # of some terms of this one, perhaps, and of others of the one before
+            if not self.objective.take_numbers(problem.objective, self._us):
+                return False
+            self._numbers_of = problem.objective
         self.problem = problem
         self._x0[...] = problem.x0
         for own, given in zip(self.limits or (), limits or (), strict=True):
