@@ -5,8 +5,8 @@
 Each copy runs in a process of its own on one thread.  The two take turns, a few milliseconds each, and what counts is
 the median ratio of turns that follow each other: a machine that is busy slows both alike.  The load of the machine is
 in the results.  Calls are those of users: derivatives of systems along a trajectory, expansions, whole solves, also of
-the benchmark of constrained problems, and cycles of predictive control.  Of solves, least times of an iteration are
-given, too.
+the benchmark of constrained problems, cycles of predictive control, and iterations on more and more knots (some seconds
+each: `--only growth --turns 3`).  Of solves, least times of an iteration are given, too.
 """
 
 import os
@@ -35,6 +35,8 @@ CONSTRAINED = (
     "bead_on_circle", "brachistochrone", "minimum_time_integrator", "moon_lander", "hang_glider", "cart_pole", "crane",
 )  # fmt: skip
 """Problems of `experiments.constraints`."""
+GROWTH = "arm 200", "arm 2000", "arm 20000", "quadruped_trot 62", "quadruped_trot 620", "quadruped_trot 6200"
+"""Problems of 2 s and of 0.62 s with so many knots, of which a few iterations are made."""
 CYCLES = "iLQR constrained", "iLQR unconstrained", "DDP constrained", "DDP unconstrained"
 """Loops of `experiments.mpc_latency`."""
 
@@ -59,6 +61,11 @@ def calls_of(name):
         from experiments.constraints.starts import controls
         statement = statement(problem)
         return solves("DDP", problem_of(statement), us=controls(statement, 0, 0))
+    if what == "growth":
+        name, N = problem.split()
+        seconds = 2.0 if name == "arm" else 0.62
+        problem, solver = problems.make(name, horizon=int(N), dt=seconds / int(N)), trajopt.ILQR(max_iterations=8)
+        return lambda: max(solver.solve(problem).iterations, 1)
     if what == "iteration":
         solver, arm, N = problem.split()
         problem = dataclasses.replace(problems.make("arm"), horizon=int(N), us_init=None)
@@ -135,7 +142,7 @@ def calls(only: list[str] | None) -> list[str]:
     every = [f"{what} {name}" for name in DERIVATIVES for what in ("first", "second", "expansion", "rollout")]
     every += [f"{what} {name}" for name in SOLVES for what in ("iLQR", "DDP")]
     every += [f"iteration {name}" for name in ITERATIONS] + [f"benchmark {name}" for name in CONSTRAINED]
-    every += [f"cycle {name}" for name in CYCLES]
+    every += [f"cycle {name}" for name in CYCLES] + [f"growth {name}" for name in GROWTH]
     return [name for name in every if not only or any(word in name for word in only)]
 
 
