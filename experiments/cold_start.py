@@ -161,7 +161,7 @@ main = Experiment(
     study,
     options=[
         either(
-            option("--budget", action="store_true", help="the arm alone, and exit code 1 if it compiles over 5 % more"),
+            option("--budget", action="store_true", help="the arm alone, exit code 1 if it compiles over 5 %% more"),
             option("--warm", action="store_true", help="start-ups with a filled cache alone"),
         ),
         option("--only", nargs="+", choices=("arm", *EXAMPLES), help="with an empty cache, only these"),

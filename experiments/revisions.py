@@ -6,7 +6,8 @@ Each copy runs in a process of its own on one thread.  The two take turns, a few
 the median ratio of turns that follow each other: a machine that is busy slows both alike.  The load of the machine is
 in the results.  Calls are those of users: derivatives of systems along a trajectory, expansions, whole solves, also of
 the benchmark of constrained problems, cycles of predictive control, and iterations on more and more knots (some seconds
-each: `--only growth --turns 3`).  Of solves, least times of an iteration are given, too.
+each: `--only growth --turns 3`).  The ratio of least is that of the shortest turns; of solves and cycles the time of an
+iteration in the shortest turn is given, too, here and in the other revision.
 """
 
 import os
@@ -132,8 +133,10 @@ def copy_of(base: str) -> Iterator[Path]:
         yield Path(base).resolve()
         return
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", base], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        archive = subprocess.run(["git", "archive", base], cwd=ROOT, capture_output=True)
+        if archive.returncode:
+            raise SystemExit(f"--base: got {base}, expected a revision or a folder")
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         yield Path(folder)
 
 
@@ -143,7 +146,10 @@ def calls(only: list[str] | None) -> list[str]:
     every += [f"{what} {name}" for name in SOLVES for what in ("iLQR", "DDP")]
     every += [f"iteration {name}" for name in ITERATIONS] + [f"benchmark {name}" for name in CONSTRAINED]
     every += [f"cycle {name}" for name in CYCLES] + [f"growth {name}" for name in GROWTH]
-    return [name for name in every if not only or any(word in name for word in only)]
+    found = [name for name in every if not only or any(word in name for word in only)]
+    if not found:
+        raise SystemExit(f"--only: got {' '.join(only or ())}, expected words of {', '.join(every)}")
+    return found
 
 
 def compared(copies: tuple[Copy, Copy], name: str, turns: int) -> dict[str, Any]:
@@ -179,8 +185,8 @@ def study(run: Run) -> dict[str, Any]:
 def tables(results: dict[str, Any]) -> list[Any]:
     headings = {
         "call": "call", "here_us": "here, us", "base_us": "base, us", "ratio": "median ratio",
-        "ratio_of_least": "ratio of least", "iterations": "iterations, here and base",
-        "least_us_an_iteration": "least of one, us",
+        "ratio_of_least": "ratio of least", "iterations": "iterations, both",
+        "least_us_an_iteration": "us an iteration, both",
     }  # fmt: skip
     load = ", ".join(f"{x:.1f}" for x in results["load"])
     title = f"Times relative to {results['base']}, one thread; load of the machine {load}"

@@ -56,6 +56,7 @@ def test_commands(name, capsys):
     assert main.name == name and main.description.splitlines()[0].endswith(".")
     assert f"python -m experiments.{name} " in main.description.replace("\n", " ")
     assert main.parser().parse_args([]).out.parts[:2] in {("results", name.split(".")[0]), ("results", f"{name}.json")}
+    assert f"python -m experiments.{name}" in main.parser().format_help()
     for wrong in REFUSED.get(name, ["--fast now"]):
         option, value = wrong.split()
         with pytest.raises(SystemExit, match="2"):

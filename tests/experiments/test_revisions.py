@@ -32,6 +32,13 @@ def test_solves_and_cycles_tell_their_iterations(name):
     assert row["iterations"][0] == row["iterations"][1] > 0 and min(row["least_us_an_iteration"]) > 0.0
 
 
+def test_what_is_not_known_is_said():
+    with pytest.raises(SystemExit, match="--only: got nonsense, expected words of first arm, "):
+        revisions.calls(["nonsense"])
+    with pytest.raises(SystemExit, match="--base: got no-such-revision, expected a revision or a folder"):
+        revisions.main(["--base", "no-such-revision", "--only", "rollout arm"])
+
+
 def test_a_process_that_ends_is_told():
     copy = revisions.Copy(revisions.ROOT)
     with pytest.raises(RuntimeError, match="first nothing: the process has ended with 1"):

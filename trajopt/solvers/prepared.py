@@ -83,7 +83,7 @@ class PreparedSolver:
             prepared.update(target=p)                            of all terms that have a target
             prepared.update(target=lambda s: path(t + s))        at each knot, s seconds from the first
             prepared.update({"StateCost": x})                    of one term, its target, else its reference
-            prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
+            prepared.update({"speed": {"upper": [2.0, 2.0]}})    of one constraint
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
         controls "control bounds"; several terms of one name are numbered, "StateCost 2".
@@ -105,14 +105,14 @@ class PreparedSolver:
         self.problem = problem
 
     def warm_up(self, warm_start: WarmStart | Solution | None = None) -> None:
-        """Compile, load and prepare what cycles need, so that the first sample takes no longer than those that follow.
+        """Compile, load and prepare what cycles need, so that the first sample waits for nothing of that.
 
         As cycles do, solves from the problem's initial state, then from plans shifted by a step, at the state that was
         planned and at states beside it; and asks for a `Feedback`, if the problem has one.  Nothing of it is kept: the
         problem and all numbers stay as they are.
 
-        Parameters: warm_start, a plan to begin with, where the first solve from the problem's own controls is not what
-        a cycle does.  Raises TypeError as `solve`.
+        Parameters: warm_start, the plan that cycles begin with; without one they are warmed up from the problem's own
+        controls.  Raises TypeError as `solve`.
         """
         problem, x0 = self.problem, self.problem.x0.copy()  # kernels know arrays that are read-only from others
         plan = self.solve(x0, warm_start=warm_start)
