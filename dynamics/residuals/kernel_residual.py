@@ -481,7 +481,7 @@ class KernelResidual(RobotResidual):
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+    ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
         if self._joint_map is not IDENTITY:
             return None

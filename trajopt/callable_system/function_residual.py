@@ -335,7 +335,7 @@ class FunctionResidual:
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+    ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None where derivatives are not traced."""
         X, U = self._points(xs, us)
         if not is_plain(xs, *(() if us is None else (us,))):

@@ -228,7 +228,7 @@ class SquaredNorm:
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+    ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
         prepare = getattr(self.residual, "prepared_rows", None)
         inside = None if prepare is None else prepare(xs, us, jacobians)

@@ -103,7 +103,7 @@ class PreparedResidual(Protocol):
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] | None:
+    ) -> Callable[[], tuple[Any, ...]] | None:
         """A function without arguments that returns r (K, nr) at the numbers that xs (K, nx), us (K, nu) hold then, and
         if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none."""
         ...
