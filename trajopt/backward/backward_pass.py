@@ -496,7 +496,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     return sweep
 
 
-MU, GAPS = 2, 8
+MU, EXPANSION, GAPS = 2, 6, 8
 """Places of arguments in the compiled sweep."""
 
 

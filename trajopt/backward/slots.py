@@ -17,16 +17,14 @@ a solve have others.  They serve all problems that differ in numbers alone: init
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
-from itertools import accumulate
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepResult, SweepWindow
+from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
@@ -39,17 +37,13 @@ T = TypeVar("T", "Expanded", "Swept")
 
 
 class _Results:
-    """Arrays in one piece of memory, twice: `own` ones for calls, and `given` ones for those who use the results."""
+    """Arrays, twice over the same memory: `own` ones for calls, and `given` ones for those who use the results."""
 
     def __init__(self, *shapes: tuple[int, ...]) -> None:
-        ends = list(accumulate(map(math.prod, shapes), initial=0))
-        self.memory = np.zeros(ends[-1])
-        given = np.frombuffer(self.memory.data)  # what views of the results, and views of these, refer to
-        self.own, self.given = (
-            [whole[a:b].reshape(shape) for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)]
-            for whole in (self.memory, given)
-        )
-        self._counted, self._alone = [given, *self.given], 0
+        self.own = [np.empty(shape) for shape in shapes]  # not zeros, which would be new memory in each solve
+        flat = [np.frombuffer(own.data) for own in self.own]  # what given arrays, and views of them, refer to
+        self.given = [array.reshape(shape) for array, shape in zip(flat, shapes, strict=True)]
+        self._counted, self._alone = [*flat, *self.given], 0
 
     def settle(self, *tuples: Any) -> None:
         """References that there are now, to the results and to tuples of them that are given, are those of the slot."""
@@ -63,6 +57,11 @@ class _Results:
         return sum(map(getrefcount, self._counted)) == self._alone
 
 
+def _shapes(N: int, n: int, nu: int) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the arrays of an `Expansion`."""
+    return (N, n, n), (N, n, nu), (N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu)
+
+
 class Expanded:
     """An expansion along a trajectory: to first order of the dynamics and Gauss-Newton of the costs, or exact.
 
@@ -72,12 +71,8 @@ class Expanded:
         problem = slots.problem
         self._slots, self._system, N = slots, problem.system, problem.horizon
         n, nu = self._system.ndx, self._system.nu
-        of_costs = (N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu)
-        shapes = *of_costs, (N, n, n), (N, n, nu), (N + 1, n), *[(N, nu)] * (2 if slots.limits else 0)
-        self.results = results = _Results(*shapes)
-        self.e = Expansion(*results.given[5:7], *results.given[:5])
-        self.own_e = Expansion(*results.own[5:7], *results.own[:5])
-        self._of_costs = results.memory[: sum(map(math.prod, of_costs))]
+        self.results = results = _Results(*_shapes(N, n, nu), (N + 1, n), *[(N, nu)] * (2 if slots.limits else 0))
+        self.e, self.own_e = Expansion(*results.given[:7]), Expansion(*results.own[:7])
         self._costate, self._gradient, self._lam = results.given[7], np.zeros((N, nu)), np.zeros((N, n))
         self._xs, self._us = np.zeros((N + 1, self._system.nx)), np.zeros((N, nu))
         self._limits: list[np.ndarray] = results.own[8:]
@@ -114,7 +109,8 @@ class Expanded:
         self._xs[...], self._us[...] = xs, us
         self.count += 1
         self._derivatives("first")
-        self._of_costs.fill(0.0)
+        for block in self.own_e[2:]:
+            block.fill(0.0)
         if not with_curvature:
             self._costs(self.own_e[2:], None, "costs")
             return self.e, None
@@ -154,6 +150,10 @@ class Expanded:
         return self.box
 
 
+LARGEST_COPIED = 20_000
+"""Number of entries of fx from which to say where they are, some 10 us, is faster than to copy them."""
+
+
 class Swept:
     """A backward pass, over the expansion of a slot or over one of its own, to which others are copied."""
 
@@ -164,21 +164,28 @@ class Swept:
         self._slots, self._mu, self._gaps, self._around = slots, 0.0, np.zeros((N + 1, n)), None
         self._dynamics: tuple[Expanded, int] | None = None
         if of is None:
-            self.e = Expansion(np.zeros((N, n, n)), np.zeros((N, n, nu)), *zero_blocks(N, n, nu))
+            self.e = Expansion(*map(np.empty, _shapes(N, n, nu)))
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
         else:
             self.e, self._box = of.own_e, of.own_box
+        self._copies = self.e.fx, self.e.fu
         arrays = tuple(results.own)
         window = SweepWindow(tuple(self.e), 0.0, slots.dt, None, self._box, slots.leading, arrays=arrays)
         self._call, self._with_gaps = window.prepared(), False
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
-        """Copy the dynamics of an expansion, unless it holds them already, gaps and a box; returns the expansion that
-        it sweeps, whose costs the caller writes."""
-        dynamics = self._slots.dynamics_of(e)
-        if dynamics is None or dynamics != self._dynamics:
-            self.e.fx[...], self.e.fu[...] = e.fx, e.fu
+        """Copy the dynamics of an expansion, unless it holds them already or they are large ones of a slot, gaps and a
+        box; returns the expansion that it sweeps, whose costs the caller writes."""
+        slot = self._slots.writer_of(e)
+        large = e.fx.size > LARGEST_COPIED and slot is not None
+        fx, fu = (slot.own_e.fx, slot.own_e.fu) if large else self._copies
+        if fx is not self.e.fx:
+            self.e = self.e._replace(fx=fx, fu=fu)
+            self._call.set(EXPANSION, tuple(self.e))
+        dynamics = None if slot is None else (slot, slot.count)
+        if not large and (slot is None or dynamics != self._dynamics):
+            fx[...], fu[...] = e.fx, e.fu
             self._dynamics = dynamics
         if gaps is not None:
             self._gaps[...] = gaps
@@ -259,11 +266,11 @@ class Slots:
             slots[:] = [slot for slot in slots if slot.results.free]
 
     # ------------------------------------------------------------------------------------------- calls
-    def dynamics_of(self, e: Expansion) -> tuple[Expanded, int] | None:
-        """Which slot has written fx and fu, and in which of its expansions; None for those of no slot."""
+    def writer_of(self, e: Expansion) -> Expanded | None:
+        """The slot that has written fx and fu; None for those of no slot."""
         for slot in self._expanded:
             if e.fx is slot.e.fx and e.fu is slot.e.fu:
-                return slot, slot.count
+                return slot
         return None
 
     def expanded(self) -> Expanded:
