@@ -8,7 +8,8 @@ order and write into arrays that are given, so that systems can be put together 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,6 +112,20 @@ class DiscreteSystem(ABC):
         """What `linearize` and `hessian_products` return."""
         self.write_linearization(xs, us, fx, fu)
         self.write_hessian_products(xs, us, lam, *H)
+
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`."""
+        if lam is None:
+            return partial(self.write_linearization, xs, us, fx, fu)
+        return partial(self.write_expansion, xs, us, lam, fx, fu, *H)
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:

@@ -371,9 +371,9 @@ class RigidBodySystem(RobotSystem):
         lam: np.ndarray | None = None,
         *H: np.ndarray,
     ) -> Callable[[], Any] | None:
-        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        """See `trajopt.capabilities.Expansions`."""
         if self.joint_map is not IDENTITY:
-            return None
+            return super().prepared_expansion(xs, us, fx, fu, lam, *H)
         if lam is None:
             first = len(us), xs, us, fx, fu
             return self._launch(drive_linearization, linearization_size, *first, call=PreparedLaunch)

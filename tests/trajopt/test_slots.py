@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+import dynamics
 import problems
 import problems.arm
 import trajopt
@@ -194,6 +195,20 @@ def test_a_solve_within_a_solve():
     assert inner and all(found == expected for found in inner)
 
 
+def test_few_are_kept(monkeypatch):
+    """Those used last, and no more than a limit in all."""
+    several = [make("arm", horizon) for horizon in range(5, 11)]
+    for problem in several:
+        trajopt.ILQR(max_iterations=1).solve(problem)
+    assert [slots.problem.horizon for slots in _kept.slots] == [10, 9, 8, 7]
+    monkeypatch.setattr("trajopt.backward.slots.LARGEST_KEPT", 20 * 18**2)
+    trajopt.ILQR(max_iterations=1).solve(several[0])
+    assert [slots.problem.horizon for slots in _kept.slots] == [5, 10]
+    monkeypatch.setattr("trajopt.backward.slots.LARGEST_KEPT", 0)
+    trajopt.ILQR(max_iterations=1).solve(several[0])
+    assert not _kept.slots
+
+
 def test_solutions_keep_no_slot():
     problem = make("arm")
     solutions = [trajopt.DDP().solve(problem) for _ in range(4)]
@@ -315,3 +330,35 @@ def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
         found, plain = scaled.values(xs, us, prepared.at(xs, us)), scaled.values(xs, us)
         assert found.tobytes() == plain.tobytes()
         assert same(scaled.linearized(xs, us, prepared.at(xs, us)), scaled.linearized(xs, us))
+
+
+class Doubtful(dynamics.RigidBodySystem):
+    """A system whose derivatives and rollouts somebody has replaced."""
+
+    def linearize(self, xs, us):
+        fx, fu = super().linearize(xs, us)
+        return fx, 0.5 * fu
+
+    def closed_loop_rollout(self, *arguments, **options):
+        xs, us = super().closed_loop_rollout(*arguments, **options)
+        return xs, us + 1.0
+
+
+def test_methods_of_derived_classes_are_called(rng):
+    """Not what their parents prepare."""
+    inside = problems.make("pendulum").system
+    system = Doubtful(inside.model, inside.dt)
+    problem = Problem(system, [0.1, 0.0], 10, [ControlCost(1.0)], [])
+    slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
+    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    assert same(e[:2], system.linearize(xs, us))
+    assert slots.rollouts(xs, us, us, np.zeros((10, 1, 2)), ALPHAS, None) is None
+
+
+@pytest.mark.parametrize("name", ["quadruped_trot", "soft_manipulator_reach"])
+def test_expansions_of_phases_and_rods_are_written_in_place(name):
+    problem = problems.make(name)
+    slots, us = Slots(problem, None), problem.us_init
+    xs = np.repeat(problem.x0[None], len(us) + 1, axis=0)
+    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    assert same(e, expand(problem, xs, us))

@@ -16,6 +16,7 @@ from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
+from trajopt.interfaces.stepwise import stands_for
 from trajopt.interfaces.system import System, idle_knots, window
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
@@ -134,7 +135,8 @@ def write_derivatives(
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     """`write_derivatives` with these arguments, as a function without any."""
     prepare = capability(system, Expansions).prepared_expansion
-    found = None if prepare is None else prepare(*arguments)
+    known = prepare is not None and stands_for(type(system), "prepared_expansion", "linearize", "hessian_products")
+    found = prepare(*arguments) if known and prepare is not None else None
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 

@@ -28,6 +28,7 @@ from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepRe
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.stepwise import stands_for
 from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
 from trajopt.problem.objective import Blocks, zero_blocks
 from trajopt.problem.problem import Problem
@@ -226,7 +227,7 @@ class Slots:
 
     def __init__(self, problem: Problem, limits: Limits | None) -> None:
         system, N = problem.system, problem.horizon
-        self.problem = problem
+        self.problem, self.size = problem, N * (system.ndx + system.nu) ** 2
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         dt, self.leading = semi_implicit_form(system)
         self.dt = np.full(N, dt, np.float64)
@@ -331,7 +332,7 @@ def _rollouts(
 ) -> _Rollouts | None:
     """The call for a system from x0 within these limits; None where it cannot be prepared."""
     prepare = capability(system, Expansions).prepared_rollouts
-    if prepare is None:
+    if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
         return None
     N, nu, n = K.shape
     shapes = (N + 1, system.nx), (N, nu), (N, nu), (N, nu, n), *[(N + 1, n)] * with_gaps
@@ -344,9 +345,9 @@ def _rollouts(
 # --------------------------------------------------------------------------------------------
 # Slots that a thread keeps.
 
-MOST_KEPT, LARGEST_KEPT = 4, 100_000
-"""Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion, some
-megabytes in all; what is larger takes longer to compute than to prepare."""
+MOST_KEPT, LARGEST_KEPT = 4, 300_000
+"""Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion of all of
+them together, some tens of megabytes; what is larger takes longer to compute than to prepare."""
 
 
 class _Kept(threading.local):
@@ -370,7 +371,6 @@ def take_slots(problem: Problem, limits: Limits | None) -> Slots:
 
 def give_back(slots: Slots) -> None:
     """Keep slots for the next solves of this thread."""
-    problem = slots.problem
-    if problem.horizon * (problem.system.ndx + problem.system.nu) ** 2 <= LARGEST_KEPT:
-        _kept.slots.insert(0, slots)
-        del _kept.slots[MOST_KEPT:]
+    _kept.slots.insert(0, slots)
+    while len(_kept.slots) > MOST_KEPT or sum(each.size for each in _kept.slots) > LARGEST_KEPT:
+        del _kept.slots[-1]

@@ -35,6 +35,18 @@ def rollouts_take(kind: type, *names: str) -> bool:
     return set(names) <= set(inspect.signature(kind.closed_loop_rollout).parameters)
 
 
+@cache
+def stands_for(kind: type, prepared: str, *plain: str) -> bool:
+    """True unless a class that is derived from the one with a prepared method has plain methods of its own, for which
+    that would not stand."""
+    classes = kind.__mro__
+
+    def level(name: str) -> int:
+        return next((i for i, each in enumerate(classes) if name in vars(each)), len(classes))
+
+    return all(level(prepared) <= level(name) for name in plain)
+
+
 def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """What `System.closed_loop_rollout` returns for these arguments, by `step`, `difference` and `integrate` alone."""
     x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before = ClosedLoop(*arguments, **options)
