@@ -179,13 +179,13 @@ class Swept:
         """Copy the dynamics of an expansion, unless it holds them already or they are large ones of a slot, gaps and a
         box; returns the expansion that it sweeps, whose costs the caller writes."""
         slot = self._slots.writer_of(e)
-        large = e.fx.size > LARGEST_COPIED and slot is not None
-        fx, fu = (slot.own_e.fx, slot.own_e.fu) if large else self._copies
+        copied = slot is None or e.fx.size <= LARGEST_COPIED
+        fx, fu = self._copies if slot is None or copied else (slot.own_e.fx, slot.own_e.fu)
         if fx is not self.e.fx:
             self.e = self.e._replace(fx=fx, fu=fu)
             self._call.set(EXPANSION, tuple(self.e))
         dynamics = None if slot is None else (slot, slot.count)
-        if not large and (slot is None or dynamics != self._dynamics):
+        if copied and (slot is None or dynamics != self._dynamics):
             fx[...], fu[...] = e.fx, e.fu
             self._dynamics = dynamics
         if gaps is not None:
