@@ -231,7 +231,10 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
         "semi_implicit_from": (semi_implicit_form(part)[1], first),
     }
     assert part.serves[:2] == system.serves and len(part.serves) == 2 + (len(part.segments) == 1)
-    assert set(rows) | {"check_start", "write_expansion", "serves"} == of_knots
+    prepared = [np.full(block.shape, np.nan) for block in blocks[1]]
+    part.prepared_expansion(xs[a : b + 1], us[a:b], *prepared[:2], lam[a:b], *prepared[2:])()
+    assert all(np.array_equal(found, block) for found, block in zip(prepared, blocks[1], strict=True))
+    assert set(rows) | {"check_start", "write_expansion", "prepared_expansion", "serves"} == of_knots
     expansions = [(alone, whole[a:b]) for whole, alone in zip(*blocks, strict=True)]
     for got, wanted in [*rows.values(), *expansions]:
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
