@@ -300,10 +300,6 @@ class Rows:
                 add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
                 add_rows_at(blocks, place, target)
 
-    def prepared(self) -> PreparedRows:
-        """Values and Jacobians of rows that differ from these in factors alone, as prepared calls."""
-        return PreparedRows(self)
-
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
         """The rows with factors from the Jacobians at xs, us or, where terms are large, from the terms' sizes and the
@@ -482,8 +478,7 @@ class PreparedRows:
     def __init__(self, rows: Rows) -> None:
         (nx, _, nu), N = rows.sizes, len(rows.first) - 2
         self._blocks, self._xs, self._us = rows.blocks, np.zeros((N + 1, nx)), np.zeros((N, nu))
-        others = [block for block in rows.blocks if not block.single]
-        self.values, self.jacobians = ([self._call(block, both) for block in others] for both in (False, True))
+        self.values, self.jacobians = ([self._call(block, both) for block in rows._others] for both in (False, True))
 
     def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]] | None:
         prepare = getattr(block.residual, "prepared_rows", None)

@@ -15,7 +15,7 @@ from trajopt.backward.backward_pass import sweep
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import adjoint, expand, expand_exactly
 from trajopt.backward.slots import Slots, _kept
-from trajopt.rows import pack
+from trajopt.rows import PreparedRows, pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
 
 
@@ -317,7 +317,7 @@ def rows_of(name):
 def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
     problem = rows_of(name)
     rows = pack(problem, tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint)))
-    prepared, (xs, us) = rows.prepared(), trajectory(problem, rng)
+    prepared, (xs, us) = PreparedRows(rows), trajectory(problem, rng)
     kinds = [call is None for call in prepared.values]
     assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in prepared.jacobians]
     for step in range(4):

@@ -8,6 +8,7 @@ it returns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -456,6 +457,15 @@ class SweepResult(NamedTuple):
     finite: bool = True
 
 
+def result_of(arrays: Sequence[np.ndarray], failed: int, d1: float, d2: float) -> SweepResult:
+    """The result with arrays k, K, Vx, Vxx, which are set to zero if a sweep failed at a knot, at least 0."""
+    if failed >= 0:
+        for array in arrays:
+            array[...] = 0.0
+    k, K, Vx, Vxx = arrays
+    return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
+
+
 class _Arrays(NamedTuple):
     """The arrays of a `SweepResult`."""
 
@@ -540,14 +550,7 @@ class SweepWindow:
     def sweep(self, first: int, last: int) -> SweepResult:
         """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1
         and d2 of these knots."""
-        return self._result(*self._run(first, last, *self._start, *self._end, self._scratch))
-
-    def _result(self, failed: int, d1: float, d2: float) -> SweepResult:
-        if failed >= 0:
-            for array in self.arrays:
-                array[...] = 0.0
-        k, K, Vx, Vxx = self.arrays
-        return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
+        return result_of(self.arrays, *self._run(first, last, *self._start, *self._end, self._scratch))
 
     def prepared(self) -> PreparedCall:
         """The sweep of all knots as a prepared call, which returns failed_knot, d1 and d2."""

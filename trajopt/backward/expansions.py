@@ -135,8 +135,9 @@ def write_derivatives(
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     """`write_derivatives` with these arguments, as a function without any."""
     prepare = capability(system, Expansions).prepared_expansion
-    known = prepare is not None and stands_for(type(system), "prepared_expansion", "linearize", "hessian_products")
-    found = prepare(*arguments) if known and prepare is not None else None
+    if prepare is None or not stands_for(type(system), "prepared_expansion", "linearize", "hessian_products"):
+        return partial(write_derivatives, system, *arguments)
+    found = prepare(*arguments)
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 

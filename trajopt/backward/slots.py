@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow
+from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
 from trajopt.capabilities import Expansions, capability
@@ -76,7 +76,6 @@ class Expanded:
         self.e, self.own_e = Expansion(*results.given[:7]), Expansion(*results.own[:7])
         self._costate, self._gradient, self._lam = results.given[7], np.zeros((N, nu)), np.zeros((N, n))
         self._xs, self._us = np.zeros((N + 1, self._system.nx)), np.zeros((N, nu))
-        self._limits: list[np.ndarray] = results.own[8:]
         self.box = self.own_box = None
         if slots.limits is not None:
             box = box_around(self._us, *slots.limits)
@@ -141,9 +140,9 @@ class Expanded:
 
     def box_around_controls(self) -> Box | None:
         """The box around the controls of the last expansion, from which a sweep starts anew."""
-        if self.box is None or self._slots.limits is None:
+        if self.box is None or self.own_box is None or self._slots.limits is None:
             return None
-        for side, limit in zip(self._limits, self._slots.limits, strict=True):
+        for side, limit in zip(self.own_box[:2], self._slots.limits, strict=True):
             np.subtract(limit, self._us, out=side)
             side *= OUTWARD
         self.box.k.fill(0.0)
@@ -204,15 +203,11 @@ class Swept:
         if mu != self._mu:
             self._call.set(MU, mu)
             self._mu = mu
-        failed, d1, d2 = self._call()
+        found = self._call()
         if self._around is not None and self._box is not None:  # where the next sweep over that box starts
             self._around.k[...], self._around.clamped[...] = self._box.k, self._box.clamped
             self._around = None
-        k, K, Vx, Vxx = given = self.results.given
-        if failed >= 0:
-            for array in given:
-                array[...] = 0.0
-        return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
+        return result_of(self.results.given, *found)
 
 
 class Slots:

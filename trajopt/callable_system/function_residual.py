@@ -166,6 +166,15 @@ class _Calls(NamedTuple):
     total: Callable[[], float]
 
 
+class _RowCalls(NamedTuple):
+    """Prepared calls of rows: of the values and, if they are asked for, of the Jacobians; arrays of both."""
+
+    value: Callable[[], Any]
+    values: np.ndarray
+    slope: Callable[[], Any] | None
+    J: np.ndarray
+
+
 class FunctionResidual:
     """What `residual` makes: see there.
 
@@ -319,17 +328,12 @@ class FunctionResidual:
         prepared = Renewed(lambda: self._source, prepare)
 
         def add() -> float:
-            while True:
-                source, calls = self._source, prepared.calls()
-                if calls is None:
-                    return self.add_expansion(span, xs, us, weights, target, curvature)
-                calls.value()
-                with np.errstate(all="ignore"):
-                    self._source = up_to_date(source, X, U, calls.values)
-                if self._source is source:
-                    for call in calls.rest:
-                        call()
-                    return calls.total()
+            calls = self._called(prepared, X, U)
+            if calls is None:
+                return self.add_expansion(span, xs, us, weights, target, curvature)
+            for call in calls.rest:
+                call()
+            return calls.total()
 
         return None if prepared.calls() is None else add
 
@@ -341,30 +345,36 @@ class FunctionResidual:
         if not is_plain(xs, *(() if us is None else (us,))):
             return None
 
-        def prepare(source: Any) -> tuple[Any, ...] | None:
+        def prepare(source: Any) -> _RowCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            value, Y = source.tapes.prepared(0, X, U)
-            return (value, Y, *(source.tapes.prepared(1, X, U) if jacobians else (None, None)))
+            slope, J = source.tapes.prepared(1, X, U) if jacobians else (None, _NO_JACOBIANS)
+            return _RowCalls(*source.tapes.prepared(0, X, U), slope, J)
 
         prepared = Renewed(lambda: self._source, prepare)
 
         def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-            while True:
-                source, calls = self._source, prepared.calls()
-                if calls is None:
-                    return self.evaluate_with_jacobians(xs, us) if jacobians else (self.evaluate(xs, us), None, None)
-                value, Y, slope, J = calls
-                value()
-                with np.errstate(all="ignore"):
-                    self._source = up_to_date(source, X, U, Y)
-                if self._source is source:
-                    if not jacobians:
-                        return Y, None, None
-                    slope()
-                    return Y, J[:, :, : self._nx], J[:, :, self._nx :] if self._nu else None
+            calls = self._called(prepared, X, U)
+            if calls is None:
+                return self.evaluate_with_jacobians(xs, us) if jacobians else (self.evaluate(xs, us), None, None)
+            if calls.slope is None:
+                return calls.values, None, None
+            calls.slope()
+            return calls.values, calls.J[:, :, : self._nx], calls.J[:, :, self._nx :] if self._nu else None
 
         return None if prepared.calls() is None else rows
+
+    def _called(self, prepared: Renewed[Any, Any], X: np.ndarray, U: np.ndarray) -> Any:
+        """Calls of a source that is the function as it is now, after that of its values; None where there are none."""
+        while True:
+            source, calls = self._source, prepared.calls()
+            if calls is None:
+                return None
+            calls.value()
+            with np.errstate(all="ignore"):
+                self._source = up_to_date(source, X, U, calls.values)
+            if self._source is source:
+                return calls
 
     @property
     def _linear(self) -> bool:

@@ -583,7 +583,7 @@ class ForwardFormulation:
         assert self.rows is not None
         known: PreparedRows | None = self._slots.rows
         if known is None or not known.serve(self.rows):
-            known = self._slots.rows = self.rows.prepared()
+            known = self._slots.rows = PreparedRows(self.rows)
         return known
 
     def expand(
