@@ -43,8 +43,7 @@ class Weights(NamedTuple):
 
 
 @routine
-def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
-    """Add the terms of weights p, w to the blocks."""
+def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
     for t in range(N + 1):
         for i in range(first[t], first[t + 1]):
@@ -92,14 +91,14 @@ def copy_with_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu, copies):
             for a in range(H.shape[1]):
                 for b in range(H.shape[2]):
                     copy[t, a, b] = H[t, a, b]
-    add_terms(first, Cx, Cu, p, w, *copies)
+    _add_terms(first, Cx, Cu, p, w, *copies)
 
 
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
-    blocks = tuple([block.copy() for block in e[2:]])
-    add_terms(first, *C, *weights, *blocks)
-    return Expansion(e.fx, e.fu, *blocks)
+    copies = tuple([np.empty(block.shape) for block in e[2:]])
+    copy_with_terms(first, *C, *weights, *e[2:], copies)
+    return Expansion(e.fx, e.fu, *copies)
 
 
 def with_multipliers(

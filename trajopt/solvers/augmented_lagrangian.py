@@ -73,12 +73,18 @@ class Multipliers(NamedTuple):
         return np.where((z > rows.upper) | (rows.lower == rows.upper), 1, np.where(z < rows.lower, -1, 0))
 
 
+@helper
+def _excess(c, centre, penalty, lower, upper):
+    """s = z - clip(z, lower, upper) with z = c + lam_e / rho."""
+    z = c + centre / penalty
+    return z - min(max(z, lower), upper)
+
+
 @routine
 def _weigh(c, lower, upper, centre, penalty, p, w):
     total = 0.0
     for i in range(c.shape[0]):
-        z = c[i] + centre[i] / penalty
-        s = z - min(max(z, lower[i]), upper[i])
+        s = _excess(c[i], centre[i], penalty, lower[i], upper[i])
         p[i] = penalty * s
         w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
         total += 0.5 * penalty * s * s
@@ -91,8 +97,7 @@ def sum_of_terms(c, change, lower, upper, centre, penalty):
     total = 0.0
     for i in range(c.shape[0]):
         r = c[i] if change is None else c[i] + change[i]
-        z = r + centre[i] / penalty
-        s = z - min(max(z, lower[i]), upper[i])
+        s = _excess(r, centre[i], penalty, lower[i], upper[i])
         total += 0.5 * penalty * s * s
     return total
 

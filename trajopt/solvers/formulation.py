@@ -513,8 +513,12 @@ def with_more(e: Expansion, more: float) -> Expansion:
     if more == 0.0:
         return e
     lxx = e.lxx.copy()
-    np.einsum("tii->ti", lxx)[...] += more
+    _add_to_diagonals(lxx, more)
     return e._replace(lxx=lxx)
+
+
+def _add_to_diagonals(lxx: np.ndarray, more: float) -> None:
+    np.einsum("tii->ti", lxx)[...] += more
 
 
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
@@ -661,7 +665,7 @@ class ForwardFormulation:
                     for own, block in zip(e[2:], expansion[2:], strict=True):
                         own[...] = block
                 if on_states > 0.0:
-                    np.einsum("tii->ti", e.lxx)[...] += on_states
+                    _add_to_diagonals(e.lxx, on_states)
             result = swept.sweep(mu)
             return completed(result, e, gaps)
 
