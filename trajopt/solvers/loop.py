@@ -13,10 +13,7 @@
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite
 far from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 
-Where max_iterations is 1, no sweep follows the step.  From a warm start its own sweep is then the only one: an exact
-one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
-where the state or a target has jumped, and is compared with a Gauss-Newton step unless it gains what it predicted;
-the penalty is not updated, and changes of the active set are followed only where the step would be short.
+A single iteration, as in predictive control, is another algorithm: `trajopt.solvers.real_time`.
 
 An iteration makes a new `State` of the one before, which stays as it is.  A `Formulation` defines what the sweep's
 controls are, and how trajectories follow from them.
@@ -73,7 +70,7 @@ from trajopt.solvers.formulation import (
     sweep_of_kind,
     with_gauss_newton,
 )
-from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialStep, TrialSteps
+from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialSteps
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import checked, restrained
 from trajopt.solvers.state import (
@@ -294,35 +291,12 @@ class Constrained(NamedTuple):
         return stepped(rows, at, dx, du, m, alpha)
 
 
-def arrived(
-    formulation: Formulation,
-    model: LocalModel,
-    iterate: Iterate,
-    c: np.ndarray | None,
-    m: Multipliers | None,
-    soft: bool,
-) -> LocalModel:
-    """The model of the iterate before, moved to the iterate that a step led to, where rows have the values c (R,);
-    soft: True if constraints are soft."""
-    if m is None or c is None or model.rows is None or formulation.rows is None:
-        return model._replace(iterate=iterate)
-    dual = m.weights(formulation.rows, c)[1].p if soft else m.dual
-    return model._replace(iterate=iterate, rows=model.rows._replace(c=c, dual=dual, weights=None))
-
-
-# --------------------------------------------------------------------------------------------
-# Real-time iterations: the model after a single step from a warm start.
-#
-# Nothing is expanded after that step.  The gains are those of the step's sweep,
-#
-#     u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
-#
-# so that (1 - alpha) k remains of k; its value function is moved to the new states, V_x + V_xx dx.  Multipliers are
-# those after the step; the gradient is that of the iterate before.  Values of constraints are new.
-
-
 def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
-    """The direction, expressed about the iterate that a step along it led to."""
+    """The direction, expressed about the iterate that a step along it led to:
+
+        u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
+
+    so that (1 - alpha) k remains of k; the value function is moved to the new states, V_x + V_xx dx."""
     system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
     dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
     dx = dx if iterate.gaps is None else dx - iterate.gaps
@@ -358,10 +332,6 @@ class Loop:
     clock : Stopwatch
     warm : (multipliers (R,), penalty) or None
         Multipliers of the formulation's rows in a warm start, and its penalty.
-    real_time_iteration : bool
-        True if only one step from a warm start is asked for, without an expansion where it leads.
-    costate : (N+1, ndx) array or None
-        Costate of the warm start.
     optimum : (float, float) or None
         Largest gradient entry and predicted decrease at the end of the solve that is the warm start.
     """
@@ -371,8 +341,6 @@ class Loop:
     threshold: float | None
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
-    real_time_iteration: bool = False
-    costate: np.ndarray | None = None
     optimum: tuple[float, float] | None = None
 
     def run(
@@ -411,9 +379,9 @@ class Loop:
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows, self._fixed_penalty)
+            multipliers = first_multipliers(model, options, self.warm, rows)
             model = weighted(self.formulation, model, multipliers)
-        scale = 1.0 if self.real_time_iteration else curvature_scale(model.expansion)
+        scale = curvature_scale(model.expansion)
         regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
         state = State(model, regularization, predicted, log, multipliers)
         if rows is None:
@@ -424,8 +392,6 @@ class Loop:
 
     def step(self, state: State) -> State:
         """One iteration; the status of its result is the reason to stop, None to go on."""
-        if self._single and state.tried > 0:
-            return self._closed(state)
         if not self.clock.over:
             state = checked(self.formulation, state, self.options, self.clock)
         if self.clock.over:
@@ -450,12 +416,7 @@ class Loop:
         trials = TrialSteps(
             self.formulation, model, multipliers, chosen.regularization.shift, weight, self.clock, uncertain
         )  # fmt: skip
-        found = chosen.trial or trials.best(direction)
-        if self.real_time_iteration and not self._as_promised(model.iterate, found):
-            found = trials.without_curvature(found)
-        used, step, rejected = (
-            found if found.long or not self._fixed_penalty else self._past_active_set_changes(trials, found)
-        )
+        used, step, rejected = chosen.trial or trials.best(direction)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
@@ -468,7 +429,7 @@ class Loop:
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
         state = state._replace(rejected=state.rejected.then(rejected))
-        if state.multipliers is not None and not self._single:
+        if state.multipliers is not None:
             model, m = self._relaxed(state.model, state.multipliers)
             if m is not state.multipliers:
                 return state._replace(model=model, multipliers=m)
@@ -499,7 +460,7 @@ class Loop:
                 m = Constrained(self.formulation, self.options, self.clock).moved(model, used, m, step.alpha)
         moved = self._moved(state, used, step, m)
         short = step.alpha < LONG_STEP and not closing
-        if m is not None and short and not self._single:
+        if m is not None and short:
             moved, m = self._relaxed(moved, m)
         shows = closing or gain > INVISIBLE * abs(step.cost)
         trusted = step.alpha == 1.0 and not closing and kept(state.predicted, gain)
@@ -507,7 +468,7 @@ class Loop:
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
         last = state.direction
-        if self._single or self.clock.limit is not None:
+        if self.clock.limit is not None:
             last = left_of(self.formulation, model.iterate, used, step)
         return State(
             moved, regularization, state.predicted, state.log, m,
@@ -521,10 +482,8 @@ class Loop:
         alpha, xs, us, controls = step.candidate
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
-        if self.real_time_iteration:
-            return arrived(self.formulation, state.model, iterate, step.c, m, self.options.soft_penalty > 0.0)
         before = (state.model, used.sweep) if alpha == 1.0 else None
-        dual, exact = None if m is None else m.dual, not self._single and self._exact_wanted(state.predicted, iterate)
+        dual, exact = None if m is None else m.dual, self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)
         return model if m is None else weighted(self.formulation, model, m)
 
@@ -534,38 +493,6 @@ class Loop:
         less = m if self.options.soft_penalty > 0.0 else relaxed(self.formulation.rows, model.rows.c, m)
         return (model, m) if less is m else (weighted(self.formulation, model, less), less)
 
-    # ------------------------------------------------------------------------------------------------ a single step
-    @property
-    def _single(self) -> bool:
-        """True if a single step is asked for, as in predictive control."""
-        return self.options.max_iterations == 1
-
-    @property
-    def _fixed_penalty(self) -> bool:
-        """True if that single step comes from one sweep, with the penalty of a warm start."""
-        return self._single and self.warm is not None
-
-    def _as_promised(self, iterate: Iterate, found: TrialStep) -> bool:
-        """True if a full step was found that gains its predicted decrease."""
-        step = found.step
-        return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
-
-    def _past_active_set_changes(self, trials: TrialSteps, found: TrialStep) -> TrialStep:
-        """The better one of a short step, or none, and the step to the minimum of the piecewise quadratic model."""
-        model, m, direction = trials.model, trials.multipliers, found.direction
-        if m is None or not found.direction.sweep.ok:
-            return found
-        expansion, _ = model.of_kind(direction.kind)
-        minimum = PiecewiseModel(self.formulation, model, m, expansion, trials.mu, self.clock).minimum(direction)
-        return found.or_better(trials.along(minimum.direction)) if minimum.promise > 0.0 else found
-
-    def _closed(self, state: State) -> State:
-        """The end of a solve of a single step, without another sweep: its predicted decrease is that of the step."""
-        status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
-        if not (state.stopping or np.isfinite(state.model.gradient_norm)):
-            status = Status.INVALID_DERIVATIVES
-        return state._replace(status=status, log=(*state.log, self._last_record(state)))
-
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
         """True if the last predicted decrease was small enough for an exact step from this iterate."""
@@ -574,14 +501,10 @@ class Loop:
     def _find_direction(self, state: State) -> FoundDirection:
         """The direction of this iteration."""
         exact = self._exact_wanted(state.predicted, state.model.iterate)
-        if state.multipliers is not None and self.options.soft_penalty == 0.0 and not self._fixed_penalty:
+        if state.multipliers is not None and self.options.soft_penalty == 0.0:
             enough = self._enough(state.model)
             return Constrained(self.formulation, self.options, self.clock).find_direction(state, exact, enough)
-        model = state.model
-        if exact and self._single and model.exact is None:  # near the optimum: a costate, instead of another sweep
-            costate = model.costate if self.costate is None else self.costate
-            model = self.formulation.with_curvature(model, costate, self.clock)
-        found = Directions(self.formulation, self.clock).find(model, state.regularization, exact)
+        found = Directions(self.formulation, self.clock).find(state.model, state.regularization, exact)
         return found._replace(multipliers=state.multipliers)
 
     # ------------------------------------------------------------------------------------------------ ends

@@ -52,6 +52,7 @@ from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.line_search import TrialSteps
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.state import Directions, State, ranked
 
@@ -406,7 +407,9 @@ def solve(
     formulation.rows = rows
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
-    loop = Loop(formulation, options, threshold, clock, multipliers, real_time_iteration, costate, optimum)
+    loop = Loop(formulation, options, threshold, clock, multipliers, optimum)
+    if options.max_iterations == 1:
+        loop = RealTimeIteration(*vars(loop).values(), costate)
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
