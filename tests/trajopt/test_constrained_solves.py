@@ -29,7 +29,8 @@ from trajopt.backward.expansions import Expansion, adjoint, blended, convexified
 from trajopt.rows import pack
 from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
-from trajopt.solvers.formulation import GAUSS_NEWTON, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.loop import Constrained
 
 
 class Linear:
@@ -245,3 +246,36 @@ def test_soft_constraints_cost_what_their_violation_costs():
     np.testing.assert_allclose(report.multipliers, 5.0 * beyond, atol=1e-9)
     assert report.penalty == 5.0 and (report.factors == 1.0).all()
     assert hard.converged == (hard.violation <= 1e-7)
+
+
+def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkeypatch):
+    """Where an exact direction leads nowhere in the piecewise model and the Gauss-Newton sweep instead of it fails, the
+    direction stays, and so must the model that it is from."""
+    minimum, sweep, found = PiecewiseModel.minimum, ForwardFormulation.sweep, []
+    towards = Constrained._towards_minimum
+
+    def promises_nothing(model, direction):
+        reached = minimum(model, direction)
+        return reached._replace(point=reached.point._replace(value=0.0)) if direction.kind == EXACT else reached
+
+    def watched(constrained, state, chosen, enough):
+        exact_alone = chosen.direction.kind == EXACT and chosen.model.gauss_newton is None
+
+        def fails(formulation, model, mu, clock, kind=GAUSS_NEWTON):
+            return sweep(formulation, model, mu, clock, kind)._replace(ok=kind != GAUSS_NEWTON)
+
+        with monkeypatch.context() as patch:
+            if exact_alone:
+                patch.setattr(PiecewiseModel, "minimum", promises_nothing)
+                patch.setattr(ForwardFormulation, "sweep", fails)
+            result = towards(constrained, state, chosen, enough)
+        if exact_alone:
+            found.append(result)
+        return result
+
+    monkeypatch.setattr(Constrained, "_towards_minimum", watched)
+    DDP(max_iterations=60).solve(problems.make("arm_obstacle"))
+    assert found
+    for result in found:
+        assert result.direction.kind == EXACT
+        assert result.model.of_kind(EXACT)[0] is not None

@@ -119,9 +119,7 @@ class Expanded:
         settle_idle_controls(self.own_e, self._idle)
         return self.e, left_out
 
-    def expand_exactly(
-        self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool
-    ) -> Expansion:
+    def expand_exactly(self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
         costs."""
         self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier

@@ -182,9 +182,7 @@ def gather_squares(
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
 
 
-def carried_over(
-    sums: Sequence[SquaresOfResidual], old: Squares, new: Squares
-) -> tuple[SquaresOfResidual, ...] | None:
+def carried_over(sums: Sequence[SquaresOfResidual], old: Squares, new: Squares) -> tuple[SquaresOfResidual, ...] | None:
     """Sums of terms that were left to residuals as those of other terms in their places, if they differ in residuals
     alone and groups stay as they are; else None."""
     swaps: dict[Any, Any] = {}

@@ -198,11 +198,12 @@ class Constrained(NamedTuple):
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
-            model = with_gauss_newton(self.formulation, model, self.clock)
+            plain = with_gauss_newton(self.formulation, model, self.clock)
             sweep = direction.fallback
-            sweep = sweep or sweep_of_kind(self.formulation, model, GAUSS_NEWTON, regularization.shift, self.clock)
+            sweep = sweep or sweep_of_kind(self.formulation, plain, GAUSS_NEWTON, regularization.shift, self.clock)
             if not sweep.ok:
                 break
+            model = plain
             direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
             minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
         found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
