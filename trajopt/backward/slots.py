@@ -1,6 +1,6 @@
 """Arrays and calls that a solve prepares once, for all of its iterates.
 
-    Slots        of a problem: the cost of a trajectory, rollouts under gains
+    Slots        of a problem: the cost and the gaps of a trajectory, rollouts under gains
       Expanded   an expansion along a trajectory: dynamics, costs, costate, box of the controls
       Swept      a backward pass
 
@@ -26,7 +26,14 @@ import numpy as np
 
 from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
-from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
+from trajopt.backward.expansions import (
+    Expansion,
+    gaps_of,
+    prepared_adjoint,
+    prepared_derivatives,
+    prepared_gaps,
+    settle_idle_controls,
+)
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.stepwise import stands_for
 from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
@@ -119,9 +126,7 @@ class Expanded:
         settle_idle_controls(self.own_e, self._idle)
         return self.e, left_out
 
-    def expand_exactly(
-        self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool
-    ) -> Expansion:
+    def expand_exactly(self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
         costs."""
         self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
@@ -230,6 +235,7 @@ class Slots:
         self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
+        self._gaps = prepared_gaps(system, self._x0, self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
@@ -288,6 +294,13 @@ class Slots:
         """The cost of a trajectory."""
         self._xs[...], self._us[...] = xs, us
         return self._cost()
+
+    def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """The gaps of a trajectory, which the next call may overwrite."""
+        if self._gaps is None:
+            return gaps_of(self.problem, xs, us)
+        self._xs[...], self._us[...] = xs, us
+        return self._gaps()
 
     def rollouts(
         self, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, alphas: np.ndarray, gaps: np.ndarray | None

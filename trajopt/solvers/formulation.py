@@ -25,7 +25,6 @@ from trajopt.backward.expansions import (
     by_products,
     by_tensors,
     finite,
-    gaps_of,
     hessian_products,
     largest_gradient,
     with_hessians,
@@ -563,8 +562,8 @@ class ForwardFormulation:
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
         with clock.measure("rollouts"):
-            us = us if self.limits is None else np.clip(us, *self.limits)
-            gaps = None if xs is None else gaps_of(self.problem, xs, us)
+            us = us if self.limits is None else us.clip(*self.limits)
+            gaps = None if xs is None else self._slots.gaps(xs, us)
             if xs is None:
                 xs = open_loop(self.problem, us)
             known = gaps is None or all_finite(gaps)
