@@ -251,8 +251,8 @@ class Slots:
         if (limits is None) != (self.limits is None):
             return False
         if problem.objective is not self._numbers_of:
-            self._numbers_of = None  # of some terms of this one, perhaps, and of others of the one before
-            if not self.objective.take_numbers(problem.objective, self._us):
+            before, self._numbers_of = self._numbers_of, None  # of some terms of one, perhaps, and of others of another
+            if not self.objective.take_numbers(problem.objective, before, self._us):
                 return False
             self._numbers_of = problem.objective
         self.problem = problem
