@@ -22,6 +22,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.objective import all_finite
 from trajopt.problem.parametric import INITIAL, with_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import counts_besides, transcription_of
@@ -170,11 +171,13 @@ def _stamp(seconds: float) -> dict[str, int]:
 # The result of a solve, complete and frozen.
 
 
-def _moved_up(rows: np.ndarray, steps: int) -> np.ndarray:
-    """Rows moved up by so many, the last of them repeated."""
-    moved, kept = np.empty(rows.shape), max(0, len(rows) - steps)
-    moved[:kept], moved[kept:] = rows[steps:], rows[-1]
-    return moved
+def _moved_up(report: ConstraintReport, steps: int, N: int) -> ConstraintReport:
+    """The report with multipliers of the knots before N that are those of so many steps later, or of the last one."""
+    name, knots, values, lower, upper, multipliers, *rest = report
+    end = knots.searchsorted(N)
+    later = np.minimum(knots.searchsorted(knots + steps), end - 1)
+    later[end:] = end
+    return ConstraintReport(name, knots, values, lower, upper, multipliers.take(later, axis=0), *rest)
 
 
 @dataclass(frozen=True)
@@ -272,7 +275,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         xs is None.
         """
         as_whole_number("steps", steps, 0)
-        xs, N, constraints = None, len(self.us), []
+        xs, N = None, len(self.us)
         if self.problem is not None and math.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
             if steps == 1:
@@ -280,17 +283,11 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             else:
                 onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
             whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
-            xs = whole if np.isfinite(whole).all() else None
-        for report in self.constraints:
-            knots, moved = report.knots[: report.knots.searchsorted(N)], report.multipliers.copy()
-            if len(knots) and knots[-1] - knots[0] == len(knots) - 1:  # none is missing between them
-                moved[: len(knots)] = _moved_up(moved[: len(knots)], steps)
-            elif len(knots):
-                later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
-                moved[: len(knots)] = report.multipliers[later]
-            constraints.append(report._replace(multipliers=moved))
-        us, costate, K = (_moved_up(rows, steps) for rows in (self.us, self.Vx, self.K))
-        return self._start(us, xs, tuple(constraints), costate, K)
+            xs = whole if all_finite(whole) else None
+        constraints = tuple([_moved_up(report, steps, N) for report in self.constraints])
+        later = np.minimum(np.arange(steps, steps + N + 1), N)
+        costate, later = self.Vx.take(later, axis=0), np.minimum(later[:N], N - 1)
+        return self._start(self.us.take(later, axis=0), xs, constraints, costate, self.K.take(later, axis=0))
 
     def policy(
         self,
