@@ -261,12 +261,6 @@ class Slots:
             own[...] = given
         return True
 
-    def let_go(self) -> None:
-        """Leave results that others still refer to to them."""
-        self._expanded = [slot for slot in self._expanded if slot.results.free]
-        for slots in (self._swept, *[slot.swept for slot in self._expanded]):
-            slots[:] = [slot for slot in slots if slot.results.free]
-
     # ------------------------------------------------------------------------------------------- calls
     def writer_of(self, e: Expansion) -> Expanded | None:
         """The slot that has written fx and fu; None for those of no slot."""
@@ -372,7 +366,6 @@ def take_slots(problem: Problem, limits: Limits | None) -> Slots:
     """Slots that serve this problem, those of an earlier solve or new ones."""
     for i, slots in enumerate(_kept.slots):
         if slots.serve(problem, limits):
-            slots.let_go()
             return _kept.slots.pop(i)
     return Slots(problem, limits)
 
