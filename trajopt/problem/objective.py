@@ -270,6 +270,11 @@ def all_finite(rows):
     return True
 
 
+@routine
+def _both_finite(xs, us):
+    return all_finite(xs) and all_finite(us)
+
+
 Parts = tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]
 
 
@@ -341,7 +346,7 @@ class Objective:
         """J; inf where the trajectory or a term is not finite."""
         total = 0.0
         with np.errstate(all="ignore"):
-            if not (all_finite(xs) and all_finite(us)):
+            if not _both_finite(xs, us):
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
@@ -359,13 +364,12 @@ class Objective:
         terms, squares = self._for(us)
         if terms:
             return partial(self.value, xs, us)
-        finite = PreparedCall(all_finite, xs), PreparedCall(all_finite, us)
+        finite = PreparedCall(_both_finite, xs, us)
         sums = [s.prepared(xs, us, None, None) for s in squares]
 
         def value() -> float:
-            for good in finite:
-                if not good():
-                    return np.inf
+            if not finite():
+                return np.inf
             total = 0.0  # not `sum`, whose rounding differs between versions of Python
             for add in sums:
                 total += add()

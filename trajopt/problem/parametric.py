@@ -281,12 +281,12 @@ def adjusted(term: Any, values: dict[str, Any], made: dict[Any, Any] | None = No
     key = id(term), *values, *map(id, values.values())
     new = made.get(key)
     if new is None:
-        slot, new, inside = _inside(type(term)), term, {}
-        own = getattr(term, "adjustable", ())
+        slot, own, inside = _inside(type(term)), values, {}
         if slot is not None:
-            inside = {name: value for name, value in values.items() if name not in own}
-        if len(inside) < len(values):
-            new = term.adjusted(**{name: value for name, value in values.items() if name not in inside})
+            names = getattr(term, "adjustable", ())
+            own = {name: values[name] for name in names if name in values}
+            inside = {name: value for name, value in values.items() if name not in own} if own else values
+        new = term.adjusted(**own) if own else term
         if slot is not None and inside:
             new = _with(new, **{slot: adjusted(getattr(term, slot), inside, made)})
         made[key] = new
