@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
@@ -235,7 +236,6 @@ class Slots:
         self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
-        self._gaps = prepared_gaps(system, self._x0, self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
@@ -288,6 +288,10 @@ class Slots:
         """The cost of a trajectory."""
         self._xs[...], self._us[...] = xs, us
         return self._cost()
+
+    @cached_property
+    def _gaps(self) -> Callable[[], np.ndarray] | None:
+        return prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
 
     def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """The gaps of a trajectory, which the next call may overwrite."""

@@ -331,13 +331,11 @@ class Objective:
             terms[i] = Term(cost, *terms[i][1:])
         other = Objective(terms)
         for nu, left in self._left.items():
-            new = list(left)
-            for i in costs:
-                new[i] = _squares(terms[i], nu)
-            other._left[nu] = tuple(new)
+            new = tuple([_squares(terms[i], nu) if i in costs else found for i, found in enumerate(left)])
+            other._left[nu] = new
             swaps = swapped_residuals(left, new)
-            for shape, (_, squares) in self._parts.items() if swaps is not None else ():
-                if shape[1] == nu:
+            for shape, (_, squares) in self._parts.items():
+                if shape[1] == nu and swaps is not None:
                     plain = tuple([term for term, found in zip(terms, new, strict=True) if found is None])
                     other._parts[shape] = plain, tuple([one.of_another(swaps) for one in squares])
         return other

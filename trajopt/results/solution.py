@@ -173,11 +173,11 @@ def _stamp(seconds: float) -> dict[str, int]:
 
 def _moved_up(report: ConstraintReport, steps: int, N: int) -> ConstraintReport:
     """The report with multipliers of the knots before N that are those of so many steps later, or of the last one."""
-    name, knots, values, lower, upper, multipliers, *rest = report
+    knots = report.knots
     end = knots.searchsorted(N)
     later = np.minimum(knots.searchsorted(knots + steps), end - 1)
     later[end:] = end
-    return ConstraintReport(name, knots, values, lower, upper, multipliers.take(later, axis=0), *rest)
+    return report._replace(multipliers=report.multipliers.take(later, axis=0))
 
 
 @dataclass(frozen=True)
