@@ -440,7 +440,7 @@ class Rows:
 
     def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
         """One array (K, nr) for each constraint from values (R,)."""
-        ordered = rows[self.order]
+        ordered = rows.take(self.order)
         return [ordered[part].reshape(shape) for part, shape in self._parts]
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.simd import routine
 from dynamics.validation import as_array, as_flag, as_positive, as_whole_number, unknown_name
 from trajopt.capabilities import Joints, Names, capability
 from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
@@ -171,13 +172,25 @@ def _stamp(seconds: float) -> dict[str, int]:
 # The result of a solve, complete and frozen.
 
 
-def _moved_up(report: ConstraintReport, steps: int, N: int) -> ConstraintReport:
-    """The report with multipliers of the knots before N that are those of so many steps later, or of the last one."""
-    knots = report.knots
-    end = knots.searchsorted(N)
-    later = np.minimum(knots.searchsorted(knots + steps), end - 1)
-    later[end:] = end
-    return report._replace(multipliers=report.multipliers.take(later, axis=0))
+@routine
+def _move_up(knots, steps, N, rows, moved):
+    """`_moved_up`, for compiled code."""
+    end, later = 0, 0
+    while end < knots.size and knots[end] < N:
+        end += 1
+    for i in range(knots.size):
+        while later < end - 1 and knots[later] < knots[i] + steps:
+            later += 1
+        for j in range(rows.shape[1]):
+            moved[i, j] = rows[later if i < end else i, j]
+
+
+def _moved_up(knots: np.ndarray, steps: int, N: int, rows: np.ndarray) -> np.ndarray:
+    """Rows (K, n) of growing knots; those of knots before N are the ones of the first knot that is so many steps later
+    or more, or of the last one before N."""
+    moved = np.empty(rows.shape)
+    _move_up(knots, steps, N, rows, moved)
+    return moved
 
 
 @dataclass(frozen=True)
@@ -274,7 +287,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         the plan where the system is unstable.  For a solution without its problem, or with states that are not finite,
         xs is None.
         """
-        as_whole_number("steps", steps, 0)
+        steps = as_whole_number("steps", steps, 0)
         xs, N = None, len(self.us)
         if self.problem is not None and math.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
@@ -284,10 +297,15 @@ class Solution(PrintedAsTable, Reported, SolutionData):
                 onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
             whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
             xs = whole if all_finite(whole) else None
-        constraints = tuple([_moved_up(report, steps, N) for report in self.constraints])
-        later = np.minimum(np.arange(steps, steps + N + 1), N)
-        costate, later = self.Vx.take(later, axis=0), np.minimum(later[:N], N - 1)
-        return self._start(self.us.take(later, axis=0), xs, constraints, costate, self.K.take(later, axis=0))
+        knots = np.arange(N + 1)
+        knots.flags.writeable = False  # as those of reports are
+        us, K = (_moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
+        reports = [
+            report._replace(multipliers=_moved_up(report.knots, steps, N, report.multipliers))
+            for report in self.constraints
+        ]
+        costate = _moved_up(knots, steps, N + 1, self.Vx)
+        return self._start(us, xs, tuple(reports), costate, K.reshape(self.K.shape))
 
     def policy(
         self,

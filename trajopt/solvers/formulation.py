@@ -271,12 +271,27 @@ class Formulation(Protocol):
         ...
 
 
+@routine
+def _larger(gaps, xs, ratio):
+    """True if the largest gap is more than this ratio times the largest number of the states; False where a gap is
+    NaN."""
+    gap, x = 0.0, 0.0
+    for t in range(xs.shape[0]):
+        for i in range(gaps.shape[1]):
+            if gaps[t, i] != gaps[t, i]:
+                return False
+            gap = max(gap, abs(gaps[t, i]))
+        for i in range(xs.shape[1]):
+            x = max(x, abs(xs[t, i]))
+    return gap > ratio * x
+
+
 def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
     """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
     if gaps is None:
         return None
     left = (1.0 - alpha) * gaps
-    return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
+    return left if _larger(left, xs, EPSILON) else None
 
 
 def rounding(model: LocalModel) -> float:
