@@ -76,7 +76,7 @@ def check_rows(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) ->
 def check_finite(name: str, array: np.ndarray, allow_infinite: bool = False) -> None:
     """ValueError, with the index of the first bad entry, for a NaN, and for an infinity unless `allow_infinite`."""
     good = ~np.isnan(array) if allow_infinite else np.isfinite(array)
-    if np.count_nonzero(good) != good.size:  # faster than `all` for what is small
+    if good.size and not good.flat[good.argmin()]:  # faster than `all` for what is small
         first = tuple(int(index) for index in np.argwhere(~good)[0])
         entry = f"{name}[{', '.join(map(str, first))}]" if first else name
         expected = "numbers or infinities" if allow_infinite else "finite numbers"

@@ -319,6 +319,12 @@ class Expansions:
         hold then, as views of arrays that the next call overwrites; None where there is none."""
         ...
 
+    @NoDefault
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
+        """A function without arguments that writes what `step` returns at xs (N, nx), us (N, nu), as these are then,
+        into following (N, nx); None where there is none."""
+        ...
+
     @property
     def acceleration_control(self) -> Any:
         """The map between accelerations, which the sweep has for controls, and the system's own controls, which are an

@@ -14,7 +14,7 @@ whose rows are one component less a reference, are all read in one call, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -144,6 +144,14 @@ def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.n
     return change
 
 
+def read_only(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, made read-only, so that many can have them."""
+    arrays = list(arrays)
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
 Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """fx (N, ndx, ndx) and fu (N, ndx, nu) along a trajectory."""
 
@@ -216,6 +224,8 @@ class Rows:
     constraints : tuple of ResidualConstraint
     blocks : tuple of Block
     singles : Singles
+    knots : tuple of (K,) integers
+        Knots of each constraint, read-only.
     order : (R,) integers
         Indices of rows, constraint by constraint, each by knots and components.
     component : (R,) integers
@@ -234,6 +244,7 @@ class Rows:
     constraints: tuple[ResidualConstraint, ...]
     blocks: tuple[Block, ...]
     singles: Singles
+    knots: tuple[np.ndarray, ...]
     order: np.ndarray
     component: np.ndarray
     first: np.ndarray
@@ -384,55 +395,53 @@ class Rows:
         """Cache of the rows with their last factors, kept from one real-time iteration to the next."""
         return {}
 
+    @cached_property
     def factors(self) -> list[np.ndarray]:
-        """Factors of each constraint (nr,), copies."""
-        return [found.copy() for found in self._factors]
+        """Factors of each constraint (nr,), read-only."""
+        return self._of_components(self.D)
 
-    @cached_property
-    def _factors(self) -> list[np.ndarray]:
-        return self.of_components(self.D)
-
-    @cached_property
-    def rounding_of_components(self) -> list[np.ndarray]:
-        """Accuracy of each constraint's components (nr,), in the user's units."""
-        return self.of_components(self.rounding)
-
-    def of_components(self, values: np.ndarray) -> list[np.ndarray]:
+    def _of_components(self, values: np.ndarray) -> list[np.ndarray]:
         """Entries of values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no
         rows."""
         found = [np.ones(constraint.nr) for constraint in self.constraints]
         for block in self.blocks:
             found[block.number] = values[block.rows[0]]
-        return found
+        return read_only(found)
 
     # -------------------------------------------------------------------------------------------- in and out
     @cached_property
-    def limits(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Lower and upper limits (K, nr) of each constraint in its own units."""
-        return self.unpacked(self.lower / self.D), self.unpacked(self.upper / self.D)
+    def of_reports(self) -> list[dict[str, Any]]:
+        """What reports of the constraints, in their own units, have in common at all trajectories, by fields; arrays
+        are read-only."""
+        lower, upper = (read_only(self.unpacked(limits / self.D)) for limits in (self.lower, self.upper))
+        columns = zip(
+            self.constraints, self.knots, lower, upper, self.factors, self._of_components(self.rounding), strict=True
+        )
+        return [
+            {"name": one.name, "components": one.component_names, "knots": knots, "lower": low, "upper": high,
+             "factors": factors, "rounding": rounding}
+            for one, knots, low, high, factors, rounding in columns
+        ]  # fmt: skip
 
     @cached_property
-    def knots(self) -> list[np.ndarray]:
-        """Knots of each constraint (K,)."""
-        at = [[block.knots for block in self.blocks if block.number == i] for i in range(len(self.constraints))]
-        return [np.concatenate(knots) if knots else np.zeros(0, dtype=np.intp) for knots in at]
+    def _parts(self) -> list[tuple[slice, tuple[int, int]]]:
+        """Of each constraint the place of its rows, of those in `order`, and the shape (K, nr) of their values."""
+        shapes = [(len(knots), one.nr) for one, knots in zip(self.constraints, self.knots, strict=True)]
+        ends = np.cumsum([0, *[K * nr for K, nr in shapes]]).tolist()
+        return [(slice(*ends[i : i + 2]), shape) for i, shape in enumerate(shapes)]
 
     def packed(self, name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Values (R,) from one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
-        packed, parts = np.empty(len(self)), [np.zeros(0)]
-        for constraint, array, knots in zip(self.constraints, arrays, self.knots, strict=True):
-            parts.append(as_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
-        packed[self.order] = np.concatenate(parts)
+        packed, ordered = np.empty(self.D.shape), np.empty(self.D.shape)
+        for one, (part, shape), array in zip(self.constraints, self._parts, arrays, strict=True):
+            ordered[part] = as_array(f"{name} of {one.name}", array, shape).reshape(-1)
+        packed[self.order] = ordered
         return packed
 
     def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
         """One array (K, nr) for each constraint from values (R,)."""
-        found, start, ordered = [], 0, rows[self.order]
-        for constraint, knots in zip(self.constraints, self.knots, strict=True):
-            stop = start + len(knots) * constraint.nr
-            found.append(ordered[start:stop].reshape(len(knots), constraint.nr))
-            start = stop
-        return found
+        ordered = rows.take(self.order)
+        return [ordered[part].reshape(shape) for part, shape in self._parts]
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
         """Message: the first constraint whose value or Jacobian is not finite, and where; None if all are."""
@@ -543,8 +552,11 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     order = np.concatenate([np.zeros(0, dtype=np.intp), *(block.rows.ravel() for block in blocks)])
     none = Singles(*(np.zeros(0, dtype) for dtype in (np.intp, np.intp, np.intp, np.float64)))
     columns = zip(none, *singles, strict=True)
+    none_here = np.zeros(0, dtype=np.intp)
+    at = [[none_here, *[block.knots for block in blocks if block.number == i]] for i in range(len(constraints))]
     return Rows(
-        constraints, tuple(blocks), Singles(*map(np.concatenate, columns)), order, component, first, lower, upper,
+        constraints, tuple(blocks), Singles(*map(np.concatenate, columns)),
+        tuple(read_only(map(np.concatenate, at))), order, component, first, lower, upper,
         np.ones(R), (nx, ndx, nu), np.zeros(R),
     )  # fmt: skip
 

@@ -39,7 +39,7 @@ from dynamics.simd.lane_blocks import (
 )
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.simd.sizes import Size
-from dynamics.validation import as_array, as_floats, as_placement
+from dynamics.validation import as_array, as_floats, as_placement, check_finite
 
 # --------------------------------------------------------------------------------------------
 # Targets of residuals: one for all knots of a problem, one for each of them, or a function of time.
@@ -68,7 +68,7 @@ def as_targets(kind: str, value: Any, size: int) -> Targets:
         array = as_floats("target", value)
         if array.ndim not in (1, 2) or array.shape[-1] != size or not len(array):
             raise ValueError(f"target: got shape {array.shape}, expected ({size},), or (N+1, {size}) with one per knot")
-        array = as_array("target", array)
+        check_finite("target", array)
         return _kept(array[0] if len(array) == 1 and array.ndim == 2 else array, array.reshape(-1, size))
     if kind == PLACEMENT:
         return _placements("target", value)
@@ -422,7 +422,7 @@ class KernelResidual(RobotResidual):
     def adjusted(self, **values: Any) -> Self:
         """See `RobotResidual`; scratch stays as large."""
         if self.kernels.targeted and set(values) == {"target"}:
-            new = copy.copy(self)
+            new = self.__copy__()
             new._set_target(*self._as_targets(values["target"]), self._knots)
             return new
         new = super().adjusted(**values)

@@ -129,9 +129,7 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
     """A batch (K, columns) for a driver; only the shape is checked, as solvers call this in their inner loops."""
     array = as_floats(name, value)
     if array.ndim != 2 or array.shape[1] != columns or (count is not None and len(array) != count):
-        raise ValueError(
-            f"{name}: got shape {array.shape}, expected ({'K' if count is None else count}, {columns})"
-        )
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({'K' if count is None else count}, {columns})")
     return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
 
 
@@ -171,7 +169,7 @@ class RobotResidual:
 
     def _set(self, **attributes) -> None:
         for key, value in attributes.items():
-            if isinstance(value, np.ndarray) and not key.startswith("_"):
+            if key[0] != "_" and isinstance(value, np.ndarray):
                 value.flags.writeable = False
             self.__dict__[key] = value
 

@@ -270,6 +270,12 @@ class RigidBodySystem(RobotSystem):
         self._launch(drive_steps, rollout_size, len(xs), self.joint_map.full_x(xs), us, states)
         self.joint_map.keep_states(states, out)
 
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        if self.joint_map is not IDENTITY:
+            return None
+        return self._launch(drive_steps, rollout_size, len(us), xs, us, following, call=PreparedLaunch)
+
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         loops, states = self.joint_map.full_loops(loops, start, X)

@@ -120,6 +120,9 @@ class Everything(CirclePendulum):
     def prepared_rollouts(self, x0, xs, us, k, K, alphas, *limits):
         return lambda: self.closed_loop_rollout(x0, xs, us, k, K, alphas, None, *limits)
 
+    def prepared_steps(self, xs, us, following):
+        return lambda: np.copyto(following, self.step(xs, us))
+
     def write_expansion(self, xs, us, lam, *outputs):
         found = *self.linearize(xs, us), *self.hessian_products(xs, us, lam)
         for into, part in zip(outputs, found, strict=True):

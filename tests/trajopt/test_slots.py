@@ -13,7 +13,7 @@ from experiments.mpc_latency.scene import TARGET, follow, target
 from trajopt import ControlBounds, ControlCost, Problem, StateCost
 from trajopt.backward.backward_pass import sweep
 from trajopt.backward.box_qp import box_around
-from trajopt.backward.expansions import adjoint, expand, expand_exactly
+from trajopt.backward.expansions import adjoint, expand, expand_exactly, gaps_of
 from trajopt.backward.slots import Slots, _kept
 from trajopt.rows import PreparedRows, pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
@@ -61,6 +61,8 @@ def test_expansions_are_the_plain_ones(name, rng):
     problem = make(name)
     slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
     assert slots.cost(xs, us) == problem.objective.value(xs, us)
+    beside = problem.system.integrate(xs, 0.1 * rng.standard_normal((len(xs), problem.system.ndx)))
+    assert same([slots.gaps(beside, us)], [gaps_of(problem, beside, us)])
     multiplier = rng.standard_normal((problem.horizon, problem.system.ndx))
     at = slots.expanded()
     for _ in range(2):

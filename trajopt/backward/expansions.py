@@ -17,7 +17,7 @@ from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import stands_for
-from trajopt.interfaces.system import System, idle_knots, window
+from trajopt.interfaces.system import System, as_manifold, idle_knots, window
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
@@ -75,11 +75,53 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
     """
     with np.errstate(all="ignore"):
         following = as_array("step", problem.system.step(xs[:-1], us), xs[1:].shape, finite=False)
-        reached = np.concatenate([problem.x0[None], following])
-        if not np.isfinite(reached).all():
-            return np.full((len(xs), problem.system.ndx), np.nan)
-        gaps = problem.system.difference(xs, reached)
-        return as_array("difference", gaps, (len(xs), problem.system.ndx), finite=False)
+        return _up_to(problem.system, xs, np.concatenate([problem.x0[None], following]))
+
+
+def _up_to(system: System, xs: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    """Gaps (N+1, ndx) up to the states that are reached."""
+    if not np.isfinite(reached).all():
+        return np.full((len(xs), system.ndx), np.nan)
+    with np.errstate(all="ignore"):
+        return as_array("difference", system.difference(xs, reached), (len(xs), system.ndx), finite=False)
+
+
+@routine
+def _subtract(x0, xs, reached, gaps):
+    """Write gaps = reached - xs, of states that are vectors, the first of which is x0; NaN if one is not finite."""
+    for i in range(xs.shape[1]):
+        reached[0, i] = x0[i]
+    good = True
+    for t in range(xs.shape[0]):
+        for i in range(xs.shape[1]):
+            good = good and abs(reached[t, i]) < np.inf
+            gaps[t, i] = reached[t, i] - xs[t, i]
+    if not good:
+        gaps[:] = np.nan
+
+
+def prepared_gaps(system: System, x0: np.ndarray, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray] | None:
+    """`gaps_of` with these arrays, as a function without arguments whose result the next call may overwrite; None where
+    a system prepares no steps."""
+    prepare = capability(system, Expansions).prepared_steps
+    if prepare is None or not stands_for(type(system), "prepared_steps", "step", "write_steps"):
+        return None
+    reached = np.empty(xs.shape)
+    step = prepare(xs[:-1], us, reached[1:])
+    if step is None:
+        return None
+    gaps = np.empty((len(xs), system.ndx))
+    subtract = PreparedCall(_subtract, x0, xs, reached, gaps) if as_manifold(system) is None else None
+
+    def found() -> np.ndarray:
+        step()
+        if subtract is None:
+            reached[0] = x0
+            return _up_to(system, xs, reached)
+        subtract()
+        return gaps
+
+    return found
 
 
 def expand(

@@ -1,6 +1,6 @@
 """Arrays and calls that a solve prepares once, for all of its iterates.
 
-    Slots        of a problem: the cost of a trajectory, rollouts under gains
+    Slots        of a problem: the cost and the gaps of a trajectory, rollouts under gains
       Expanded   an expansion along a trajectory: dynamics, costs, costate, box of the controls
       Swept      a backward pass
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +27,14 @@ import numpy as np
 
 from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
-from trajopt.backward.expansions import Expansion, prepared_adjoint, prepared_derivatives, settle_idle_controls
+from trajopt.backward.expansions import (
+    Expansion,
+    gaps_of,
+    prepared_adjoint,
+    prepared_derivatives,
+    prepared_gaps,
+    settle_idle_controls,
+)
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.stepwise import stands_for
 from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
@@ -243,8 +251,8 @@ class Slots:
         if (limits is None) != (self.limits is None):
             return False
         if problem.objective is not self._numbers_of:
-            self._numbers_of = None  # of some terms of this one, perhaps, and of others of the one before
-            if not self.objective.take_numbers(problem.objective, self._us):
+            before, self._numbers_of = self._numbers_of, None  # of some terms of one, perhaps, and of others of another
+            if not self.objective.take_numbers(problem.objective, before, self._us):
                 return False
             self._numbers_of = problem.objective
         self.problem = problem
@@ -252,12 +260,6 @@ class Slots:
         for own, given in zip(self.limits or (), limits or (), strict=True):
             own[...] = given
         return True
-
-    def let_go(self) -> None:
-        """Leave results that others still refer to to them."""
-        self._expanded = [slot for slot in self._expanded if slot.results.free]
-        for slots in (self._swept, *[slot.swept for slot in self._expanded]):
-            slots[:] = [slot for slot in slots if slot.results.free]
 
     # ------------------------------------------------------------------------------------------- calls
     def writer_of(self, e: Expansion) -> Expanded | None:
@@ -286,6 +288,17 @@ class Slots:
         """The cost of a trajectory."""
         self._xs[...], self._us[...] = xs, us
         return self._cost()
+
+    @cached_property
+    def _gaps(self) -> Callable[[], np.ndarray] | None:
+        return prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+
+    def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """The gaps of a trajectory, which the next call may overwrite."""
+        if self._gaps is None:
+            return gaps_of(self.problem, xs, us)
+        self._xs[...], self._us[...] = xs, us
+        return self._gaps()
 
     def rollouts(
         self, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, alphas: np.ndarray, gaps: np.ndarray | None
@@ -357,7 +370,6 @@ def take_slots(problem: Problem, limits: Limits | None) -> Slots:
     """Slots that serve this problem, those of an earlier solve or new ones."""
     for i, slots in enumerate(_kept.slots):
         if slots.serve(problem, limits):
-            slots.let_go()
             return _kept.slots.pop(i)
     return Slots(problem, limits)
 

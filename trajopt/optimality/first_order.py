@@ -176,7 +176,7 @@ def _with_rows(
         return e, (np.zeros(0), np.zeros(0), np.zeros(0))
     rows = point.rows
     if problem is not point.problem:
-        rows = pack(problem, problem.residual_constraints).with_factors(rows.factors())
+        rows = pack(problem, problem.residual_constraints).with_factors(rows.factors)
     c, *C = rows.linearized(point.xs, point.us)
     return with_multipliers(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
 

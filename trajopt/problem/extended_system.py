@@ -393,6 +393,7 @@ class ExtendedSystem(ClosedLoopRollouts):
     # -------------------------------------------------------------------------------------------- expansions
     prepared_expansion = Refused("its derivatives are placed among those of the numbers appended")
     prepared_rollouts = Refused("its states are moved together with the numbers appended")
+    prepared_steps = Refused("its next states come with the numbers appended")
 
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""

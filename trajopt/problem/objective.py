@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -85,6 +86,11 @@ class SquaresOfResidual(NamedTuple):
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
         return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
+
+    def of_another(self, swaps: Mapping[Any, Any]) -> SquaresOfResidual:
+        """The same of the residual in the place of this one, if there is another."""
+        residual = swaps.get(self.residual)
+        return self if residual is None else SquaresOfResidual(residual, *self[1:])
 
     def with_own_numbers(self) -> SquaresOfResidual:
         """The same with weights and a residual in arrays that nobody else has."""
@@ -182,22 +188,23 @@ def gather_squares(
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
 
 
-def carried_over(sums: Sequence[SquaresOfResidual], old: Squares, new: Squares) -> tuple[SquaresOfResidual, ...] | None:
-    """Sums of terms that were left to residuals as those of other terms in their places, if they differ in residuals
-    alone and groups stay as they are; else None."""
+def swapped_residuals(old: Squares, new: Squares) -> dict[Any, Any] | None:
+    """Residuals that terms are left to in the places of others, if terms differ in residuals alone and groups stay as
+    they are; else None."""
     swaps: dict[Any, Any] = {}
-    kept = set()
+    same = []
     for was, is_now in zip(old, new, strict=True):
-        if was is None or is_now is None:
-            if was is not is_now:
-                return None
-            continue
-        if was[1].rows is not is_now[1].rows or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
+        if was is is_now:
+            same += () if was is None else was[:1]
+        elif was is None or is_now is None or was[1].rows is not is_now[1].rows:
             return None
-        kept.add(is_now[0])
-    if len(kept) < len(swaps):  # two groups would be one
+        elif swaps.setdefault(was[0], is_now[0]) != is_now[0]:
+            return None
+    others = set(swaps.values())
+    if len(others) < len(swaps):  # two groups would be one
         return None
-    return tuple([s._replace(residual=swaps[s.residual]) for s in sums])
+    touched = others.union(swaps)
+    return None if any([one in touched and swaps.get(one) != one for one in same]) else swaps
 
 
 # --------------------------------------------------------------------------------------------
@@ -263,6 +270,11 @@ def all_finite(rows):
     return True
 
 
+@routine
+def _both_finite(xs, us):
+    return all_finite(xs) and all_finite(us)
+
+
 Parts = tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]
 
 
@@ -297,35 +309,42 @@ class Objective:
         own._parts[us.shape] = plain, tuple([one.with_own_numbers() for one in squares])
         return own
 
-    def take_numbers(self, other: Objective, us: np.ndarray) -> bool:
-        """Write the numbers of another objective into the arrays of this one, which `with_own_numbers` has made; False
-        if it differs in more, after which the numbers of this one are undefined."""
+    def take_numbers(self, other: Objective, before: Objective | None, us: np.ndarray) -> bool:
+        """Write the numbers of another objective into the arrays of this one, which `with_own_numbers` has made and
+        which now holds those of the one before, if that is known; False if it differs in more, after which the numbers
+        of this one are undefined."""
         (plain, squares), (others, given) = self._for(us), other._for(us)
         if len(plain) != len(others) or len(squares) != len(given):
             return False
         if not all(map(is_, plain, others)):
             return False
-        return all(a.take_numbers(b) for a, b in zip(squares, given, strict=True))
+        known = () if before is None else before._for(us)[1]
+        for own, its, had in zip_longest(squares, given, known):
+            if its is not had and not own.take_numbers(its):
+                return False
+        return True
 
-    def with_terms(self, terms: Sequence[Term]) -> Objective:
-        """The sum of other terms in the places of these."""
+    def with_costs(self, costs: Mapping[int, Cost]) -> Objective:
+        """The sum with other costs in some of its terms, by their places."""
+        terms = list(self.terms)
+        for i, cost in costs.items():
+            terms[i] = Term(cost, *terms[i][1:])
         other = Objective(terms)
         for nu, left in self._left.items():
-            pairs = list(zip(self.terms, other.terms, left, strict=True))
-            new = tuple([found if a.cost is b.cost else _squares(b, nu) for a, b, found in pairs])
+            new = tuple([_squares(terms[i], nu) if i in costs else found for i, found in enumerate(left)])
             other._left[nu] = new
-            places = {id(a): b for a, b, found in pairs if found is None}
-            for shape, (plain, squares) in self._parts.items():
-                known = carried_over(squares, left, new) if shape[1] == nu else None
-                if known is not None:
-                    other._parts[shape] = tuple([places[id(term)] for term in plain]), known
+            swaps = swapped_residuals(left, new)
+            for shape, (_, squares) in self._parts.items():
+                if shape[1] == nu and swaps is not None:
+                    plain = tuple([term for term, found in zip(terms, new, strict=True) if found is None])
+                    other._parts[shape] = plain, tuple([one.of_another(swaps) for one in squares])
         return other
 
     def value(self, xs: np.ndarray, us: np.ndarray) -> float:
         """J; inf where the trajectory or a term is not finite."""
         total = 0.0
         with np.errstate(all="ignore"):
-            if not (all_finite(xs) and all_finite(us)):
+            if not _both_finite(xs, us):
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
@@ -343,11 +362,11 @@ class Objective:
         terms, squares = self._for(us)
         if terms:
             return partial(self.value, xs, us)
-        finite = PreparedCall(all_finite, xs), PreparedCall(all_finite, us)
+        finite = PreparedCall(_both_finite, xs, us)
         sums = [s.prepared(xs, us, None, None) for s in squares]
 
         def value() -> float:
-            if not all(good() for good in finite):
+            if not finite():
                 return np.inf
             total = 0.0  # not `sum`, whose rounding differs between versions of Python
             for add in sums:

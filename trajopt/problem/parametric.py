@@ -7,11 +7,10 @@ while a function that makes a problem of its parameters is called four times for
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from trajopt.problem.problem import Problem, check_problem
 # what its residual has under the same name.
 
 
+T = TypeVar("T")
 LIMITS = "lower", "upper"
 _NO_KNOTS = np.zeros(0, dtype=np.intp)
 PLAIN = "target", "reference"
@@ -44,7 +44,7 @@ INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm:
           LiftedResidual: "residual", LiftedCost: "cost"}  # fmt: skip
 
 RUNNING, TERMINAL, CONSTRAINT = range(3)
-LISTS = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
+LISTS = "running_costs", "terminal_costs", "constraints"
 Key = tuple[int, int]
 """Key of a term: the list that has it (RUNNING, TERMINAL or CONSTRAINT), and its first place among the objective's
 terms or the constraints, which is the same in all problems that differ in values alone."""
@@ -279,17 +279,17 @@ def adjusted(term: Any, values: dict[str, Any], made: dict[Any, Any] | None = No
     """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
     made = {} if made is None else made
     key = id(term), *values, *map(id, values.values())
-    if key in made:
-        return made[key]
-    slot, own, inside = _inside(type(term)), values, {}
-    if slot is not None:
-        names = getattr(term, "adjustable", ())
-        own = {name: values[name] for name in names if name in values}
-        inside = {name: value for name, value in values.items() if name not in own} if own else values
-    new = term.adjusted(**own) if own else copy.copy(term)
-    if slot is not None and inside:
-        setattr(new, slot, adjusted(getattr(term, slot), inside, made))
-    made[key] = new
+    new = made.get(key)
+    if new is None:
+        slot, own, inside = _inside(type(term)), values, {}
+        if slot is not None:
+            names = getattr(term, "adjustable", ())
+            own = {name: values[name] for name in names if name in values}
+            inside = {name: value for name, value in values.items() if name not in own} if own else values
+        new = term.adjusted(**own) if own else term
+        if slot is not None and inside:
+            new = _with(new, **{slot: adjusted(getattr(term, slot), inside, made)})
+        made[key] = new
     return new
 
 
@@ -300,10 +300,11 @@ def with_x0(problem: Problem, x0: Any) -> Problem:
     return _with(problem, x0=x0, constraints=constraints)  # nothing else depends on it
 
 
-def _with(problem: Problem, **values: Any) -> Problem:
-    """A copy of a problem, whose class is frozen, with other values of these fields, which are not checked again."""
-    other = object.__new__(type(problem))
-    vars(other).update(vars(problem), **values)
+def _with(thing: T, **values: Any) -> T:
+    """A copy of a problem or a term, which may be frozen, with other values of these attributes, which are not checked
+    again."""
+    other = object.__new__(type(thing))
+    vars(other).update(vars(thing), **values)
     return other
 
 
@@ -324,28 +325,29 @@ def with_values(
         Naming the term, what it got and what was expected.
     """
     made: dict[Any, Any] = {}
-    swapped: tuple[dict[int, Any], ...] = {}, {}, {}  # in each of the lists, new terms by ids of those before
-    terms, bounds = list(problem.objective.terms), False
+    changed: dict[str, Any] = {}
+    costs: dict[int, Any] = {}  # new ones, by their places among the objective's terms
+    bounds = False
     for key, values in wanted_values(found, by_name, everywhere, problem).items():
-        old = _term(problem, key)
-        new = swapped[key[0]][id(old)] = adjusted(old, values, made)
+        old, name = _term(problem, key), LISTS[key[0]]
+        new = adjusted(old, values, made)
+        changed[name] = _replaced(changed.get(name) or getattr(problem, name), old, new)
         if key[0] == CONSTRAINT:
             bounds = bounds or isinstance(new, ControlBounds)
         else:
-            for i in found[key].at:
-                terms[i] = terms[i]._replace(cost=new)
-
-    def replaced(listed: Sequence[Any], new: dict[int, Any]) -> tuple[Any, ...]:
-        return tuple([replaced(one, new) if isinstance(one, tuple) else new.get(id(one), one) for one in listed])
-
-    changed: dict[str, Any] = {
-        name: replaced(getattr(problem, name), swapped[where]) for where, name in LISTS if swapped[where]
-    }
-    if swapped[RUNNING] or swapped[TERMINAL]:
-        changed["objective"] = problem.objective.with_terms(terms)
+            costs |= dict.fromkeys(found[key].at, new)
+    if costs:
+        changed["objective"] = problem.objective.with_costs(costs)
     if bounds:
         changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
     return _with(problem, **changed)
+
+
+def _replaced(listed: Sequence[Any], old: Any, new: Any) -> tuple[Any, ...]:
+    """Terms, or lists of them, with one in the place of another."""
+    return tuple([
+        new if one is old else _replaced(one, old, new) if type(one) is tuple else one for one in listed
+    ])  # fmt: skip
 
 
 INITIAL = "x0"

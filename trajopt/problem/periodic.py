@@ -235,7 +235,7 @@ def starting_at(constraints: Sequence[Any], x0: np.ndarray) -> tuple[Any, ...]:
 
 def depends_on_x0(problem: Any) -> bool:
     """True if a constraint of a problem depends on its initial state itself."""
-    return any(isinstance(one, Periodic) for one in problem.constraints)
+    return any([isinstance(one, Periodic) for one in problem.constraints])
 
 
 def _matrix(given: ArrayLike, n: int) -> np.ndarray:

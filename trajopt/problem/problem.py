@@ -390,13 +390,18 @@ class Problem(PrintedAsTable):
     def states(self, name: str, xs: ArrayLike) -> np.ndarray:
         """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
         xs = as_array(name, xs, (self.horizon + 1, self.system.nx), copy=True)
+        self.check_states(name, xs)
+        return xs
+
+    def check_states(self, name: str, xs: np.ndarray) -> None:
+        """Raise ValueError, naming the knot, if the system knows that one of the states xs (N+1, nx) passed as the
+        argument `name` is none."""
         try:
             check_states(self.system, xs)
         except ValueError:
             for t, x in enumerate(xs):
                 state_array(self.system, f"{name}[{t}]", x)  # names the knot
             raise
-        return xs
 
     def _quasi_static(self) -> np.ndarray:
         as_choice("us_init", self.us_init, ("quasi_static",))

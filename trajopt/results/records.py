@@ -118,11 +118,12 @@ def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, mu
 class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
-    Arrays have the shape (K, nr), knots (K,), with N for the last one; a multiplier is positive where the upper limit
-    is active.  The penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; otherwise it
+    Arrays have the shape (K, nr), knots (K,), with N for the last one; a solve's reports share knots, limits, factors
+    and rounding with those of other solves, so that these are read-only.  A multiplier is positive where the upper
+    limit is active.  The penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; otherwise it
     multiplies the squares of factors (nr,) times r, and all rows share it.  Components, the entries of r, have names
     where the residual has. Rounding (nr,) is the accuracy of r, which may be computed from large numbers; violations
-    below it count as none.  Where constraints are locally infeasible, weights are the nu for which no small change of
+    below it count as none. Where constraints are locally infeasible, weights are the nu for which no small change of
     the controls lowers the sum of nu r over all constraints; else None.
     """
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.simd import routine
 from dynamics.validation import as_array, as_flag, as_positive, as_whole_number, unknown_name
 from trajopt.capabilities import Joints, Names, capability
 from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
@@ -22,6 +23,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
+from trajopt.problem.objective import all_finite
 from trajopt.problem.parametric import INITIAL, with_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import counts_besides, transcription_of
@@ -170,10 +172,24 @@ def _stamp(seconds: float) -> dict[str, int]:
 # The result of a solve, complete and frozen.
 
 
-def _moved_up(rows: np.ndarray, steps: int) -> np.ndarray:
-    """Rows moved up by so many, the last of them repeated."""
-    moved, kept = np.empty(rows.shape), max(0, len(rows) - steps)
-    moved[:kept], moved[kept:] = rows[steps:], rows[-1]
+@routine
+def _move_up(knots, steps, N, rows, moved):
+    """`_moved_up`, for compiled code."""
+    end, later = 0, 0
+    while end < knots.size and knots[end] < N:
+        end += 1
+    for i in range(knots.size):
+        while later < end - 1 and knots[later] < knots[i] + steps:
+            later += 1
+        for j in range(rows.shape[1]):
+            moved[i, j] = rows[later if i < end else i, j]
+
+
+def _moved_up(knots: np.ndarray, steps: int, N: int, rows: np.ndarray) -> np.ndarray:
+    """Rows (K, n) of growing knots; those of knots before N are the ones of the first knot that is so many steps later
+    or more, or of the last one before N."""
+    moved = np.empty(rows.shape)
+    _move_up(knots, steps, N, rows, moved)
     return moved
 
 
@@ -271,8 +287,8 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         the plan where the system is unstable.  For a solution without its problem, or with states that are not finite,
         xs is None.
         """
-        as_whole_number("steps", steps, 0)
-        xs, N, constraints = None, len(self.us), []
+        steps = as_whole_number("steps", steps, 0)
+        xs, N = None, len(self.us)
         if self.problem is not None and math.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
             if steps == 1:
@@ -280,17 +296,16 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             else:
                 onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
             whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
-            xs = whole if np.isfinite(whole).all() else None
-        for report in self.constraints:
-            knots, moved = report.knots[: report.knots.searchsorted(N)], report.multipliers.copy()
-            if len(knots) and knots[-1] - knots[0] == len(knots) - 1:  # none is missing between them
-                moved[: len(knots)] = _moved_up(moved[: len(knots)], steps)
-            elif len(knots):
-                later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
-                moved[: len(knots)] = report.multipliers[later]
-            constraints.append(report._replace(multipliers=moved))
-        us, costate, K = (_moved_up(rows, steps) for rows in (self.us, self.Vx, self.K))
-        return self._start(us, xs, tuple(constraints), costate, K)
+            xs = whole if all_finite(whole) else None
+        knots = np.arange(N + 1)
+        knots.flags.writeable = False  # as those of reports are
+        us, K = (_moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
+        reports = [
+            report._replace(multipliers=_moved_up(report.knots, steps, N, report.multipliers))
+            for report in self.constraints
+        ]
+        costate = _moved_up(knots, steps, N + 1, self.Vx)
+        return self._start(us, xs, tuple(reports), costate, K.reshape(self.K.shape))
 
     def policy(
         self,

@@ -25,7 +25,6 @@ from trajopt.backward.expansions import (
     by_products,
     by_tensors,
     finite,
-    gaps_of,
     hessian_products,
     largest_gradient,
     with_hessians,
@@ -272,12 +271,27 @@ class Formulation(Protocol):
         ...
 
 
+@routine
+def _larger(gaps, xs, ratio):
+    """True if the largest gap is more than this ratio times the largest number of the states; False where a gap is
+    NaN."""
+    gap, x = 0.0, 0.0
+    for t in range(xs.shape[0]):
+        for i in range(gaps.shape[1]):
+            if gaps[t, i] != gaps[t, i]:
+                return False
+            gap = max(gap, abs(gaps[t, i]))
+        for i in range(xs.shape[1]):
+            x = max(x, abs(xs[t, i]))
+    return gap > ratio * x
+
+
 def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
     """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
     if gaps is None:
         return None
     left = (1.0 - alpha) * gaps
-    return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
+    return left if _larger(left, xs, EPSILON) else None
 
 
 def rounding(model: LocalModel) -> float:
@@ -563,8 +577,8 @@ class ForwardFormulation:
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
         with clock.measure("rollouts"):
-            us = us if self.limits is None else np.clip(us, *self.limits)
-            gaps = None if xs is None else gaps_of(self.problem, xs, us)
+            us = us if self.limits is None else us.clip(*self.limits)
+            gaps = None if xs is None else self._slots.gaps(xs, us)
             if xs is None:
                 xs = open_loop(self.problem, us)
             known = gaps is None or all_finite(gaps)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
-from trajopt.rows import Rows, change_of_rows, pack, with_multipliers
+from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
 from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.formulation import (
     EXACT,
@@ -62,15 +62,12 @@ from trajopt.solvers.state import Directions, State, ranked
 
 class TranscribedProblem(NamedTuple):
     """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None if there are none; for
-    each of the problem's constraints True if it has rows; names and limits (N, nu) of those that have none; names (nu,)
-    of the controls, empty without limits."""
+    each of the problem's constraints that has no rows what its reports have in common, as `Rows.of_reports`, None for
+    one that has some."""
 
     limits: Limits | None
     rows: Rows | None
-    smooth: tuple[bool, ...]
-    boxed: tuple[str, ...]
-    bounds: tuple[Limits, ...]
-    control_names: tuple[str, ...]
+    boxed: tuple[dict[str, Any] | None, ...]
 
 
 def takes_accelerations(system: System) -> bool:
@@ -84,12 +81,19 @@ def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     rows = pack(problem, constraints) if constraints else None
-    smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
-    if limits is None:
-        return TranscribedProblem(None, rows, smooth, (), (), ())
-    boxes = [constraint for constraint in problem.constraints if isinstance(constraint, ControlBounds)]
-    names, bounds = (one.name for one in boxes), (one.limits(problem.horizon, problem.system.nu) for one in boxes)
-    return TranscribedProblem(limits, rows, smooth, tuple(names), tuple(bounds), control_names(problem.system))
+    boxes = [
+        _of_reports(problem, one) if limits is not None and isinstance(one, ControlBounds) else None
+        for one in problem.constraints
+    ]
+    return TranscribedProblem(limits, rows, tuple(boxes))
+
+
+def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
+    """What reports of limits of controls have in common."""
+    N, system = problem.horizon, problem.system
+    knots, lower, upper = read_only([np.arange(N), *map(np.copy, bounds.limits(N, system.nu))])
+    names = control_names(system)
+    return {"name": bounds.name, "components": names, "knots": knots, "lower": lower, "upper": upper}
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
@@ -481,7 +485,7 @@ def _solution(
     xs, us, _, _, gaps, _, cost = model.iterate
     policy = _policy(formulation, model, last, status)
     reports = _reports(formulation, transcribed, state, model, policy[1])
-    k, K, Vx, Vxx = (x.copy() for x in (policy if final is last else _policy(formulation, model, final, status)))
+    k, K, Vx, Vxx = [x.copy() for x in (policy if final is last else _policy(formulation, model, final, status))]
     of_solver = Solution.unchecked if xs.dtype == us.dtype == np.float64 else Solution  # of a system's rollouts, these
     return of_solver(
         problem=problem,
@@ -555,23 +559,20 @@ def _reports(
 
     The multiplier of a control limit is the gradient that it balances, under the feedback K: rounding does not grow.
     """
-    problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
-    reports, smooth, bounds, gradient = [], iter(()), iter(transcribed.bounds), None
-    names = iter(transcribed.boxed)
+    rows, us = formulation.rows, model.iterate.us
+    reports, of_rows, gradient = [], iter(()), None
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
-        smooth = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
-    for of_rows in transcribed.smooth:
-        if of_rows:
-            reports.append(next(smooth))
+        of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
+    for box in transcribed.boxed:
+        if box is None:
+            reports.append(next(of_rows))
             continue
-        lower, upper = next(bounds)
-        below, above, held = us <= lower, us >= upper, np.zeros(us.shape)
-        if np.count_nonzero(below) or np.count_nonzero(above):
+        below, above, held = us <= box["lower"], us >= box["upper"], np.zeros(us.shape)
+        if np.count_nonzero(below | above):
             gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
-        knots, limits = np.arange(problem.horizon), (lower.copy(), upper.copy())
-        reports.append(ConstraintReport(next(names), knots, us, *limits, -held, 0.0, transcribed.control_names))
+        reports.append(ConstraintReport(values=us, multipliers=-held, **box))
     return tuple(reports)
 
 
@@ -580,20 +581,12 @@ def _row_reports(
 ) -> list[ConstraintReport]:
     """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, None without
     one."""
-    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
-    rounding = [known.copy() for known in rows.rounding_of_components]
+    columns = rows.unpacked(c / rows.D), rows.unpacked(multipliers * rows.D)
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
-    reports = []
-    for constraint, knots, factors, nu, known, values, low, high, lam in zip(
-        rows.constraints, rows.knots, rows.factors(), blame, rounding, *columns, strict=True
-    ):
-        names = constraint.component_names
-        reports.append(
-            ConstraintReport(
-                constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, known
-            )
-        )
-    return reports
+    return [
+        ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=nu, **fields)
+        for fields, nu, values, lam in zip(rows.of_reports, blame, *columns, strict=True)
+    ]
 
 
 def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:

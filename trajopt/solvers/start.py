@@ -61,13 +61,16 @@ def given_trajectory(
 
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
-    of_warm_start, K = warm is not None and us is None, None
+    of_warm_start = warm is not None and us is None
     if warm is not None and us is None:  # `fitted` has checked and copied them
-        us, xs, K = warm.us, (warm.xs if xs is None else xs), (warm.K if xs is None else None)
+        us = warm.us
+        if xs is None and warm.xs is not None:
+            problem.check_states("xs", warm.xs)
+            return us, warm.xs, warm.K, True
     else:
         us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
-        return us, problem.states("xs", xs), K, of_warm_start
+        return us, problem.states("xs", xs), None, of_warm_start
     xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
     return us, xs, None, of_warm_start
 
@@ -83,11 +86,15 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
     if us.ndim != 2 or not len(us) or us.shape[1] != system.nu:
         raise ValueError(f"warm_start: us: got shape {us.shape}, expected (N, {system.nu})")
     length = len(us)
+
+    def checked(name: str, rows: np.ndarray | None, *shape: int) -> np.ndarray | None:
+        return None if rows is None else as_array(f"warm_start: {name}", rows, shape, copy=True)
+
     xs, costate = (
-        None if rows is None else as_array(f"warm_start: {name}", rows, (length + 1, width), copy=True)
-        for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
+        checked("xs", warm.xs, length + 1, system.nx),
+        checked("costate", warm.costate, length + 1, system.ndx),
     )
-    K = warm.K if warm.K is None else as_array("warm_start: K", warm.K, (length, system.nu, system.ndx), copy=True)
+    K = checked("K", warm.K, length, system.nu, system.ndx)
     known = [constraint.name for constraint in problem.constraints]
     left = tuple([f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known])
     if length == N:
@@ -189,7 +196,7 @@ def taken_over(
     """The rows, scaled as in the warm start where it has the constraint, else by their Jacobians at the iterate; the
     multipliers and the penalty for them, None if the warm start has none; and messages that name constraints without
     any."""
-    known, scaled = {report.name: report for report in warm.constraints}, None
+    known, scaled, length = {report.name: report for report in warm.constraints}, None, len(warm.us)
     multipliers, factors, penalties, left = [], [], [], []
     for i, (constraint, knots) in enumerate(zip(rows.constraints, rows.knots, strict=True)):
         report, lam, own = known.get(constraint.name), None, None
@@ -199,11 +206,11 @@ def taken_over(
             there = report.multipliers.shape[-1]
             left.append(f"{constraint.name!r} has {there} rows in it and {constraint.nr} here")
         else:
-            lam, own = at_knots(report, len(warm.us), knots, problem.horizon), report.factors
+            lam, own = at_knots(report, length, knots, problem.horizon), report.factors
             penalties.append(report.penalty)
         if own is None:
             scaled = scaled or rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
-            own = scaled.factors()[i]
+            own = scaled.factors[i]
         multipliers.append(np.zeros((len(knots), constraint.nr)) if lam is None else lam)
         factors.append(own)
     if not penalties:
@@ -221,7 +228,7 @@ def at_knots(report: ConstraintReport, length: int, knots: np.ndarray, N: int) -
     if len(values) != len(report.knots):
         shape = len(report.knots), values.shape[1]
         raise ValueError(f"warm_start: multipliers of {report.name}: got shape {values.shape}, expected {shape}")
-    if length == N and len(report.knots) == len(knots) and not np.count_nonzero(report.knots != knots):
+    if length == N and (report.knots is knots or np.array_equal(report.knots, knots)):
         return values
     path = report.knots[report.knots < length]
     found, wanted = np.zeros((len(knots), values.shape[1])), np.flatnonzero(knots < N)
