@@ -3,7 +3,8 @@
 The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
 fraction of the decrease that the model predicts; where the model predicts no decrease (d2 large and positive), a still
 smaller fraction of d1.  With gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
-J + weight * sum |gaps|.
+J + weight * sum |gaps|.  Where constraints are violated, no step may make that much worse, whatever it gains: a cost
+that falls without bound beyond a constraint, as 1/v does where v changes its sign, is never left again.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.regularization import MORE
 from trajopt.problem.objective import Objective
+from trajopt.rows import Rows
 from trajopt.solvers.active_set import PiecewiseModel
-from trajopt.solvers.augmented_lagrangian import Multipliers
+from trajopt.solvers.augmented_lagrangian import Multipliers, total_violation
 from trajopt.solvers.formulation import (
     CONVEXIFIED,
     GAUSS_NEWTON,
@@ -31,6 +33,7 @@ from trajopt.solvers.formulation import (
     sweep_of_kind,
     with_gauss_newton,
 )
+from trajopt.solvers.options import LoopOptions
 
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
@@ -38,6 +41,9 @@ ROUNDING = 1e-14
 INVISIBLE = 1e-12
 """Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
 that inexact steps of the dynamics bring into the cost."""
+WORSE, NOTICEABLE = 2.0, 1e-3
+"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed NOTICEABLE.
+Of 3, 2 and 1.5, the middle one solves most starts of `experiments.constraints`."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
@@ -108,6 +114,26 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
     return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 
+class ViolationBound(NamedTuple):
+    """The largest sum of the violations of scaled rows that a step may lead to."""
+
+    rows: Rows
+    largest: float
+
+    def holds(self, c: np.ndarray) -> bool:
+        """True for rows with values c (R,) within the bound."""
+        return total_violation(self.rows, c) <= self.largest
+
+
+def violation_bound(formulation: Formulation, model: LocalModel, options: LoopOptions) -> ViolationBound | None:
+    """The bound for steps from an iterate; None where its constraints are soft or nearly met, or gaps are closed."""
+    rows, at = formulation.rows, model.rows
+    if rows is None or at is None or options.soft_penalty > 0.0 or model.iterate.gaps is not None:
+        return None
+    violation = total_violation(rows, at.c)
+    return ViolationBound(rows, WORSE * violation) if violation > NOTICEABLE else None
+
+
 Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float, np.ndarray | None]]
 """The merit at xs, us and the problem's own cost, inf where they are not finite; and rows of constraints (R,), None if
 there are none or the cost is not finite."""
@@ -130,10 +156,12 @@ def search(
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
     noise: float = 0.0,
+    bound: ViolationBound | None = None,
 ) -> LineSearchResult:
     """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
 
-    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise; the bound
+    of the violation of constraints.
     """
     (d1, d2), not_finite, misled = expected, None, False
     least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)
@@ -143,6 +171,8 @@ def search(
         with_gaps = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
             not_finite = candidate
+        elif bound is not None and c is not None and not bound.holds(c):
+            misled = True
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
             return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
@@ -187,7 +217,7 @@ class TrialStep(NamedTuple):
 
 class TrialSteps(NamedTuple):
     """Searches from an iterate: its model, the multipliers of its constraints, the regularization, the weight of its
-    gaps, the noise of its cost."""
+    gaps, the noise of its cost, and the bound of violations."""
 
     formulation: Formulation
     model: LocalModel
@@ -196,6 +226,7 @@ class TrialSteps(NamedTuple):
     gap_weight: float
     clock: Stopwatch
     noise: float = 0.0
+    bound: ViolationBound | None = None
 
     def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
         """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
@@ -240,7 +271,8 @@ class TrialSteps(NamedTuple):
         with self.clock.measure("rollouts"):
             candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
             weighted = self.gap_weight * iterate.total_gap
-            return TrialStep(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
+            found = search(self.merit, iterate.cost, expected, candidates, weighted, self.noise, self.bound)
+            return TrialStep(direction, *found)
 
     def _with_clipped_controls_held(self, best: TrialStep) -> TrialStep:
         """The best of directions that hold more and more of the controls that limits clip; with constraints the model's

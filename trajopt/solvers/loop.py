@@ -70,7 +70,7 @@ from trajopt.solvers.formulation import (
     sweep_of_kind,
     with_gauss_newton,
 )
-from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialSteps
+from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialSteps, violation_bound
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import checked, restrained
 from trajopt.solvers.state import (
@@ -240,7 +240,8 @@ class Constrained(NamedTuple):
         assert bold.direction is not None and bold.multipliers is not None and rows is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
         mu, direction = bold.regularization.shift, bold.direction
-        trials = TrialSteps(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
+        bound = violation_bound(self.formulation, bold.model, self.options)
+        trials = TrialSteps(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock, bound=bound)
         trial = trials.along(direction)
         if trial.step is None or trial.step.alpha < 1.0:
             return None
@@ -285,7 +286,10 @@ class Constrained(NamedTuple):
         return found
 
     def moved(self, model: LocalModel, direction: Direction, m: Multipliers, alpha: float) -> Multipliers:
-        """The multipliers after a step of length alpha along a direction."""
+        """The multipliers after a step of length alpha along a direction; unchanged by a short one, whose model says
+        little of where it leads."""
+        if alpha < LONG_STEP:
+            return m
         rows, at, e = self.formulation.rows, model.rows, model.expansion
         assert rows is not None and at is not None
         dx, du = linear_step(e, model.iterate.gaps, direction.sweep, model.box)
@@ -413,10 +417,10 @@ class Loop:
         status = self._end(state, chosen.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        uncertain = self._noise(model)
+        uncertain, bound = self._noise(model), violation_bound(self.formulation, model, self.options)
         trials = TrialSteps(
-            self.formulation, model, multipliers, chosen.regularization.shift, weight, self.clock, uncertain
-        )  # fmt: skip
+            self.formulation, model, multipliers, chosen.regularization.shift, weight, self.clock, uncertain, bound
+        )
         used, step, rejected = chosen.trial or trials.best(direction)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)

@@ -24,7 +24,7 @@ from trajopt.results.records import Status
 from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import first_multipliers, weighted
 from trajopt.solvers.formulation import Direction, Iterate, remaining_gaps
-from trajopt.solvers.line_search import Step, TrialStep, TrialSteps
+from trajopt.solvers.line_search import Step, TrialStep, TrialSteps, violation_bound
 from trajopt.solvers.loop import Constrained, Loop, kept, left_of
 from trajopt.solvers.state import Directions, FoundDirection, Log, State, expected_decrease
 
@@ -92,7 +92,8 @@ class RealTimeIteration(Loop):
     def _search(self, state: State, direction: Direction) -> TrialStep:
         """The step along the direction, or along another one where it is short or gains less than it predicted."""
         model, m, mu = state.model, state.multipliers, state.regularization.shift
-        trials = TrialSteps(self.formulation, model, m, mu, state.gap_weight, self.clock, self._noise(model))
+        bound = violation_bound(self.formulation, model, self.options)
+        trials = TrialSteps(self.formulation, model, m, mu, state.gap_weight, self.clock, self._noise(model), bound)
         found = trials.best(direction)
         step = found.step
         whole = step is not None and step.alpha == 1.0
