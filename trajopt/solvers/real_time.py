@@ -95,15 +95,18 @@ class RealTimeIteration(Loop):
         bound = violation_bound(self.formulation, model, self.options)
         trials = TrialSteps(self.formulation, model, m, mu, state.gap_weight, self.clock, self._noise(model), bound)
         found = trials.best(direction)
-        step = found.step
-        whole = step is not None and step.alpha == 1.0
-        if not (whole and kept(-found.direction.change, model.iterate.cost - step.cost)):
+        if not self._as_predicted(model.iterate, found):
             found = trials.without_curvature(found)
         if found.long or m is None or self.warm is None or not found.direction.sweep.ok:
             return found
         expansion, _ = model.of_kind(found.direction.kind)
         minimum = PiecewiseModel(self.formulation, model, m, expansion, mu, self.clock).minimum(found.direction)
         return found.or_better(trials.along(minimum.direction)) if minimum.promise > 0.0 else found
+
+    def _as_predicted(self, iterate: Iterate, found: TrialStep) -> bool:
+        """True if a full step was found that gains its predicted decrease."""
+        step = found.step
+        return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
 
     def _arrived(self, state: State, used: Direction, step: Step, log: Log) -> State:
         """The state after the step: the model of the start, moved to where it leads."""

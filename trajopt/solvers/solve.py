@@ -411,9 +411,8 @@ def solve(
     formulation.rows = rows
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
-    loop = Loop(formulation, options, threshold, clock, multipliers, optimum)
-    if options.max_iterations == 1:
-        loop = RealTimeIteration(*vars(loop).values(), costate)
+    of_loop = formulation, options, threshold, clock, multipliers, optimum
+    loop = RealTimeIteration(*of_loop, costate) if options.max_iterations == 1 else Loop(*of_loop)
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
