@@ -38,6 +38,9 @@ FULL, LOWERING, HALVINGS = 8, 12, 25
 such a step."""
 LITTLE = 0.1
 """Sweeps end once one of them lowers the model by less than this fraction of its total decrease."""
+NEWTON, MOST = 3, 0.8
+"""Largest number of sweeps where a barrier smooths the model, and the part of its predicted decrease that the last one
+gains."""
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """A control counts as on its limit if their distance is at most this fraction of the control and its change."""
@@ -48,18 +51,18 @@ CLIPPED = 1e-12
 # ------------------------------------------------------------------------------------------------ along a step
 @routine
 def _step(
-    dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, penalty, wanted, slope, most, dx, du,
-    rows,
+    dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, penalty, barrier, wanted, slope, most,
+    dx, du, rows,
 ):  # fmt: skip
     """Write the first step dx, du of `trajopt.solvers.formulation.linear_step`, of at most so many lengths 1, 1/2, ...,
     that changes the model's value to less than is wanted, with a small part of the slope beyond; and the change
     C (dx, du) of the rows.  Returns the value, the linear part of the costs in it, and True if that is so."""
-    before, length, value, linear = sum_of_terms(c, None, lower, upper, centre, penalty), 1.0, 0.0, 0.0
+    before, length, value, linear = sum_of_terms(c, None, lower, upper, centre, penalty, barrier), 1.0, 0.0, 0.0
     for _ in range(most):
         follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
         along(first, *C, dx, du, rows)
         linear, quadratic = change(*costs, dx, du)
-        value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty) - before
+        value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty, barrier) - before
         if value < wanted + SUFFICIENT * length * slope:
             return value, linear, True
         length *= 0.5
@@ -143,6 +146,11 @@ class PiecewiseModel(NamedTuple):
         value = 0.0 if gaps is None else np.inf
         here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
+        if self.multipliers.barrier > 0.0:
+            best, best_sweep = self._smooth_minimum(best, sweep)
+            return ModelMinimum(
+                direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best
+            )
         for _ in range(FULL):
             settled = not self._changes_active_set(here, end, sweep)
             if settled:
@@ -164,6 +172,21 @@ class PiecewiseModel(NamedTuple):
                 break
         return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
+    def _smooth_minimum(self, best: StepPoint, sweep: SweepResult) -> tuple[StepPoint, SweepResult]:
+        """The point after Newton steps of a model without kinks, until one gains most of what it predicts, and the last
+        sweep."""
+        predicted, gained = -(sweep.d1 + 0.5 * sweep.d2), -best.value
+        for _ in range(NEWTON):
+            if self.model.iterate.gaps is not None or gained >= MOST * predicted:
+                break
+            again = self._sweep(best)
+            lower = self._lower(best, again) if again.ok else None
+            if lower is None:
+                break
+            predicted, gained = -(again.d1 + 0.5 * again.d2), best.value - lower.value
+            best, sweep = lower, again
+        return best, sweep
+
     def _reached(
         self,
         sweep: SweepResult,
@@ -181,7 +204,7 @@ class PiecewiseModel(NamedTuple):
         value, linear, low = _step(
             (e.fx, e.fu), tuple(e[2:]), NOTHING if gaps is None else gaps, (sweep.k, sweep.K),
             (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, rows.first, at.C, at.c,
-            rows.lower, rows.upper, m.centre, m.penalty, wanted, slope, most, dx, du, moved,
+            rows.lower, rows.upper, m.centre, m.penalty, m.barrier, wanted, slope, most, dx, du, moved,
         )  # fmt: skip
         return StepPoint(dx, du, moved, value, linear), low
 

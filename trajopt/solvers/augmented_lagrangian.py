@@ -9,6 +9,14 @@ rho > 0 that all rows share [Powell, Hestenes, Rockafellar],
 C'wC.  A step (dx, du) of that model has the multipliers lam+ = p + w C (dx, du): the dual-regularized Newton step of
 the KKT conditions.  The dual iterate lam follows it, and is the multiplier of exact Hessians; the centre lam_e moves to
 it where that reduces the error of the optimality conditions.  p is a first-order estimate of the multipliers.
+
+Where a barrier mu > 0 smooths inequalities, each limit has a slack t > 0 which is minimized out,
+
+    v = c - upper + max(lam_e, 0)/rho      term  min over t of  rho/2 (v + t)^2 - mu log t      p = mu/t = rho (v + t)
+    w = 1/(1/rho + t/zeta)      zeta = lam, between p/10 and 10 p
+
+(lower limits mirrored), which as mu -> 0 becomes the term above.  With zeta = p, w would be the exact second
+derivative; with the dual iterate it is that of primal-dual methods, and steps are longer.
 """
 
 from __future__ import annotations
@@ -39,6 +47,7 @@ class Multipliers(NamedTuple):
     residual : violation and slackness where the centre last moved to a minimum
     ceiling : largest penalty to which a step that leaves too much of the violation may raise it
     relaxed : number of times that the penalty was lowered
+    barrier : mu of the barrier that smooths inequalities, in the unit barrier_unit; 0 where none does
     """
 
     dual: np.ndarray
@@ -51,12 +60,14 @@ class Multipliers(NamedTuple):
     residual: float = np.inf
     ceiling: float = np.inf
     relaxed: int = 0
+    barrier: float = 0.0
+    barrier_unit: float = 1.0
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
         active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
-        total = _weigh(c, rows.lower, rows.upper, self.centre, self.penalty, p, w)
+        total = _weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
         if sides is not None:
             limit = np.where(sides > 0, rows.upper, rows.lower)
             w = np.where(sides != 0, self.penalty, 0.0)
@@ -65,12 +76,17 @@ class Multipliers(NamedTuple):
 
     def value(self, rows: Rows, c: np.ndarray) -> float:
         """Sum of the augmented-Lagrangian terms at c (R,)."""
-        return sum_of_terms(c, None, rows.lower, rows.upper, self.centre, self.penalty)
+        return sum_of_terms(c, None, rows.lower, rows.upper, self.centre, self.penalty, self.barrier)
 
     def sides(self, rows: Rows, c: np.ndarray) -> np.ndarray:
         """Active limits (R,): -1 the lower, 1 the upper one or both, 0 none."""
         z = c + self.centre / self.penalty
         return np.where((z > rows.upper) | (rows.lower == rows.upper), 1, np.where(z < rows.lower, -1, 0))
+
+
+FARTHEST = 10.0
+"""Largest ratio of a multiplier in the second derivative of a smoothed term to the first derivative p, or of p to
+it."""
 
 
 @helper
@@ -80,25 +96,48 @@ def _excess(c, centre, penalty, lower, upper):
     return z - min(max(z, lower), upper)
 
 
+@helper
+def _smooth_term(v, multiplier, penalty, barrier):
+    """Value, first and second derivative of the term of a limit that a barrier smooths."""
+    root = np.sqrt(v * v + 4.0 * barrier / penalty)
+    t = 2.0 * barrier / penalty / (v + root) if v > 0.0 else 0.5 * (root - v)
+    p = barrier / t
+    zeta = min(max(multiplier, p / FARTHEST), FARTHEST * p)
+    return 0.5 * p * p / penalty - barrier * np.log(t), p, 1.0 / (1.0 / penalty + t / zeta)
+
+
+@helper
+def _term(c, dual, centre, penalty, barrier, lower, upper):
+    """Value, first and second derivative of a row's term."""
+    if barrier == 0.0 or lower == upper:
+        s = _excess(c, centre, penalty, lower, upper)
+        return 0.5 * penalty * s * s, penalty * s, penalty if s != 0.0 or lower == upper else 0.0
+    value, p, w = 0.0, 0.0, 0.0
+    if upper < np.inf:
+        value, p, w = _smooth_term(c - upper + max(centre, 0.0) / penalty, dual, penalty, barrier)
+    if lower > -np.inf:
+        more, q, x = _smooth_term(lower - c + max(-centre, 0.0) / penalty, -dual, penalty, barrier)
+        value, p, w = value + more, p - q, w + x
+    return value, p, w
+
+
 @routine
-def _weigh(c, lower, upper, centre, penalty, p, w):
+def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
-        s = _excess(c[i], centre[i], penalty, lower[i], upper[i])
-        p[i] = penalty * s
-        w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
-        total += 0.5 * penalty * s * s
+        value, p[i], w[i] = _term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
+        total += value
     return total
 
 
 @routine
-def sum_of_terms(c, change, lower, upper, centre, penalty):
+def sum_of_terms(c, change, lower, upper, centre, penalty, barrier):
     """Sum of the augmented-Lagrangian terms at c + change, or at c where that is None."""
     total = 0.0
     for i in range(c.shape[0]):
         r = c[i] if change is None else c[i] + change[i]
-        s = _excess(r, centre[i], penalty, lower[i], upper[i])
-        total += 0.5 * penalty * s * s
+        value, _, _ = _term(r, 0.0, centre[i], penalty, barrier, lower[i], upper[i])
+        total += value
     return total
 
 
@@ -112,7 +151,7 @@ def active_side(z, lower, upper):
 
 # ------------------------------------------------------------------------------------------------ measures
 @routine
-def _measure(c, lower, upper, D, rounding, lam):
+def _measure(c, lower, upper, D, rounding, lam, central):
     violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
@@ -122,7 +161,8 @@ def _measure(c, lower, upper, D, rounding, lam):
             excess = max(excess, v / D[i])
         if lam[i] != 0.0 and lower[i] != upper[i]:
             slack = abs((upper[i] if lam[i] > 0.0 else lower[i]) - c[i])
-            complementarity = max(complementarity, min(abs(lam[i]), slack))
+            if abs(lam[i]) * slack > central:
+                complementarity = max(complementarity, min(abs(lam[i]), slack))
             product = max(product, abs(lam[i]) * slack)
     return violation, excess, scaled, complementarity, product
 
@@ -139,9 +179,10 @@ class Measures(NamedTuple):
     product: float
 
 
-def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
-    """Measures of these values and multipliers (R,)."""
-    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam))
+def measures(rows: Rows, c: np.ndarray, lam: np.ndarray, central: float = 0.0) -> Measures:
+    """Measures of these values and multipliers (R,); a product of multiplier and slack that is at most `central` is as
+    it should be, and does not count as complementarity."""
+    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
 
 
 @routine
@@ -195,8 +236,9 @@ SOFT = 1e-3
 penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
-SINGLE = 1e2
-"""Least penalty of a single step from a warm start, in units: the largest one that updates reach at a start."""
+FIRM = 1e2
+"""Least penalty of a single step from a warm start, and first one of a solve that is tried again, in units: the largest
+one that updates reach at a start."""
 MOSTLY = 0.5
 """A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
 conditions."""
@@ -249,12 +291,12 @@ def first_multipliers(
     options: LoopOptions,
     warm: tuple[np.ndarray, float] | None,
     rows: Rows,
-    single: bool = False,
+    firm: bool = False,
 ) -> Multipliers:
     """Zeros with a small penalty, or the multipliers and the penalty of a warm start; a soft penalty stays as it is.
 
-    A warm start's penalty is at most the bearable one at the start or, where a single step is all that follows, at
-    least the one that makes that step keep the rows."""
+    A warm start's penalty is at most the bearable one at the start; `firm`: it is at least the one that makes a step
+    keep the rows instead, and so is that of zeros."""
     scale = penalty_scale(model.expansion)
     slope = 1.0
     if rows.large:
@@ -263,11 +305,11 @@ def first_multipliers(
     if options.soft_penalty > 0.0:
         return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, scale, slope)
     dual = projected(rows, dual)
-    least = FIRST * scale
+    least = (FIRM if firm else FIRST) * scale
     if warm is not None:
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
-        bound, least = (np.inf, SINGLE * scale) if single else (bearable(dual, scale, violation), least)
+        bound = np.inf if firm else bearable(dual, scale, violation)
         penalty = min(penalty, LARGEST_WARM * scale, bound)
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
@@ -294,16 +336,21 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
     return met and reached.product <= slack
 
 
+def _gradient_error(rows: Rows, model: LocalModel, m: Multipliers) -> float:
+    """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large."""
+    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
+    return model.gradient_norm / m.slope / m.scale / sd
+
+
 def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
     """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
     conditions.
 
     enough: a violation of scaled rows that is within the tolerance."""
     assert model.rows is not None
-    reached = measures(rows, model.rows.c, m.dual)
-    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
-    gradient, complementarity = model.gradient_norm / m.slope / m.scale, reached.complementarity / min(1.0, m.scale)
-    error = max(gradient / sd, reached.scaled, complementarity)
+    reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
+    gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
+    error = max(gradient, reached.scaled, complementarity)
     if error > FAST * m.error:
         return m
     slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
@@ -335,7 +382,8 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
     centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
     if careful:
         penalty = min(penalty, max(m.penalty, bearable(p, m.scale, residual)))
-    return m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
+    m = m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
+    return with_lower_barrier(m)
 
 
 def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
@@ -383,3 +431,56 @@ def _total_violation(c, lower, upper):
 def total_violation(rows: Rows, c: np.ndarray) -> float:
     """Sum of the violations of scaled rows."""
     return _total_violation(c, rows.lower, rows.upper)
+
+
+# --------------------------------------------------------------------------------------------
+# The barrier of a solve whose inequalities are smoothed: it falls as fast as the optimality conditions are met.
+
+FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-10
+"""First and last barrier, in the unit below."""
+SHARE = 100.0
+"""The unit of barriers is at most this multiple of the cost over the number of inequalities, which the barrier would
+hide otherwise, as in gaits, whose cost has large derivatives."""
+CENTRAL, MET = 3.0, 10.0
+"""Multiples of the barrier: products of multiplier and slack that are on the central path, and the violation of the
+optimality conditions with which the barrier falls."""
+
+
+def smoothed(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
+    """The multipliers with the first barrier; unchanged where there are no inequalities."""
+    inequalities = np.count_nonzero(rows.lower != rows.upper)
+    if inequalities == 0:
+        return m
+    unit = min(m.scale, SHARE * (abs(model.iterate.own_cost) or 1.0) / inequalities)
+    return m._replace(barrier=FIRST_BARRIER * unit, barrier_unit=unit, error=np.inf)
+
+
+def with_lower_barrier(m: Multipliers) -> Multipliers:
+    """The multipliers with the next barrier; unchanged where there is none."""
+    if m.barrier == 0.0:
+        return m
+    barrier = m.barrier / m.barrier_unit
+    return m._replace(barrier=m.barrier_unit * max(min(0.2 * barrier, barrier**1.5), LEAST_BARRIER))
+
+
+def with_met_barrier(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
+    """The multipliers with the first barrier whose optimality conditions are not met yet."""
+    assert model.rows is not None
+    while m.barrier > LEAST_BARRIER * m.barrier_unit:
+        off = _off_central_path(model.rows.c, rows.lower, rows.upper, m.dual, m.barrier) / m.barrier_unit
+        error = max(_gradient_error(rows, model, m), measures(rows, model.rows.c, m.dual).scaled, off)
+        if error > MET * m.barrier / m.barrier_unit:
+            break
+        m = with_lower_barrier(m)
+    return m
+
+
+@routine
+def _off_central_path(c, lower, upper, lam, barrier):
+    """Largest difference between the barrier and a product of multiplier and slack."""
+    largest = 0.0
+    for i in range(c.shape[0]):
+        if lam[i] != 0.0 and lower[i] != upper[i]:
+            slack = abs((upper[i] if lam[i] > 0.0 else lower[i]) - c[i])
+            largest = max(largest, abs(abs(lam[i]) * slack - barrier))
+    return largest

@@ -49,9 +49,11 @@ from trajopt.solvers.augmented_lagrangian import (
     raised,
     relaxed,
     satisfied,
+    smoothed,
     stepped,
     total_violation,
     weighted,
+    with_met_barrier,
     worth,
 )
 from trajopt.solvers.formulation import (
@@ -157,6 +159,9 @@ class Constrained(NamedTuple):
         assert rows is not None and m is not None
         tolerance = self.options.feasibility_tolerance
         tolerance = float((np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance))
+        if m.barrier > 0.0:
+            m = with_met_barrier(rows, model, m)
+            model = weighted(formulation, model, m)
         if state.direction is not None:
             m = advanced(rows, model, m, tolerance)
             model = weighted(formulation, model, m)
@@ -319,6 +324,8 @@ SAME = 2.0
 """Largest ratio of the gradient of a returned optimum to the gradient it was found with: rounding may differ."""
 AGAIN = 3
 """Largest number of times in a solve that mu starts again from zero where no step was found with a large one."""
+KINKED = 10
+"""Number of steps of a second solve before a barrier smooths its inequalities."""
 STALLED = 50
 """Number of steps in a row without a gain after which a large mu is given up; mu falls to zero in fewer."""
 
@@ -339,6 +346,9 @@ class Loop:
         Multipliers of the formulation's rows in a warm start, and its penalty.
     optimum : (float, float) or None
         Largest gradient entry and predicted decrease at the end of the solve that is the warm start.
+    rescue_from : int or None
+        Number of records in the log where this solve, the second one after another that failed, begins: its first
+        penalty is a large one, and after some steps a barrier smooths its inequalities.  None: it is the first one.
     """
 
     formulation: Formulation
@@ -347,6 +357,7 @@ class Loop:
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
     optimum: tuple[float, float] | None = None
+    rescue_from: int | None = None
 
     def run(
         self,
@@ -384,7 +395,7 @@ class Loop:
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows)
+            multipliers = first_multipliers(model, options, self.warm, rows, firm=self.rescue_from is not None)
             model = weighted(self.formulation, model, multipliers)
         scale = curvature_scale(model.expansion)
         regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
@@ -405,6 +416,8 @@ class Loop:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         if state.idle >= STALLED and not state.regularization.small and state.again < AGAIN:
             state = self._anew(state)
+        if self.rescue_from is not None and state.tried >= self.rescue_from + KINKED:
+            state = self._smoothed(state)
         chosen, weight, predicted = self._find_direction(state), state.gap_weight, 0.0
         model, multipliers, direction = chosen.model, chosen.multipliers, chosen.direction
         if direction is not None:
@@ -430,6 +443,14 @@ class Loop:
             state = self._stuck(state, rejected)
             return state if state.status is None else state._replace(log=(*state.log, self._record(state, used, None)))
         return restrained(self.formulation, self._stepped(state, used, step), self.options, self.clock)
+
+    def _smoothed(self, state: State) -> State:
+        """The state with a barrier that smooths inequalities, once gaps are closed."""
+        rows, model, m = self.formulation.rows, state.model, state.multipliers
+        if rows is None or m is None or m.barrier > 0.0 or model.iterate.gaps is not None:
+            return state
+        m = smoothed(rows, model, m)
+        return state._replace(multipliers=m, model=weighted(self.formulation, model, m))
 
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""

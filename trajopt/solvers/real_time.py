@@ -44,7 +44,7 @@ class RealTimeIteration(Loop):
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            m = first_multipliers(model, options, self.warm, rows, single=self.warm is not None)
+            m = first_multipliers(model, options, self.warm, rows, firm=self.warm is not None)
             model = weighted(formulation, model, m)
         regularization = Regularization(options.initial_regularization, options.max_regularization)
         return State(model, regularization, predicted, log, m, first=start)

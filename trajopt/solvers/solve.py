@@ -141,7 +141,7 @@ def deployed_gains(
     converged = state.status is Status.CONVERGED
     if m is None or options.soft_penalty > 0.0 or not converged or m.penalty <= LARGEST_PENALTY * m.scale:
         return last.sweep
-    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale)
+    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
     assert rows is not None
     active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
     for _ in range(SWEEPS):
@@ -414,6 +414,8 @@ def solve(
     of_loop = formulation, options, threshold, clock, multipliers, optimum
     loop = RealTimeIteration(*of_loop, costate) if options.max_iterations == 1 else Loop(*of_loop)
     state = loop.run(iterate, callback, predicted)
+    if rows is not None and not real_time_iteration and _failed(state, options):
+        formulation, transcribed, loop, state = _rescued(loop, transcribed, state, curvature, us, xs, callback)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
@@ -465,6 +467,55 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
             found.escape, callback, np.inf, (*before, step), ranked(loop.formulation, state, loop.options)
         )
     return state
+
+
+# ------------------------------------------------------------------------------------------------ the rescue
+FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_DEFINITE, Status.NOT_FINITE
+LONG = 100
+"""A solve that ends with "max_iterations" after fewer steps was meant to be short."""
+
+
+def _failed(state: State, options: LoopOptions) -> bool:
+    """True if a solve under constraints has ended without a minimum and without a proof that there is none."""
+    return (
+        state.status in FAILED
+        and options.soft_penalty == 0.0
+        and not (state.status is Status.MAX_ITERATIONS and options.max_iterations < LONG)
+    )
+
+
+def _rescued(
+    loop: Loop,
+    transcribed: TranscribedProblem,
+    state: State,
+    curvature: Curvature,
+    us: np.ndarray,
+    xs: np.ndarray | None,
+    callback: Callback | None,
+) -> tuple[Formulation, TranscribedProblem, Loop, State]:
+    """The better end of two solves: one that failed, and another from the same start in which control limits are rows
+    as all other constraints and a barrier smooths inequalities."""
+    problem, clock, log = loop.formulation.problem, loop.clock, state.log[:-1]
+    options = replace(
+        loop.options,
+        control_limits="augmented_lagrangian",
+        max_iterations=loop.options.max_iterations + len(log),
+    )
+    other = transcribe(problem, options)
+    formulation = formulation_of(problem, None, options, curvature, other.rows)
+    first = first_iterate(formulation, us, xs, None, False, options, clock).iterate
+    rows = other.rows
+    if clock.over or rows is None or not math.isfinite(first.cost):
+        return loop.formulation, transcribed, loop, state
+    formulation.rows = rows.scaled_at(first.xs, first.us, problem.system.linearize)
+    again = Loop(formulation, options, loop.threshold, clock, rescue_from=len(log))
+    found = again.run(first, callback, np.inf, log)
+    before, after = (ranked(one.formulation, end, options).rank for one, end in ((loop, state), (again, found)))
+    if found.status is Status.CONVERGED or after < before:
+        loop.formulation.close()
+        return formulation, other, again, found
+    formulation.close()
+    return loop.formulation, transcribed, loop, state
 
 
 # ------------------------------------------------------------------------------------------------ the end
