@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from tests.trajopt.cases import linear, pendulum
 from tests.trajopt.constrained_cases import CASES, Condensed, DistanceResidual, several, speed_limit
@@ -365,3 +366,69 @@ def test_a_row_that_becomes_active_along_the_step_costs_no_refused_steps(solver,
     solution = solver.solve(walled)
     assert solution.converged and solution.constraints[0].active.any()
     assert all(record.mu == 0.0 for record in solution.log)
+
+
+# ------------------------------------------------------------------------------------------------ smoothed inequalities
+def limited(lower, upper, rows=5):
+    """Rows of single states within limits, one at each knot."""
+    system = LinearSystem(np.eye(1), np.ones((1, 1)))
+    bounds = StateBounds(system, [lower], [upper])
+    return pack(Problem(system, [0.0], rows, constraints=[bounds]), (bounds,))
+
+
+@pytest.mark.parametrize("lower, upper", [(-np.inf, 0.3), (-0.2, np.inf), (-0.2, 0.3)])
+def test_a_smoothed_term_is_the_least_one_over_its_slacks(lower, upper, rng):
+    """Of each limit, min over t > 0 of rho/2 (v + t)^2 - mu log t, by a search over t."""
+    rows, rho, mu = limited(lower, upper), 3.0, 0.05
+    centre, c = rng.standard_normal(len(rows)), rng.standard_normal(len(rows))
+    multipliers = Multipliers(np.zeros(len(rows)), centre, rho, barrier=mu)
+    expected = 0.0
+    for sign, limit in ((1.0, upper), (-1.0, lower)):
+        for value, lam in zip(c, centre, strict=True):
+            v = sign * (value - limit) + max(sign * lam, 0.0) / rho
+            if np.isfinite(limit):
+                expected += minimize_scalar(
+                    lambda s, v=v: 0.5 * rho * (v + np.exp(s)) ** 2 - mu * s, bounds=(-30.0, 5.0), method="bounded",
+                    options={"xatol": 1e-10},
+                ).fun  # fmt: skip
+    assert multipliers.value(rows, c) == pytest.approx(expected, rel=1e-9)
+    assert multipliers.weights(rows, c)[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_derivatives_of_a_smoothed_term(sign, rng):
+    """p is the derivative of the value; w, with p as the dual iterate, that of p, far inside, near and beyond the
+    limit."""
+    rows = limited(-np.inf, 0.3) if sign > 0.0 else limited(-0.3, np.inf)
+    c, h = sign * np.array([-5.0, 0.0, 0.29, 0.4, 3.0]), 1e-6
+    multipliers = Multipliers(np.zeros(len(rows)), sign * rng.uniform(0.0, 1.0, len(rows)), 3.0, barrier=0.05)
+
+    def at(c, dual):
+        return multipliers._replace(dual=dual).weights(rows, c)
+
+    for i in range(len(rows)):
+        step = h * np.eye(len(rows))[i]
+        (ahead, (p_ahead, _)), (behind, (p_behind, _)) = at(c + step, multipliers.dual), at(c - step, multipliers.dual)
+        p = at(c, multipliers.dual)[1].p
+        assert p[i] == pytest.approx((ahead - behind) / (2 * h), rel=1e-6)
+        assert at(c, p)[1].w[i] == pytest.approx((p_ahead[i] - p_behind[i]) / (2 * h), rel=1e-5)
+        assert np.sign(p[i]) == sign
+
+
+def test_without_a_barrier_a_smoothed_term_is_the_kinked_one(rng):
+    rows = limited(-np.inf, 0.3)
+    c, centre = rng.standard_normal(len(rows)), rng.uniform(0.0, 1.0, len(rows))
+    kinked = Multipliers(np.zeros(len(rows)), centre, 3.0)
+    total, (p, _) = kinked.weights(rows, c)
+    for barrier in (1e-6, 1e-9):
+        near, (q, w) = kinked._replace(barrier=barrier).weights(rows, c)
+        assert near == pytest.approx(total, abs=100 * barrier)
+        np.testing.assert_allclose(q, p, atol=10 * np.sqrt(barrier))
+        assert (w > 0.0).all() and (w <= 3.0).all()
+
+
+def test_equalities_have_no_barrier(rng):
+    rows = limited(0.3, 0.3)
+    c, plain = rng.standard_normal(len(rows)), Multipliers(np.zeros(len(rows)), np.ones(len(rows)), 3.0)
+    for got, expected in zip(plain._replace(barrier=0.1).weights(rows, c)[1], plain.weights(rows, c)[1], strict=True):
+        np.testing.assert_array_equal(got, expected)

@@ -29,7 +29,16 @@ from trajopt.backward.expansions import Expansion, adjoint, blended, convexified
 from trajopt.rows import pack
 from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
-from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import (
+    EXACT,
+    GAUSS_NEWTON,
+    Candidate,
+    Curvature,
+    Direction,
+    ForwardFormulation,
+    Stopwatch,
+)
+from trajopt.solvers.line_search import ViolationBound, search
 from trajopt.solvers.loop import Constrained
 
 
@@ -279,3 +288,72 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
     for result in found:
         assert result.direction.kind == EXACT
         assert result.model.of_kind(EXACT)[0] is not None
+
+
+# ------------------------------------------------------------------------------------------------ steps and multipliers
+def drive(force):
+    """A car that must cover 1000 m in 90 s, its state speed and time, its steps in distance: d(time)/ds = 1/v has a
+    pole beyond the limit of speed."""
+    mass, N = 1000.0, 100
+    car = CallableSystem(
+        xdot=lambda x, u: ((u[0] - 150.0 - 0.4 * x[0] ** 2) / (mass * x[0]), 1.0 / x[0]),
+        nx=2, nu=1, dt=10.0, x_example=[10.0, 0.0],
+    )  # fmt: skip
+    arrival = ResidualConstraint(residual(lambda x: (x[1],), 1, car), 90.0, 90.0, at="terminal", name="arrival")
+    speed = StateBounds(car, [0.5, -np.inf], [25.0, np.inf])
+    constraints = [ControlBounds(-3000.0, 3000.0), speed, arrival]
+    return Problem(car, [10.0, 0.0], N, [ControlCost(1e-6)], [], constraints, us_init=np.full((N, 1), force))
+
+
+@pytest.mark.parametrize("force", [100.0, 250.0, 300.0, 400.0, 500.0, 600.0])
+def test_no_step_leads_beyond_a_pole(force):
+    """Least cost 20.0025, as IPOPT finds it: from large forces, full steps violate the limit of speed so badly that
+    they cross the pole, where the cost falls without bound."""
+    solution = DDP().solve(drive(force))
+    assert solution.converged
+    assert solution.cost == pytest.approx(20.0024918, rel=1e-6)
+    assert solution.xs[:, 0].min() > 0.5
+
+
+def test_a_step_may_not_multiply_the_violation():
+    """Of two candidates that gain the same, one is beyond the bound."""
+    rows = pack(drive(100.0), drive(100.0).residual_constraints)
+    c = np.zeros(len(rows))
+    c[-1] = 91.0
+    bound = ViolationBound(rows, 2.0)
+    assert bound.holds(np.where(c == 91.0, 92.0, 10.0)) and not bound.holds(np.where(c == 91.0, 93.0, 10.0))
+    candidates = [Candidate(alpha, *(np.full((1, 1), x) for x in (alpha, alpha, alpha))) for alpha in (1.0, 0.5)]
+
+    def merit(xs, us):
+        return 0.0, 0.0, np.where(c == 91.0, 90.0 + 4.0 * xs[0, 0], 10.0)
+
+    found = search(merit, 1.0, (-1.0, 0.0), candidates)
+    assert found.step is not None and found.step.alpha == 1.0
+    found = search(merit, 1.0, (-1.0, 0.0), candidates, bound=bound)
+    assert found.step is not None and found.step.alpha == 0.5 and found.rejected.misled
+
+
+def test_a_short_step_leaves_the_multipliers():
+    problem, clock = problems.make("arm_obstacle"), Stopwatch()
+    rows = pack(problem, problem.residual_constraints)
+    formulation = ForwardFormulation(problem, rows, problem.control_limits, Curvature(), "control")
+    nothing = np.zeros(len(rows))
+    m = Multipliers(nothing, nothing, 10.0)
+    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)
+    model = weighted(formulation, model, m)
+    direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0, clock), None, -1)
+    constrained = Constrained(formulation, DDP(), clock)
+    assert constrained.moved(model, direction, m, 0.125) is m
+    assert constrained.moved(model, direction, m, 1.0).dual.any()
+
+
+def test_a_solve_that_fails_is_tried_again():
+    """The log has both attempts, the second one begins where the first one did."""
+    problem = drive(300.0)
+    first = DDP(max_iterations=99).solve(problem)  # too short to be tried again
+    assert not first.converged and first.iterations == 99
+    solution = DDP(max_iterations=100).solve(problem)
+    assert solution.converged and 100 < solution.iterations < 150
+    assert solution.log[100].cost == first.log[0].cost
+    assert [record.iteration for record in solution.log] == list(range(len(solution.log)))
+    assert len(solution.constraints) == 3 and solution.constraints[0].values.shape == (100, 1)
