@@ -366,13 +366,24 @@ class Loop:
         predicted: float = np.inf,
         log: Log = (),
         best: Ranked | None = None,
+        until: int | None = None,
     ) -> State:
         """Iterate until there is a status, from an iterate of finite cost; `predicted` 0 lets exact steps begin at
-        once; best: the best state that is already known, for a solve that its time limit ends."""
-        state = None
+        once; best: the best state that is already known, for a solve that its time limit ends; until: the number of
+        records after which to stop without a status."""
         try:
             state = self.begin(start, predicted, log)
-            while True:
+        except KeyboardInterrupt:
+            state = self.begin(start, np.inf, log)
+            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._last_record(state)))
+        return self.go_on(state, callback, best, until)
+
+    def go_on(
+        self, state: State, callback: Callback | None, best: Ranked | None = None, until: int | None = None
+    ) -> State:
+        """Iterate from a state; see `run`."""
+        try:
+            while until is None or state.tried < until:
                 if self.clock.limit is not None:
                     best = better(best, ranked(self.formulation, state, self.options))
                 state = self.step(state)
@@ -385,8 +396,8 @@ class Loop:
                     iterate = state.model.iterate
                     stopping = bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
                     state = state._replace(stopping=stopping)
+            return state
         except KeyboardInterrupt:
-            state = state or self.begin(start, np.inf, log)
             return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._last_record(state)))
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:

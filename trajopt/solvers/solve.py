@@ -413,9 +413,12 @@ def solve(
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     of_loop = formulation, options, threshold, clock, multipliers, optimum
     loop = RealTimeIteration(*of_loop, costate) if options.max_iterations == 1 else Loop(*of_loop)
-    state = loop.run(iterate, callback, predicted)
-    if rows is not None and not real_time_iteration and _failed(state, options):
-        formulation, transcribed, loop, state = _rescued(loop, transcribed, state, curvature, us, xs, callback)
+    twice = rows is not None and options.soft_penalty == 0.0 and options.max_iterations > 1
+    state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
+    if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
+        formulation, transcribed, loop, state = _with_second_solve(
+            loop, transcribed, state, curvature, (us, xs), callback
+        )
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
@@ -469,53 +472,50 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
     return state
 
 
-# ------------------------------------------------------------------------------------------------ the rescue
+# ------------------------------------------------------------------------------------------------ a second solve
+#
+# Constraints for which the piecewise quadratic models settle slowly, or not at all, are solved from the same start in
+# another way: control limits are rows as all other constraints, and a barrier smooths inequalities.  That is worse for
+# most problems, in whose first steps the active set is found, so it comes second, and in turns with the first solve,
+# which may be slow and yet converge.
+
+
+TURN = 125
+"""Number of steps of the first solve before the second one begins, and of that before the first one goes on."""
 FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_DEFINITE, Status.NOT_FINITE
-LONG = 100
-"""A solve that ends with "max_iterations" after fewer steps was meant to be short."""
+"""Ends without a minimum, and without a proof that there is none."""
 
 
-def _failed(state: State, options: LoopOptions) -> bool:
-    """True if a solve under constraints has ended without a minimum and without a proof that there is none."""
-    return (
-        state.status in FAILED
-        and options.soft_penalty == 0.0
-        and not (state.status is Status.MAX_ITERATIONS and options.max_iterations < LONG)
-    )
-
-
-def _rescued(
+def _with_second_solve(
     loop: Loop,
     transcribed: TranscribedProblem,
     state: State,
     curvature: Curvature,
-    us: np.ndarray,
-    xs: np.ndarray | None,
+    given: tuple[np.ndarray, np.ndarray | None],
     callback: Callback | None,
 ) -> tuple[Formulation, TranscribedProblem, Loop, State]:
-    """The better end of two solves: one that failed, and another from the same start in which control limits are rows
-    as all other constraints and a barrier smooths inequalities."""
-    problem, clock, log = loop.formulation.problem, loop.clock, state.log[:-1]
-    options = replace(
-        loop.options,
-        control_limits="augmented_lagrangian",
-        max_iterations=loop.options.max_iterations + len(log),
-    )
+    """The end of a solve that has failed, or has no status yet, or the end of the second one from the given controls
+    and states, whichever is better."""
+    problem, clock, log = loop.formulation.problem, loop.clock, state.log[: state.tried]
+    options = replace(loop.options, control_limits="augmented_lagrangian")
     other = transcribe(problem, options)
     formulation = formulation_of(problem, None, options, curvature, other.rows)
-    first = first_iterate(formulation, us, xs, None, False, options, clock).iterate
-    rows = other.rows
-    if clock.over or rows is None or not math.isfinite(first.cost):
-        return loop.formulation, transcribed, loop, state
-    formulation.rows = rows.scaled_at(first.xs, first.us, problem.system.linearize)
+    start = first_iterate(formulation, *given, None, False, options, clock).iterate
+    assert other.rows is not None
+    formulation.rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
     again = Loop(formulation, options, loop.threshold, clock, rescue_from=len(log))
-    found = again.run(first, callback, np.inf, log)
-    before, after = (ranked(one.formulation, end, options).rank for one, end in ((loop, state), (again, found)))
-    if found.status is Status.CONVERGED or after < before:
+    found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
+    if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
+        state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
+    elif state.status is None:
+        state = state._replace(status=found.status)
+    last = max(found, state, key=lambda end: len(end.log))
+    ranks = [ranked(one.formulation, end, options) for one, end in ((loop, state), (again, found))]
+    if found.status is Status.CONVERGED or (state.status in FAILED and ranks[1].rank < ranks[0].rank):
         loop.formulation.close()
-        return formulation, other, again, found
+        return formulation, other, again, ranks[1].at_end(last)
     formulation.close()
-    return loop.formulation, transcribed, loop, state
+    return loop.formulation, transcribed, loop, ranks[0].at_end(last)
 
 
 # ------------------------------------------------------------------------------------------------ the end
