@@ -40,6 +40,7 @@ from trajopt.solvers.formulation import (
 )
 from trajopt.solvers.line_search import ViolationBound, search
 from trajopt.solvers.loop import Constrained
+from trajopt.solvers.solve import TURN
 
 
 class Linear:
@@ -347,13 +348,31 @@ def test_a_short_step_leaves_the_multipliers():
     assert constrained.moved(model, direction, m, 1.0).dual.any()
 
 
-def test_a_solve_that_fails_is_tried_again():
-    """The log has both attempts, the second one begins where the first one did."""
+def test_a_solve_that_has_not_converged_takes_turns_with_a_second_one():
+    """The log has the steps of both, the second one begins where the first one did; what is better is returned."""
     problem = drive(300.0)
-    first = DDP(max_iterations=99).solve(problem)  # too short to be tried again
-    assert not first.converged and first.iterations == 99
-    solution = DDP(max_iterations=100).solve(problem)
-    assert solution.converged and 100 < solution.iterations < 150
-    assert solution.log[100].cost == first.log[0].cost
+    alone = DDP(max_iterations=TURN).solve(problem)
+    assert not alone.converged and alone.iterations == TURN
+    solution = DDP().solve(problem)
+    assert solution.converged and TURN < solution.iterations < 3 * TURN
+    assert any(record.cost == alone.log[0].cost for record in solution.log[TURN:])
     assert [record.iteration for record in solution.log] == list(range(len(solution.log)))
     assert len(solution.constraints) == 3 and solution.constraints[0].values.shape == (100, 1)
+    both = DDP(max_iterations=TURN + 3).solve(problem)
+    assert str(both.status) == "max_iterations" and both.iterations == TURN + 3
+    assert both.log[-1].cost == both.cost and both.log[-1].iteration == TURN + 3
+
+
+def test_the_second_solve_goes_on_with_the_first_one_where_it_does_not_converge(monkeypatch):
+    """With turns of a few steps, two solves that would converge alone: the first one goes on where it was, and the
+    callback sees all steps, and may stop either."""
+    problem, seen = problems.make("arm_obstacle"), []
+    alone = DDP().solve(problem)
+    monkeypatch.setattr("trajopt.solvers.solve.TURN", 3)
+    solution = DDP().solve(problem, callback=lambda progress: seen.append(progress.record.iteration))
+    assert solution.converged and solution.cost == pytest.approx(alone.cost, rel=1e-9)
+    assert solution.iterations == alone.iterations + 3 and seen == list(range(solution.iterations))
+    np.testing.assert_array_equal(solution.xs, alone.xs)
+    stopped = DDP().solve(problem, callback=lambda progress: progress.record.iteration == 4)
+    assert str(stopped.status) == "stopped_by_callback" and stopped.iterations == 5
+    assert stopped.log[-1].cost == stopped.cost

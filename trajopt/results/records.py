@@ -73,7 +73,8 @@ class IterationRecord(NamedTuple):
     there, or an exact step replaced by one of another kind).  Under constraints the decreases are those of the
     augmented Lagrangian.  Steps of two more kinds are recorded: "feasibility", of a search for trajectories with less
     violation, whose decreases are those of half the sum of squares of scaled violations, and which the solve goes on
-    from only if it finds one; and "escape", away from a saddle, whose predicted decrease is zero.  The last record of a
+    from only if it finds one; and "escape", away from a saddle, whose predicted decrease is zero.  Under constraints a
+    solve may take turns with a second one from the same start (`trajopt.solvers.solve`).  The last record of a
     log is the final iterate, one more than there are steps; after ``max_iterations=1``, and where the time or an
     interruption ended the solve, it repeats the predicted decrease of the step to it.
     """

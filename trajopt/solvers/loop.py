@@ -607,6 +607,14 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if state.rejected.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ the log
+    def ended(self, state: State, other: State) -> State:
+        """A state as the end of two solves, whose steps are all in the log of one of them."""
+        steps, status = max(state.log[: state.tried], other.log[: other.tried], key=len), state.status or other.status
+        if len(steps) == state.tried and state.status is not None:
+            return state
+        state = state._replace(log=steps)
+        return state._replace(status=status, log=(*steps, self._last_record(state)))
+
     def _last_record(self, state: State) -> IterationRecord:
         """Record of an iterate from which no direction was computed: its predicted decrease is that of the step to
         it."""

@@ -507,15 +507,13 @@ def _with_second_solve(
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
-    elif state.status is None:
-        state = state._replace(status=found.status)
-    last = max(found, state, key=lambda end: len(end.log))
-    ranks = [ranked(one.formulation, end, options) for one, end in ((loop, state), (again, found))]
-    if found.status is Status.CONVERGED or (state.status in FAILED and ranks[1].rank < ranks[0].rank):
-        loop.formulation.close()
-        return formulation, other, again, ranks[1].at_end(last)
-    formulation.close()
-    return loop.formulation, transcribed, loop, ranks[0].at_end(last)
+    ranks = [ranked(one.formulation, end, options).rank for one, end in ((loop, state), (again, found))]
+    first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE) or ranks[0] <= ranks[1]
+    if first_wins and found.status is not Status.CONVERGED:
+        formulation.close()
+        return loop.formulation, transcribed, loop, loop.ended(state, found)
+    loop.formulation.close()
+    return formulation, other, again, again.ended(found, state)
 
 
 # ------------------------------------------------------------------------------------------------ the end
