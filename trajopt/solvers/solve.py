@@ -412,7 +412,7 @@ def solve(
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     of_loop = formulation, options, threshold, clock, multipliers, optimum
-    loop = RealTimeIteration(*of_loop, costate) if options.max_iterations == 1 else Loop(*of_loop)
+    loop = RealTimeIteration(*of_loop, costate=costate) if options.max_iterations == 1 else Loop(*of_loop)
     twice = rows is not None and options.soft_penalty == 0.0 and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
