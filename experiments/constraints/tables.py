@@ -96,6 +96,8 @@ def printed(results: dict[str, Any]) -> list[Table | str]:
         return [gains_table(results["gains"])]
     if "pose" in results:
         return [pose_table(results["pose"])]
+    if "ablation" in results:
+        return [ablation_table(results["ablation"])]
     problems = results["problems"]
     shown: list[Table | str] = []
     if rows := feasible_rows(problems):
@@ -145,6 +147,23 @@ def pose_table(pose: dict[str, Any]) -> Table:
     ]
     headings = ("weight", "iterations", "cost", "violation", "status")
     return table("an arm's terminal pose and rest", ("solver",), headings, (rows,))
+
+
+def ablation_table(ablation: dict[str, Any]) -> Table:
+    """Starts that converge and steps of all solves, with each part left out, and what changes by problem."""
+    whole = next(iter(ablation.values()))
+
+    def row(what: str, record: dict[str, Any]) -> list[str]:
+        changes = [
+            f"{name} {solved - whole['problems'][name]:+d}"
+            for name, solved in record["problems"].items() if solved != whole["problems"][name]
+        ]  # fmt: skip
+        steps = f"{record['steps'] / max(whole['steps'], 1):.2f}"
+        return [what, str(record["converged"]), steps, ", ".join(changes)]
+
+    rows = [row(what, record) for what, record in ablation.items()]
+    title = "DDP with parts left out: starts that converge, steps of all solves relative to all parts"
+    return table(title, ("left out",), ("converged", "steps"), (rows[:1], rows[1:]), ("changes",))
 
 
 def markdown(results: dict[str, Any]) -> str:

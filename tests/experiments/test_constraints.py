@@ -11,6 +11,7 @@ from matplotlib.image import imread
 
 import trajopt
 from experiments.constraints.__main__ import main
+from experiments.constraints.ablation import VARIANTS, changed
 from experiments.constraints.catalogue import NAMES, statement
 from experiments.constraints.contestants import SOLVERS, Attempt, available
 from experiments.constraints.gains import active_sides, at_solution, sensitivity
@@ -28,6 +29,7 @@ from experiments.constraints.study import (
     summary,
 )
 from experiments.constraints.tables import feasible_rows, infeasible_rows, markdown
+from trajopt.solvers import loop, solve
 
 EQUAL = 1e-12
 INFEASIBLE = ("weak_force", "wall_before_goal", "out_of_reach")
@@ -285,6 +287,26 @@ def test_a_small_run_with_rows_multiplied(tmp_path, capsys):
     record = json.loads((tmp_path / "constraints.json").read_text())["scaled"]["double_integrator"]
     assert list(record) == ["1", "1000", "0.001"] and all(len(of["iterations"]) == 1 for of in record.values())
     assert "rows multiplied" in capsys.readouterr().out
+
+
+def test_ablation_leaves_parts_out_and_puts_them_back(tmp_path, capsys, monkeypatch):
+    """Of the solver as it is, and of two variants; afterwards it is as it was."""
+    chosen = ("no second solve", "penalty not updated by the model")
+    some = tuple(variant for variant in VARIANTS if variant.what in chosen)
+    monkeypatch.setattr("experiments.constraints.ablation.VARIANTS", some)
+    raised, turn = loop.Constrained._raised, solve.TURN
+    assert main(["--ablation", "--starts", "1", "--only", "bead_on_circle", "--out", str(tmp_path)]) == 0
+    assert loop.Constrained._raised is raised and turn == solve.TURN
+    record = json.loads((tmp_path / "constraints.json").read_text())["ablation"]
+    assert list(record) == ["all parts", *chosen] and record["all parts"] == record["no second solve"]
+    assert record["all parts"]["converged"] == 1 and record["all parts"]["steps"] > 0
+    assert "parts left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.what)
+def test_every_variant_changes_something_that_there_is(variant):
+    with changed(variant):
+        pass
 
 
 def test_gains_by_penalty(tmp_path, capsys, monkeypatch):

@@ -148,9 +148,7 @@ class PiecewiseModel(NamedTuple):
         best, best_sweep, settled = end if end.value < here.value else here, sweep, False
         if self.multipliers.barrier > 0.0:
             best, best_sweep = self._smooth_minimum(best, sweep)
-            return ModelMinimum(
-                direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best
-            )
+            return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
         for _ in range(FULL):
             settled = not self._changes_active_set(here, end, sweep)
             if settled:

@@ -1,0 +1,103 @@
+"""What parts of the solver are worth: solves of all starts with each part left out, or a constant changed.
+
+A part is left out by putting something that does nothing in its place, for the time of the solves.  A solve counts if
+it converges and is feasible.  Constants of compiled functions cannot be changed like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import trajopt
+from experiments.constraints.catalogue import statement
+from experiments.constraints.residuals import problem_of
+from experiments.constraints.starts import controls
+from experiments.constraints.study import FEASIBLE
+
+NEVER = 10**9
+
+
+class Variant(NamedTuple):
+    """A solver with a part left out: what is put where, an attribute of a module or of its class."""
+
+    what: str
+    module: str
+    attribute: str
+    instead: Any
+
+
+def _unchanged(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What is put in the place of a method: one that returns its first argument."""
+    return lambda self, found, *arguments: found
+
+
+def _with_all_steps(moved: Callable[..., Any]) -> Callable[..., Any]:
+    def also_short(self: Any, model: Any, direction: Any, m: Any, alpha: float) -> Any:
+        with patch("trajopt.solvers.loop.LONG_STEP", 0.0):
+            return moved(self, model, direction, m, alpha)
+
+    return also_short
+
+
+VARIANTS = (
+    Variant("no second solve", "trajopt.solvers.solve", "TURN", NEVER),
+    Variant("no bound of violations", "trajopt.solvers.line_search", "WORSE", np.inf),
+    Variant("multipliers move with all steps", "trajopt.solvers.loop", "Constrained.moved", _with_all_steps),
+    Variant("no steps beyond 1", "trajopt.solvers.line_search", "TrialSteps._farther", _unchanged),
+    Variant("clipped controls not held", "trajopt.solvers.line_search", "HOLDS", 0),
+    Variant("exact steps alone", "trajopt.solvers.line_search", "TrialSteps.without_curvature", _unchanged),
+    Variant("penalty not relaxed", "trajopt.solvers.loop", "relaxed", lambda part: lambda rows, c, m: m),
+    Variant("no restraint", "trajopt.solvers.loop", "restrained", lambda part: lambda f, state, o, clock: state),
+    Variant("no search for feasibility", "trajopt.solvers.loop", "checked", lambda part: lambda f, state, o, c: state),
+    Variant("penalty not updated by the model", "trajopt.solvers.loop", "Constrained._raised", _unchanged),
+    Variant("no bold penalty", "trajopt.solvers.loop", "LOWER", -1.0),
+    Variant("no convexified sweeps", "trajopt.solvers.state", "Directions._convexified", lambda part: lambda *_: None),
+    Variant("centre moves at minima alone", "trajopt.solvers.loop", "advanced", lambda part: lambda r, model, m, e: m),
+    Variant("no other direction in the model", "trajopt.solvers.loop", "HARDER", 0),
+    Variant("two minima an iteration", "trajopt.solvers.loop", "MINIMA", 2),
+    Variant("mu never begins again", "trajopt.solvers.loop", "AGAIN", 0),
+    Variant("sweeps with full steps alone", "trajopt.solvers.active_set", "LOWERING", 0),
+    Variant("sweeps that lower the model alone", "trajopt.solvers.active_set", "FULL", 0),
+)
+
+
+def changed(variant: Variant) -> Any:
+    """Context in which the solver is this variant."""
+    place: Any = import_module(variant.module)
+    *outer, name = variant.attribute.split(".")
+    for part in outer:
+        place = getattr(place, part)
+    instead = variant.instead(getattr(place, name)) if callable(variant.instead) else variant.instead
+    return patch.object(place, name, instead)
+
+
+def ablation_record(
+    names: Sequence[str], starts: int, seed: int, limit: float, advance: Callable[..., None]
+) -> dict[str, Any]:
+    """Of the solver as it is, "all parts", and of each variant: starts that converge, of each problem, and steps."""
+    records = {"all parts": _solves(names, starts, seed, limit, advance)}
+    for variant in VARIANTS:
+        with changed(variant):
+            records[variant.what] = _solves(names, starts, seed, limit, advance)
+    return records
+
+
+def _solves(names: Sequence[str], starts: int, seed: int, limit: float, advance: Callable[..., None]) -> dict[str, Any]:
+    solved: dict[str, int] = {}
+    steps = 0
+    for name in names:
+        each = statement(name)
+        if not each.feasible:
+            continue
+        problem, solved[name] = problem_of(each), 0
+        for number in range(starts):
+            found = trajopt.DDP().solve(problem, us=controls(each, number, seed), time_limit=limit)
+            converged = found.converged and each.violation(found.xs, found.us) <= FEASIBLE
+            solved[name], steps = solved[name] + converged, steps + found.iterations
+            advance()
+    return {"converged": sum(solved.values()), "steps": steps, "problems": solved}
