@@ -349,6 +349,8 @@ class Loop:
     rescue_from : int or None
         Number of records in the log where this solve, the second one after another that failed, begins: its first
         penalty is a large one, and after some steps a barrier smooths its inequalities.  None: it is the first one.
+    restores : bool
+        True if trajectories with less violation are searched for where constraints are met too slowly.
     """
 
     formulation: Formulation
@@ -358,6 +360,7 @@ class Loop:
     warm: tuple[np.ndarray, float] | None = None
     optimum: tuple[float, float] | None = None
     rescue_from: int | None = None
+    restores: bool = True
 
     def run(
         self,
@@ -419,8 +422,8 @@ class Loop:
 
     def step(self, state: State) -> State:
         """One iteration; the status of its result is the reason to stop, None to go on."""
-        if not self.clock.over:
-            state = checked(self.formulation, state, self.options, self.clock)
+        if self.restores and not self.clock.over:
+            state = checked(self.formulation, state, self.options, self.clock, self._run_another)
         if self.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
@@ -462,6 +465,11 @@ class Loop:
             return state
         m = smoothed(rows, model, m)
         return state._replace(multipliers=m, model=weighted(self.formulation, model, m))
+
+    def _run_another(self, formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
+        """The state after a solve of another formulation, without searches for feasibility."""
+        other = Loop(formulation, self.options, self.threshold, self.clock, rescue_from=len(log), restores=False)
+        return other.run(start, None, np.inf, log, until=until)
 
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""

@@ -12,15 +12,19 @@ the start of the solve, and from perturbed controls, before constraints are repo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
+from trajopt.costs.residuals import StateResidual
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
-from trajopt.rows import Rows, Weights, with_multipliers
+from trajopt.rows import Rows, Weights, pack, with_multipliers
 from trajopt.solvers.augmented_lagrangian import (
     FIRST,
     GROWTH,
@@ -34,6 +38,7 @@ from trajopt.solvers.augmented_lagrangian import (
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import IDLE, Checked, Log, State
+from trajopt.solvers.terminal_states import terminal_states
 
 EVERY = 15
 """Steps of the solve between checks."""
@@ -59,6 +64,9 @@ RUNAWAY, RESTRAIN = 1e3, 1e2
 its largest derivative, while the violation grew."""
 AGAINST = 10.0
 """The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
+ENDS, REACH = 3, 60
+"""Number of terminal states to which solves lead first, from where the rows are searched for again, and number of steps
+of such a solve."""
 SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
 """Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
 leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
@@ -67,6 +75,11 @@ smaller than NO_CONTROL everywhere counts as of size 1."""
 
 FEASIBILITY = "feasibility"
 """Kind of such a step in the log."""
+
+
+Run = Callable[[Formulation, Iterate, Log, int], State]
+"""A solve of a formulation from an iterate, without searches, until its log, that goes on with another, has so many
+records."""
 
 
 class Budget(NamedTuple):
@@ -200,10 +213,11 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 
 
 def check(
-    formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
+    formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float, run: Run
 ) -> tuple[RestorationResult, bool]:
-    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
-    first iterate of the solve, if it has no gaps, and from perturbed ones.
+    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from
+    trajectories to states that meet the last knot's rows (`trajopt.solvers.terminal_states`), from the first iterate of
+    the solve, if it has no gaps, and from perturbed ones.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
     other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
@@ -213,13 +227,21 @@ def check(
     enough = 0.125 * float(v @ v)  # half the violations
     best = found = least_violation(formulation, start, budget, enough)
     budget, rng = budget._replace(log=found.log), np.random.default_rng(0)
-    for spread in (0.0, *SPREADS):
-        if best.value <= enough or budget.over or not (best.minimum and certified(formulation, best)):
+
+    def goes_on() -> bool:
+        return best.value > enough and not budget.over and best.minimum
+
+    ends = terminal_states(formulation.problem, rows, best.model.iterate.xs)[:ENDS] if goes_on() else ()
+    for other in (*ends, 0.0, *SPREADS):
+        if not goes_on():
             break
         us = best.model.iterate.us
-        if spread > 0.0:
+        if isinstance(other, np.ndarray):
+            trial, log = _reached(formulation, start if first is None else first, other, budget, run)
+            budget = budget._replace(log=log)
+        elif other > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
-            scale = spread * np.where(largest > NO_CONTROL, largest, 1.0)
+            scale = other * np.where(largest > NO_CONTROL, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
         elif first is not None and first.gaps is None:
             trial = first
@@ -237,7 +259,22 @@ def check(
     return best._replace(log=budget.log), hopeless and worst > tolerance
 
 
-def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
+def _reached(
+    formulation: Formulation, first: Iterate, end: np.ndarray, budget: Budget, run: Run
+) -> tuple[Iterate, Log]:
+    """Where a solve from the first iterate ends whose last state is to be another one (nx,) instead of what the
+    constraints say of it; and the log."""
+    problem, rows = formulation.problem, formulation.rows
+    assert rows is not None
+    goal = ResidualConstraint(StateResidual(problem.system, end), 0.0, 0.0, at="terminal")
+    others = tuple(constraint for constraint in rows.constraints if constraint.at != "terminal")
+    other = copy(formulation)
+    other.rows = pack(problem, (*others, goal)).scaled_at(first.xs, first.us, problem.system.linearize)
+    state = run(other, first, budget.log, len(budget.log) + REACH)
+    return state.model.iterate, state.log[: state.tried]
+
+
+def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run) -> State:
     """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
     that search, or with its certificate and the status "infeasible"."""
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
@@ -251,7 +288,7 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     small = largest <= NOTICEABLE and (state.idle < IDLE or min(largest, found.excess) <= tolerance)
     if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
-    found, hopeless = check(formulation, iterate, state.first, budget, tolerance)
+    found, hopeless = check(formulation, iterate, state.first, budget, tolerance, run)
     state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(state.tried, largest))
