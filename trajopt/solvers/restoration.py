@@ -56,7 +56,9 @@ NOTHING, MORE_STALLS = 1e-12, 20
 MORE_STALLS such steps."""
 SAME = 1e-3
 """Relative difference from the least known F below which a search that stalls is taken to lead to the same minimum."""
-RAISES, STEPS = 14, 40
+RAISES, STEPS, FEW = 14, 40, 10
+"""Largest number of increases of zeta in a step, of steps of a search, and of those after which one has to be better
+than the best known before."""
 STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 RUNAWAY, RESTRAIN = 1e3, 1e2
@@ -132,7 +134,8 @@ def least_violation(
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
-        if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
+        most = FEW if F > known > 0.0 else STEPS
+        if F <= enough or minimum or len(budget.log) - first >= most or budget.over:
             return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
@@ -229,10 +232,10 @@ def check(
     budget, rng = budget._replace(log=found.log), np.random.default_rng(0)
 
     def goes_on() -> bool:
-        return best.value > enough and not budget.over and best.minimum
+        return best.value > enough and not budget.over and best.minimum and certified(formulation, best)
 
     ends = terminal_states(formulation.problem, rows, best.model.iterate.xs)[:ENDS] if goes_on() else ()
-    for other in (*ends, 0.0, *SPREADS):
+    for other in (0.0, SPREADS[0], *ends, SPREADS[1]):
         if not goes_on():
             break
         us = best.model.iterate.us
