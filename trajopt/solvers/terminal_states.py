@@ -20,8 +20,8 @@ from trajopt.interfaces.residual import at_knots
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows
 
-TRIES, STEPS = 64, 40
-"""Number of random states, and largest number of steps from each."""
+TRIES, ROUNDS, STEPS = 64, 6, 40
+"""Number of random states at a time, largest number of times until one is found, and of steps from each."""
 SPREAD = np.pi
 """Largest distance of a random state, in each coordinate of the tangent: half a turn of a joint, or where the
 trajectory goes further, as far as that."""
@@ -63,9 +63,16 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> list[np.nda
         return []
     with np.errstate(all="ignore"):
         moved = np.abs(system.difference(np.repeat(xs[:1], len(xs), axis=0), xs)).max(axis=0)
-        spread = np.maximum(SPREAD, moved) * np.random.default_rng(0).uniform(-1.0, 1.0, (TRIES, system.ndx))
-        start = np.repeat(xs[[0, -1]], TRIES // 2, axis=0)
-        found = np.ascontiguousarray(_met(violations, system.integrate, system.integrate(start, spread)))
+        start, found, rng = (
+            np.repeat(xs[[0, -1]], TRIES // 2, axis=0),
+            np.empty((0, system.nx)),
+            np.random.default_rng(0),
+        )
+        for _ in range(ROUNDS):
+            spread = np.maximum(SPREAD, moved) * rng.uniform(-1.0, 1.0, (TRIES, system.ndx))
+            found = np.ascontiguousarray(_met(violations, system.integrate, system.integrate(start, spread)))
+            if len(found):
+                break
         far = np.linalg.norm(system.difference(np.repeat(xs[:1], len(found), axis=0), found), axis=1)
         kept: list[np.ndarray] = []
         for x in found[np.argsort(far)]:
