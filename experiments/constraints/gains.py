@@ -37,7 +37,7 @@ LAST = 5
 def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formulation, LocalModel, np.ndarray, float]:
     """The formulation, its exact model at a solution, the multipliers of its rows, and the unit of penalties."""
     problem, clock, posed = solution.problem, Stopwatch(), transcribe(solution.problem, solver)
-    reports = [report for report, wanted in zip(solution.constraints, posed.smooth, strict=True) if wanted]
+    reports = [report for report, boxed in zip(solution.constraints, posed.boxed, strict=True) if boxed is None]
     assert posed.rows is not None
     rows = posed.rows.with_factors([report.factors for report in reports])  # pyright: ignore[reportArgumentType]
     lam = rows.packed("multipliers", [report.multipliers for report in reports]) / rows.D

@@ -77,7 +77,7 @@ def test_what_rounding_leaves_of_a_row_is_said():
     solution = DDP().solve(orbit(1e-3, 1.0, 1.0, "point", None))
     report = solution.constraints[0]
     assert solution.converged and report.excess <= 1e-7
-    values = report.values.copy()
+    values = np.zeros_like(report.values)
     values[0, 0] = 0.5 * report.rounding[0]
     inside = replace(solution, constraints=(report._replace(values=values),))
     assert report.rounding[0] > 1e-7 and inside.constraints[0].excess == 0.0

@@ -211,7 +211,7 @@ def certificate(point: KKTPoint) -> Certificate:
 
 
 def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
-    """The problem with a penalty so large that a tenfold one gives the same count, and its inertia."""
+    """The problem with a penalty so large that a tenth of it gives the same count, and its inertia."""
     rows, clamped = point.held
     active, free = active_rows(point, rows, clamped), without_clamped(point.e, clamped)
     metric = metric_of(point.problem, clamped)
@@ -221,9 +221,10 @@ def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
     for _ in range(12 if rho > 0.0 else 0):
         stiffer = Reduced(active.with_terms_in(free, 10.0 * rho), metric)
         more = stiffer.count(0.0)
-        if more.negative == counted.negative:
-            break
+        same = more.negative == counted.negative
         rho, problem, counted = 10.0 * rho, stiffer, more
+        if same:
+            break
     return problem, counted
 
 

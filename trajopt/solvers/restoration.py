@@ -66,7 +66,7 @@ RUNAWAY, RESTRAIN = 1e3, 1e2
 its largest derivative, while the violation grew."""
 AGAINST = 10.0
 """The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
-ENDS, REACH = 3, 60
+ENDS, REACH = 2, 40
 """Number of terminal states to which solves lead first, from where the rows are searched for again, and number of steps
 of such a solve."""
 SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
