@@ -7,7 +7,8 @@ by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |
 Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu = v are the certificate: with the
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
 of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
-the start of the solve, and from perturbed controls, before constraints are reported as infeasible.
+the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows,
+before constraints are reported as infeasible.
 """
 
 from __future__ import annotations
@@ -218,9 +219,9 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float, run: Run
 ) -> tuple[RestorationResult, bool]:
-    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from
-    trajectories to states that meet the last knot's rows (`trajopt.solvers.terminal_states`), from the first iterate of
-    the solve, if it has no gaps, and from perturbed ones.
+    """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
+    first iterate of the solve, if it has no gaps, from perturbed ones, and from trajectories to states that meet the
+    last knot's rows (`trajopt.solvers.terminal_states`).
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
     other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""

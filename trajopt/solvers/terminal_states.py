@@ -50,7 +50,8 @@ def violations_at_end(problem: Problem, rows: Rows) -> Violations | None:
             v = D * r - np.clip(D * r, lower, upper)
             J = np.zeros((*v.shape, problem.system.ndx)) if rx is None else D[:, None] * rx
             found.append((v, np.where(((v != 0.0) | (lower == upper))[..., None], J, 0.0)))
-        return tuple(np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
+        v, J = (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
+        return v, J
 
     return violations
 
