@@ -325,7 +325,7 @@ SAME = 2.0
 AGAIN = 3
 """Largest number of times in a solve that mu starts again from zero where no step was found with a large one."""
 KINKED = 10
-"""Number of steps of a second solve before a barrier smooths its inequalities."""
+"""Number of steps in the robust way (`Loop`) before a barrier smooths inequalities."""
 STALLED = 50
 """Number of steps in a row without a gain after which a large mu is given up; mu falls to zero in fewer."""
 
@@ -346,9 +346,9 @@ class Loop:
         Multipliers of the formulation's rows in a warm start, and its penalty.
     optimum : (float, float) or None
         Largest gradient entry and predicted decrease at the end of the solve that is the warm start.
-    rescue_from : int or None
-        Number of records in the log where this solve, the second one after another that failed, begins: its first
-        penalty is a large one, and after some steps a barrier smooths its inequalities.  None: it is the first one.
+    robust_from : int or None
+        Number of records in the log where a solve begins that is slower for most problems and fails less often: its
+        first penalty is large, and after some steps a barrier smooths its inequalities.  None for any other.
     restores : bool
         True if trajectories with less violation are searched for where constraints are met too slowly.
     """
@@ -359,7 +359,7 @@ class Loop:
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
     optimum: tuple[float, float] | None = None
-    rescue_from: int | None = None
+    robust_from: int | None = None
     restores: bool = True
 
     def run(
@@ -409,7 +409,7 @@ class Loop:
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows, firm=self.rescue_from is not None)
+            multipliers = first_multipliers(model, options, self.warm, rows, firm=self.robust_from is not None)
             model = weighted(self.formulation, model, multipliers)
         scale = curvature_scale(model.expansion)
         regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
@@ -430,7 +430,7 @@ class Loop:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         if state.idle >= STALLED and not state.regularization.small and state.again < AGAIN:
             state = self._anew(state)
-        if self.rescue_from is not None and state.tried >= self.rescue_from + KINKED:
+        if self.robust_from is not None and state.tried >= self.robust_from + KINKED:
             state = self._smoothed(state)
         chosen, weight, predicted = self._find_direction(state), state.gap_weight, 0.0
         model, multipliers, direction = chosen.model, chosen.multipliers, chosen.direction
@@ -468,7 +468,7 @@ class Loop:
 
     def _run_another(self, formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
         """The state after a solve of another formulation, without searches for feasibility."""
-        other = Loop(formulation, self.options, self.threshold, self.clock, rescue_from=len(log), restores=False)
+        other = Loop(formulation, self.options, self.threshold, self.clock, robust_from=len(log), restores=False)
         return other.run(start, None, np.inf, log, until=until)
 
     def _stuck(self, state: State, rejected: Rejected) -> State:

@@ -60,7 +60,8 @@ class LoopOptions:
         gaps; "state", the diagonals of the Hessians in the states, so that the step stays near the trajectory; "both".
     control_limits : str
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
-        "augmented_lagrangian", as all other constraints (the inverse-dynamics formulation always does).
+        "augmented_lagrangian", as all other constraints, to the tolerance (the inverse-dynamics formulation and second
+        solves always do).
     feasibility_tolerance : float
         Largest violation of a constraint, in its own units; or 100 eps times the size of the terms it is computed
         from, where that is more: 1.6e-7 m for a position near 7e6 m.

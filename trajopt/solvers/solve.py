@@ -503,7 +503,7 @@ def _with_second_solve(
     start = first_iterate(formulation, *given, None, False, options, clock).iterate
     assert other.rows is not None
     formulation.rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
-    again = Loop(formulation, options, loop.threshold, clock, rescue_from=len(log))
+    again = Loop(formulation, options, loop.threshold, clock, robust_from=len(log))
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
