@@ -53,7 +53,7 @@ VARIANTS = (
     Variant("exact steps alone", "trajopt.solvers.line_search", "TrialSteps.without_curvature", _unchanged),
     Variant("penalty not relaxed", "trajopt.solvers.loop", "relaxed", lambda part: lambda rows, c, m: m),
     Variant("no restraint", "trajopt.solvers.loop", "restrained", lambda part: lambda f, state, o, clock: state),
-    Variant("no search for feasibility", "trajopt.solvers.loop", "checked", lambda part: lambda f, state, o, c: state),
+    Variant("no search for feasibility", "trajopt.solvers.loop", "checked", lambda part: lambda f, state, *_: state),
     Variant("penalty not updated by the model", "trajopt.solvers.loop", "Constrained._raised", _unchanged),
     Variant("no bold penalty", "trajopt.solvers.loop", "LOWER", -1.0),
     Variant("no convexified sweeps", "trajopt.solvers.state", "Directions._convexified", lambda part: lambda *_: None),
