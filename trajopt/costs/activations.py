@@ -25,7 +25,6 @@ from trajopt.matrix_products import add_product, row_product
 # the velocities in a residual of the configuration, are left out.  Of a symmetric Hessian the upper triangle is
 # computed, then mirrored: what is added is symmetric to the last bit.
 
-
 # ------------------------------------------------------------------------------------------------ no Jacobian
 @routine
 def weighted_squares(z, z_ref, w):
@@ -139,7 +138,6 @@ def add_gauss_newton(
 #
 # r (K, n); weights w have a row for every knot or one for all of them; parameters have a number for every component or
 # one for all of them.
-
 
 # ------------------------------------------------------------------------------------------------ smooth |r|
 @routine

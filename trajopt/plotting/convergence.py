@@ -175,10 +175,7 @@ def _scale_with_zero(panel: Axes, smallest: float, largest: float) -> None:
 def _legend(results: dict[str, Solution], below: bool) -> list[Line2D]:
     handles = [
         Line2D(
-            [],
-            [],
-            color=color,
-            linewidth=1.6,
+            [], [], color=color, linewidth=1.6,
             label=f"{literal(name)} ({solution.status}, {solution.iterations} iterations)",
         )
         for color, (name, solution) in zip(_cycle(len(results)), results.items(), strict=True)

@@ -54,7 +54,9 @@ def component(argument: str, name: str, names: tuple[str, ...]) -> int:
         return names.index(name)
     found = [i for i, known in enumerate(names) if known.partition(" [")[0] == name]
     if len(found) > 1:
-        raise ValueError(f"{argument}: got {name!r}, expected one of {', '.join(repr(names[i]) for i in found)}")
+        raise ValueError(
+            f"{argument}: got {name!r}, expected one of {', '.join(repr(names[i]) for i in found)}"
+        )
     if not found:
         raise unknown_name(argument, name, names)
     return found[0]
