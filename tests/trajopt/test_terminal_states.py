@@ -5,6 +5,7 @@ import pytest
 
 import dynamics
 import problems
+import trajopt.solvers.restoration as restoration
 from trajopt import DDP, ControlCost, Problem, ResidualConstraint, StateBounds, StateCost, StateResidual
 from trajopt.rows import pack
 from trajopt.solvers.terminal_states import APART, MET, terminal_states
@@ -63,6 +64,27 @@ def test_without_constraints_of_the_last_knot_there_is_nothing_to_meet():
     assert all(np.abs(x[:6]).max() <= np.pi + 1e-8 for x in states)  # limits of states hold at the last knot, too
     speed = ResidualConstraint(StateResidual(problem.system, problem.x0, components=range(6, 12)), -1.0, 1.0, at="path")
     assert terminal_states(problem, pack(problem, (speed,)), xs) == []
+
+
+def test_an_interrupt_on_the_way_to_such_a_state_ends_the_solve(monkeypatch):
+    """The solve that leads there is one of its own, and ends at an interrupt as any other; so must the one around."""
+    reached, interrupted = restoration._reached, []
+
+    def interrupting(formulation, first, end, budget, run):
+        def key(*arguments):
+            interrupted.append(end)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("trajopt.solvers.loop.violation_bound", key)
+            return reached(formulation, first, end, budget, run)
+
+    monkeypatch.setattr(restoration, "_reached", interrupting)
+    for seed in range(6):
+        solution = DDP().solve(reach(np.random.default_rng(seed).uniform(-3.0, 3.0, 6)))
+        if interrupted:
+            break
+    assert interrupted and solution.status == "interrupted"
 
 
 @pytest.mark.parametrize("seed", range(6))

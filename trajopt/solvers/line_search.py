@@ -42,8 +42,8 @@ INVISIBLE = 1e-12
 """Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
 that inexact steps of the dynamics bring into the cost."""
 WORSE, NOTICEABLE = 2.0, 1e-3
-"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed NOTICEABLE.
-Of 3, 2 and 1.5, the middle one solves most starts of `experiments.constraints`."""
+"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed
+NOTICEABLE."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""

@@ -405,12 +405,8 @@ class Loop:
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
-        options, rows, multipliers = self.options, self.formulation.rows, None
-        dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
-        model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
-        if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows, firm=self.robust_from is not None)
-            model = weighted(self.formulation, model, multipliers)
+        options, rows = self.options, self.formulation.rows
+        model, multipliers = self._first_model(start, predicted, self.robust_from is not None)
         scale = curvature_scale(model.expansion)
         regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
         state = State(model, regularization, predicted, log, multipliers)
@@ -419,6 +415,16 @@ class Loop:
         assert model.rows is not None
         violation = measures(rows, model.rows.c, model.rows.dual).scaled
         return state._replace(first=start, checked=Checked(len(log), violation))
+
+    def _first_model(self, start: Iterate, predicted: float, firm: bool) -> tuple[LocalModel, Multipliers | None]:
+        """The model of the first iterate and its multipliers; firm: True for a large penalty (`first_multipliers`)."""
+        rows = self.formulation.rows
+        dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
+        model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
+        if rows is None:
+            return model, None
+        multipliers = first_multipliers(model, self.options, self.warm, rows, firm)
+        return weighted(self.formulation, model, multipliers), multipliers
 
     def step(self, state: State) -> State:
         """One iteration; the status of its result is the reason to stop, None to go on."""
@@ -469,7 +475,10 @@ class Loop:
     def _run_another(self, formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
         """The state after a solve of another formulation, without searches for feasibility."""
         other = Loop(formulation, self.options, self.threshold, self.clock, robust_from=len(log), restores=False)
-        return other.run(start, None, np.inf, log, until=until)
+        state = other.run(start, None, np.inf, log, until=until)
+        if state.status is Status.INTERRUPTED:  # not of that solve alone
+            raise KeyboardInterrupt
+        return state
 
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""

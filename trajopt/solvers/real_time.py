@@ -22,7 +22,6 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.active_set import PiecewiseModel
-from trajopt.solvers.augmented_lagrangian import first_multipliers, weighted
 from trajopt.solvers.formulation import Direction, Iterate, remaining_gaps
 from trajopt.solvers.line_search import Step, TrialStep, TrialSteps, violation_bound
 from trajopt.solvers.loop import Constrained, Loop, kept, left_of
@@ -40,13 +39,8 @@ class RealTimeIteration(Loop):
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the step."""
-        formulation, options, rows, m = self.formulation, self.options, self.formulation.rows, None
-        dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
-        model = formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
-        if rows is not None:
-            m = first_multipliers(model, options, self.warm, rows, firm=self.warm is not None)
-            model = weighted(formulation, model, m)
-        regularization = Regularization(options.initial_regularization, options.max_regularization)
+        model, m = self._first_model(start, predicted, self.warm is not None)
+        regularization = Regularization(self.options.initial_regularization, self.options.max_regularization)
         return State(model, regularization, predicted, log, m, first=start)
 
     def step(self, state: State) -> State:

@@ -417,7 +417,7 @@ def solve(
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
         formulation, transcribed, loop, state = _with_second_solve(
-            loop, transcribed, state, curvature, (us, xs), callback
+            loop, transcribed, state, curvature, callback
         )
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state = _past_saddles(loop, state, callback)
@@ -491,17 +491,16 @@ def _with_second_solve(
     transcribed: TranscribedProblem,
     state: State,
     curvature: Curvature,
-    given: tuple[np.ndarray, np.ndarray | None],
     callback: Callback | None,
 ) -> tuple[Formulation, TranscribedProblem, Loop, State]:
-    """The end of a solve that has failed, or has no status yet, or the end of the second one from the given controls
-    and states, whichever is better."""
+    """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
+    whichever is better."""
     problem, clock, log = loop.formulation.problem, loop.clock, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
     other = transcribe(problem, options)
     formulation = formulation_of(problem, None, options, curvature, other.rows)
-    start = first_iterate(formulation, *given, None, False, options, clock).iterate
-    assert other.rows is not None
+    start = state.first
+    assert other.rows is not None and start is not None
     formulation.rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
     again = Loop(formulation, options, loop.threshold, clock, robust_from=len(log))
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)

@@ -64,11 +64,8 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> list[np.nda
         return []
     with np.errstate(all="ignore"):
         moved = np.abs(system.difference(np.repeat(xs[:1], len(xs), axis=0), xs)).max(axis=0)
-        start, found, rng = (
-            np.repeat(xs[[0, -1]], TRIES // 2, axis=0),
-            np.empty((0, system.nx)),
-            np.random.default_rng(0),
-        )
+        start, rng = np.repeat(xs[[0, -1]], TRIES // 2, axis=0), np.random.default_rng(0)
+        found = np.empty((0, system.nx))
         for _ in range(ROUNDS):
             spread = np.maximum(SPREAD, moved) * rng.uniform(-1.0, 1.0, (TRIES, system.ndx))
             found = np.ascontiguousarray(_met(violations, system.integrate, system.integrate(start, spread)))
