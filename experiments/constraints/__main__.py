@@ -1,15 +1,16 @@
 """Solve constrained problems of the literature here and by IPOPT and FATROP, from the same starts.
 
     python -m experiments.constraints [--only NAME ...] [--starts N] [--solvers ddp ilqr ipopt fatrop]
-                                      [--scaled | --gains | --pose | --ablation] [--limit SECONDS] [--out DIR]
-                                      [--seed N]
+                                      [--scaled | --gains | --pose | --poses | --ablation] [--limit SECONDS]
+                                      [--out DIR] [--seed N]
 
 Every problem is stated once, in `experiments.constraints.catalogue`; both sides are made of that statement, on the same
 discretization.  All solvers have their default options.  Ours start from controls alone, the others from the same
 controls and the states they lead to.  IPOPT and FATROP need CasADi, of the `peers` extra; without it they are left out.
 Times are wall-clock seconds of warm solves, without compilation and without the making of nonlinear programmes; CasADi
 evaluates in its virtual machine.  --gains compares the feedback of sweeps with a dense solve with active rows held, by
-their penalty; --pose solves for an arm's terminal pose and rest with four weights of its torques; --ablation solves
+their penalty; --pose solves for an arm's terminal pose and rest with four weights of its torques, --poses
+for those of --starts random postures; --ablation solves
 with each part of the solver left out (twenty minutes).  Writes DIR/constraints.json (all runs), DIR/constraints.md and
 DIR/constraints.png.
 """
@@ -18,7 +19,7 @@ import sys
 from typing import Any
 
 from experiments.constraints.ablation import VARIANTS, ablation_record
-from experiments.constraints.arm_pose import WEIGHTS, pose_record
+from experiments.constraints.arm_pose import WEIGHTS, pose_record, poses_record
 from experiments.constraints.catalogue import NAMES
 from experiments.constraints.contestants import OURS, SOLVERS, available
 from experiments.constraints.figures import plot
@@ -44,6 +45,9 @@ def study(run: Run) -> dict[str, Any]:
     if options.pose:
         advance = run.counter("solves", len(OURS) * len(WEIGHTS))
         return {"pose": {name: pose_record(solver, advance) for name, solver in OURS.items()}}
+    if options.poses:
+        advance = run.counter("solves", options.starts)
+        return {**settings, "poses": poses_record(options.starts, options.seed, advance)}
     if options.ablation:
         advance = run.counter("solves", len(options.only) * options.starts * (1 + len(VARIANTS)))
         return {**settings, "ablation": ablation_record(options.only, *sizes, advance)}
@@ -70,6 +74,7 @@ main = Experiment(
             option("--scaled", action="store_true", help="only iterations of DDP, rows multiplied by 1, 1e3 and 1e-3"),
             option("--gains", action="store_true", help="only feedback at active constraints, by the penalty"),
             option("--pose", action="store_true", help="only an arm's terminal pose and rest, by weights of torques"),
+            option("--poses", action="store_true", help="only an arm's terminal poses of random postures, by DDP"),
             option("--ablation", action="store_true", help="only DDP, with each of its parts left out"),
         ),
         option("--limit", type=positive, default=LIMIT, metavar="SECONDS", help="of a solve (default: %(default)s)"),

@@ -96,6 +96,8 @@ def printed(results: dict[str, Any]) -> list[Table | str]:
         return [gains_table(results["gains"])]
     if "pose" in results:
         return [pose_table(results["pose"])]
+    if "poses" in results:
+        return [poses_table(results["poses"])]
     if "ablation" in results:
         return [ablation_table(results["ablation"])]
     problems = results["problems"]
@@ -147,6 +149,13 @@ def pose_table(pose: dict[str, Any]) -> Table:
     ]
     headings = ("weight", "iterations", "cost", "violation", "status")
     return table("an arm's terminal pose and rest", ("solver",), headings, (rows,))
+
+
+def poses_table(poses: dict[str, Any]) -> Table:
+    """How solves for random poses end, and the median iterations of those that converge."""
+    rows = [[status, count] for status, count in poses["statuses"].items()]
+    sums = [["poses", poses["poses"]], ["iterations", cell(poses["iterations"], ".0f")]]
+    return table("random poses", ("an arm's",), ("DDP",), (rows, sums))
 
 
 def ablation_table(ablation: dict[str, Any]) -> Table:

@@ -289,6 +289,13 @@ def test_a_small_run_with_rows_multiplied(tmp_path, capsys):
     assert "rows multiplied" in capsys.readouterr().out
 
 
+def test_random_poses_are_counted(tmp_path, capsys):
+    assert main(["--poses", "--starts", "2", "--out", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "constraints.json").read_text())["poses"]
+    assert record["poses"] == 2 == sum(record["statuses"].values()) and "infeasible" not in record["statuses"]
+    assert "random poses" in capsys.readouterr().out
+
+
 def test_ablation_leaves_parts_out_and_puts_them_back(tmp_path, capsys, monkeypatch):
     """Of the solver as it is, and of two variants; afterwards it is as it was."""
     chosen = ("no second solve", "penalty not updated by the model")

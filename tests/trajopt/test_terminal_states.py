@@ -4,31 +4,12 @@ import numpy as np
 import pytest
 
 import dynamics
-import problems
 import trajopt.solvers.restoration as restoration
-from trajopt import DDP, ControlCost, Problem, ResidualConstraint, StateBounds, StateCost, StateResidual
+from experiments.constraints.arm_pose import reach
+from problems.arm import START
+from trajopt import DDP, ResidualConstraint, StateResidual
 from trajopt.rows import pack
 from trajopt.solvers.terminal_states import APART, MET, terminal_states
-
-START = np.array([0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
-
-
-def reach(pose, knots=50):
-    """A six-axis arm that must end in a pose of its tool, at rest, its joints within half a turn."""
-    model = dynamics.load_urdf(problems.model_path("arm6"))
-    system = dynamics.RigidBodySystem(model, 1.5 / knots)
-    x0 = system.state(START)
-    target = pose if isinstance(pose, dynamics.Placement) else dynamics.frame_placement(model, pose, "tool")
-    joints = np.r_[np.full(6, np.pi), np.full(6, np.inf)]
-    return Problem(
-        system, x0, knots, [StateCost(system, x0, 1e-2), ControlCost(4e-3)], [],
-        [
-            ResidualConstraint(dynamics.FramePlacement(model, "tool", target), at="terminal", name="pose"),
-            ResidualConstraint(StateResidual(system, x0, components=range(6, 12)), at="terminal", name="rest"),
-            StateBounds(system, -joints, joints, name="joints"),
-        ],
-        us_init=np.tile(dynamics.gravity_forces(model, START), (knots, 1)),
-    )  # fmt: skip
 
 
 def found(problem):
