@@ -27,7 +27,7 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     iterate = parallel.start(us, None, clock)
 
     def step(posed: Any, model: Any, sweep: Any) -> Step:
-        merit, candidates = own_merit(posed.problem.objective), posed.candidates(model, sweep)
+        merit, candidates = own_merit(posed.problem.objective.value), posed.candidates(model, sweep)
         found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates).step
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found

@@ -226,7 +226,7 @@ def iteration(repeats: int) -> list[dict]:
         iterate = posed.start(us, None, clock)
 
         def step(model, sweep):
-            merit, candidates = own_merit(posed.problem.objective), posed.candidates(model, sweep)
+            merit, candidates = own_merit(posed.problem.objective.value), posed.candidates(model, sweep)
             search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates)
 
         def ilqr():

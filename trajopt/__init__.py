@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
-    from trajopt.solvers.ddp import DDP, ILQR
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.prepared import PreparedSolver
+    from trajopt.solvers.solver import DDP, ILQR
 
 _HOME = {
     "backward.expansions": ("Expansion", "cost_curvature", "expand", "total_cost"),
@@ -108,7 +108,7 @@ _HOME = {
     "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("ContactReport", "Simulation", "simulate"),
     "results.solution": ("Solution",),
-    "solvers.ddp": ("DDP", "ILQR"),
+    "solvers.solver": ("DDP", "ILQR"),
     "solvers.options": ("LoopOptions",),
     "solvers.prepared": ("PreparedSolver",),
 }  # fmt: skip

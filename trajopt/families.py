@@ -30,7 +30,7 @@ from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import Progress, WarmStart
 from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
 from trajopt.results.solution import Solution
-from trajopt.solvers.ddp import DDP
+from trajopt.solvers.solver import DDP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

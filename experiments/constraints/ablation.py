@@ -36,31 +36,19 @@ def _unchanged(method: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, found, *arguments: found
 
 
-def _with_all_steps(moved: Callable[..., Any]) -> Callable[..., Any]:
-    def also_short(self: Any, model: Any, direction: Any, m: Any, alpha: float) -> Any:
-        with patch("trajopt.solvers.loop.LONG_STEP", 0.0):
-            return moved(self, model, direction, m, alpha)
-
-    return also_short
-
-
+CONSTRAINED = "trajopt.solvers.constrained"
 VARIANTS = (
     Variant("no second solve", "trajopt.solvers.solve", "TURN", NEVER),
-    Variant("no bound of violations", "trajopt.solvers.line_search", "WORSE", np.inf),
-    Variant("multipliers move with all steps", "trajopt.solvers.loop", "Constrained.moved", _with_all_steps),
-    Variant("no steps beyond 1", "trajopt.solvers.line_search", "TrialSteps._farther", _unchanged),
-    Variant("clipped controls not held", "trajopt.solvers.line_search", "HOLDS", 0),
-    Variant("exact steps alone", "trajopt.solvers.line_search", "TrialSteps.without_curvature", _unchanged),
-    Variant("penalty not relaxed", "trajopt.solvers.loop", "relaxed", lambda part: lambda rows, c, m: m),
-    Variant("no restraint", "trajopt.solvers.loop", "restrained", lambda part: lambda f, state, o, clock: state),
-    Variant("no search for feasibility", "trajopt.solvers.loop", "checked", lambda part: lambda f, state, *_: state),
-    Variant("penalty not updated by the model", "trajopt.solvers.loop", "Constrained._raised", _unchanged),
-    Variant("no bold penalty", "trajopt.solvers.loop", "LOWER", -1.0),
-    Variant("no convexified sweeps", "trajopt.solvers.state", "Directions._convexified", lambda part: lambda *_: None),
-    Variant("centre moves at minima alone", "trajopt.solvers.loop", "advanced", lambda part: lambda r, model, m, e: m),
-    Variant("no other direction in the model", "trajopt.solvers.loop", "HARDER", 0),
-    Variant("two minima an iteration", "trajopt.solvers.loop", "MINIMA", 2),
-    Variant("mu never begins again", "trajopt.solvers.loop", "AGAIN", 0),
+    Variant("no bound of violations", CONSTRAINED, "WORSE", np.inf),
+    Variant("multipliers move with all steps", CONSTRAINED, "LONG_STEP", 0.0),
+    Variant("penalty not relaxed", CONSTRAINED, "relaxed", lambda part: lambda rows, c, m: m),
+    Variant("no search for feasibility", CONSTRAINED, "checked", lambda part: lambda f, state, *_: state),
+    Variant("penalty not updated by the model", CONSTRAINED, "AugmentedLagrangian._raised", _unchanged),
+    Variant("no bold penalty", CONSTRAINED, "LOWER", -1.0),
+    Variant("no convexified sweeps", "trajopt.solvers.direction", "_convexified", lambda part: lambda *_: None),
+    Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m, e: m),
+    Variant("no other direction in the model", CONSTRAINED, "HARDER", 0),
+    Variant("two minima an iteration", CONSTRAINED, "MINIMA", 2),
     Variant("sweeps with full steps alone", "trajopt.solvers.active_set", "LOWERING", 0),
     Variant("sweeps that lower the model alone", "trajopt.solvers.active_set", "FULL", 0),
 )

@@ -45,7 +45,7 @@ def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formul
     held = np.repeat(problem.x0[None], problem.horizon + 1, axis=0) if solution.start == HELD else None
     first = formulation.expand(formulation.start(problem.us_init, held, clock), clock, dual=0.0 * lam)
     model = formulation.expand(formulation.start(solution.us, None, clock), clock, dual=lam)
-    unit = first_multipliers(first, solver, None, rows).scale
+    unit = first_multipliers(first, None, rows).scale
     return formulation, formulation.with_curvature(model, model.costate, clock), lam, unit
 
 

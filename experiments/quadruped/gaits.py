@@ -12,7 +12,7 @@ import problems
 import trajopt
 from experiments.ilqr_vs_ddp.study import settled
 from problems.walker import FRICTION
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 NAMES = ("quadruped_stand", "quadruped_walk", "quadruped_trot", "quadruped_jump")
 TOLERANCE = 1e-9

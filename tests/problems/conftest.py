@@ -5,7 +5,7 @@ import pytest
 
 import problems
 import trajopt
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": trajopt.ILQR(), **{mode: trajopt.DDP(hessian=mode) for mode in HESSIANS}}
 

@@ -7,7 +7,7 @@ import problems
 import trajopt
 from experiments.convergence.starts import kind_of, perturbed
 from experiments.gallery.plans import distances
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 NAMES = problems.names()
 FULLY_ACTUATED = ("arm", "double_pendulum")

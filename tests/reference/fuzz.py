@@ -29,8 +29,8 @@ from trajopt import (
     Status,
 )
 from trajopt.backward.expansions import gaps_of
-from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.solve import takes_accelerations
+from trajopt.solvers.solver import HESSIANS
 
 EVALUATIONS = 20_000
 """Evaluations of the cost after which a solve counts as one that does not end."""

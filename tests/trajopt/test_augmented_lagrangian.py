@@ -25,7 +25,7 @@ from trajopt.backward.expansions import Expansion
 from trajopt.problem.objective import zero_blocks
 from trajopt.rows import pack, with_terms
 from trajopt.solvers.augmented_lagrangian import Multipliers
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

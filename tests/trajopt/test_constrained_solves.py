@@ -26,9 +26,11 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
+from trajopt.backward.regularization import Regularization
 from trajopt.rows import pack
 from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
+from trajopt.solvers.constrained import AugmentedLagrangian, ViolationBound
 from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,
@@ -38,9 +40,9 @@ from trajopt.solvers.formulation import (
     ForwardFormulation,
     Stopwatch,
 )
-from trajopt.solvers.line_search import ViolationBound, search
-from trajopt.solvers.loop import Constrained
+from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
+from trajopt.solvers.state import State
 
 
 class Linear:
@@ -112,7 +114,7 @@ def changing(rng, limits):
     formulation, clock = ForwardFormulation(problem, rows, box, Curvature(), "control"), Stopwatch()
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
-    return problem, rows, formulation, weighted(formulation, model, multipliers), multipliers, clock
+    return problem, rows, formulation, weighted(rows, model, multipliers), multipliers, clock
 
 
 @pytest.mark.parametrize("limits", [None, 2.0, 0.8])
@@ -262,7 +264,7 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
     """Where an exact direction leads nowhere in the piecewise model and the Gauss-Newton sweep instead of it fails, the
     direction stays, and so must the model that it is from."""
     minimum, sweep, found = PiecewiseModel.minimum, ForwardFormulation.sweep, []
-    towards = Constrained._towards_minimum
+    towards = AugmentedLagrangian._towards_minimum
 
     def promises_nothing(model, direction):
         reached = minimum(model, direction)
@@ -283,7 +285,7 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
             found.append(result)
         return result
 
-    monkeypatch.setattr(Constrained, "_towards_minimum", watched)
+    monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)
     DDP(max_iterations=60).solve(problems.make("arm_obstacle"))
     assert found
     for result in found:
@@ -322,7 +324,7 @@ def test_a_step_may_not_multiply_the_violation():
     c = np.zeros(len(rows))
     c[-1] = 91.0
     bound = ViolationBound(rows, 2.0)
-    assert bound.holds(np.where(c == 91.0, 92.0, 10.0)) and not bound.holds(np.where(c == 91.0, 93.0, 10.0))
+    assert bound(np.where(c == 91.0, 92.0, 10.0)) and not bound(np.where(c == 91.0, 93.0, 10.0))
     candidates = [Candidate(alpha, *(np.full((1, 1), x) for x in (alpha, alpha, alpha))) for alpha in (1.0, 0.5)]
 
     def merit(xs, us):
@@ -341,11 +343,14 @@ def test_a_short_step_leaves_the_multipliers():
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)
-    model = weighted(formulation, model, m)
+    model = weighted(rows, model, m)
     direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0, clock), None, -1)
-    constrained = Constrained(formulation, DDP(), clock)
-    assert constrained.moved(model, direction, m, 0.125) is m
-    assert constrained.moved(model, direction, m, 1.0).dual.any()
+    state = State(model, Regularization(), 1.0, (), m)
+    constraints = AugmentedLagrangian(formulation, DDP(), clock)
+    short, long = (Step(Candidate(a, *model.iterate[:3]), 0.0, 0.0, None) for a in (0.125, 1.0))
+    after = constraints.after_step(state, direction, short)
+    assert after.dual is m.dual and after.centre is m.centre and after.penalty == m.penalty
+    assert constraints.after_step(state, direction, long).dual.any()
 
 
 def test_a_solve_that_has_not_converged_takes_turns_with_a_second_one():

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from tests.trajopt.cases import NONLINEAR, cartpole, linear, pendulum, tip
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost, cost_curvature, expand, total_cost
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 LIMITS = {"pendulum": 7.6, "circle": 7.6, "tip": 7.0, "cartpole": 1.9}

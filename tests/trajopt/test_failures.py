@@ -23,9 +23,9 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.regularization import Regularization
-from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.formulation import EXACT, Curvature, Direction, ForwardFormulation, Stopwatch
 from trajopt.solvers.line_search import TrialSteps, acceptable, own_merit, search
+from trajopt.solvers.solver import HESSIANS
 
 
 def assert_finite(solution):
@@ -223,10 +223,10 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     gauss_newton, exact = formulation.sweep(model, 0.0, clock), formulation.sweep(model, 0.0, clock, EXACT)
     assert gauss_newton.ok and exact.ok
     bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
-    trials = TrialSteps(formulation, model, None, 0.0, 0.0, clock)
+    trials = TrialSteps(formulation, model, own_merit(formulation.cost), 0.0, 0.0, clock)
     used, step, *_ = trials.best(Direction(EXACT, bent, gauss_newton, -1))
     along_exact, along_fallback = (
-        search(own_merit(problem.objective), start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
+        search(own_merit(problem.objective.value), start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
         for s in (bent, gauss_newton)
     )
     assert used.kind == kind

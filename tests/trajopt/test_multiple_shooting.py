@@ -10,8 +10,8 @@ from tests.trajopt.cases import NONLINEAR, linear, pendulum, tip
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost, compare
 from trajopt.backward.expansions import gaps_of
-from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.line_search import merit_weight
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

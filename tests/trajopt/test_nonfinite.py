@@ -16,7 +16,7 @@ from trajopt import (
     StateBounds,
     StateCost,
 )
-from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 KNOT = 37

@@ -8,8 +8,8 @@ import pytest
 from tests.reference import dense_kkt
 from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, tip
 from trajopt import DDP, ILQR, Problem, total_cost
-from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, ForwardFormulation, Stopwatch, sweep_of_kind
+from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

@@ -57,7 +57,7 @@ def test_an_interrupt_on_the_way_to_such_a_state_ends_the_solve(monkeypatch):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("trajopt.solvers.loop.violation_bound", key)
+            patch.setattr("trajopt.solvers.constrained.AugmentedLagrangian.bound", key)
             return reached(formulation, first, end, budget, run)
 
     monkeypatch.setattr(restoration, "_reached", interrupting)

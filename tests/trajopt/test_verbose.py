@@ -7,7 +7,7 @@ import pytest
 
 import trajopt
 from tests.trajopt.cases import pendulum
-from trajopt.solvers.ddp import HEADER, line_of
+from trajopt.solvers.solver import HEADER, line_of
 
 LIMITED = replace(pendulum(), constraints=[trajopt.ControlBounds(-8.0, 8.0)])
 

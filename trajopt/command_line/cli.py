@@ -352,7 +352,7 @@ def _attempt(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _solvers(options: argparse.Namespace) -> dict[str, Any]:
-    from trajopt.solvers.ddp import DDP, ILQR
+    from trajopt.solvers.solver import DDP, ILQR
 
     ilqr = ILQR(max_iterations=options.max_iterations)
     ddp = DDP(max_iterations=options.max_iterations, hessian=options.hessian)

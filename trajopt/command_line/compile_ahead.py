@@ -16,7 +16,7 @@ from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import cost_curvature
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.problem import Problem
-from trajopt.solvers.ddp import ILQR
+from trajopt.solvers.solver import ILQR
 
 
 @contextmanager

@@ -27,10 +27,8 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from trajopt.backward.expansions import Expansion
-from trajopt.capabilities import Steps, capability
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
-from trajopt.solvers.formulation import Formulation, LocalModel, RowModel
-from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.formulation import LocalModel, RowModel
 
 
 class Multipliers(NamedTuple):
@@ -48,6 +46,7 @@ class Multipliers(NamedTuple):
     ceiling : largest penalty to which a step that leaves too much of the violation may raise it
     relaxed : number of times that the penalty was lowered
     barrier : mu of the barrier that smooths inequalities, in the unit barrier_unit; 0 where none does
+    violation : sum of the violations of scaled rows where the last step began
     """
 
     dual: np.ndarray
@@ -62,6 +61,7 @@ class Multipliers(NamedTuple):
     relaxed: int = 0
     barrier: float = 0.0
     barrier_unit: float = 1.0
+    violation: float = np.inf
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
@@ -286,24 +286,21 @@ def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
     return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
 
 
+def units(model: LocalModel, rows: Rows) -> tuple[float, float]:
+    """Units of penalties, and of slopes of rows (`Multipliers`)."""
+    scale = penalty_scale(model.expansion)
+    return (_stiffness(model, rows) or (scale, 1.0)) if rows.large else (scale, 1.0)
+
+
 def first_multipliers(
-    model: LocalModel,
-    options: LoopOptions,
-    warm: tuple[np.ndarray, float] | None,
-    rows: Rows,
-    firm: bool = False,
+    model: LocalModel, warm: tuple[np.ndarray, float] | None, rows: Rows, firm: bool = False
 ) -> Multipliers:
-    """Zeros with a small penalty, or the multipliers and the penalty of a warm start; a soft penalty stays as it is.
+    """Zeros with a small penalty, or the multipliers and the penalty of a warm start.
 
     A warm start's penalty is at most the bearable one at the start; `firm`: it is at least the one that makes a step
     keep the rows instead, and so is that of zeros."""
-    scale = penalty_scale(model.expansion)
-    slope = 1.0
-    if rows.large:
-        scale, slope = _stiffness(model, rows) or (scale, 1.0)
+    scale, slope = units(model, rows)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
-    if options.soft_penalty > 0.0:
-        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, scale, slope)
     dual = projected(rows, dual)
     least = (FIRM if firm else FIRST) * scale
     if warm is not None:
@@ -314,26 +311,12 @@ def first_multipliers(
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 
-def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
+def weighted(rows: Rows, model: LocalModel, multipliers: Multipliers) -> LocalModel:
     """The model, and the cost of its iterate, with these multipliers and this penalty."""
-    assert model.rows is not None and formulation.rows is not None
-    terms, weights = multipliers.weights(formulation.rows, model.rows.c)
+    assert model.rows is not None
+    terms, weights = multipliers.weights(rows, model.rows.c)
     iterate = model.iterate._replace(cost=model.iterate.own_cost + terms)
     return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
-
-
-def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions) -> bool:
-    """True if violation and complementarity are within their tolerances, or constraints are soft."""
-    if formulation.rows is None or model.rows is None or options.soft_penalty > 0.0:
-        return True
-    assert model.rows.weights is not None
-    reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
-    slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
-    step_noise = capability(formulation.problem.system, Steps).step_noise
-    met = reached.excess <= options.feasibility_tolerance
-    if step_noise is not None:
-        met |= reached.scaled <= NOISY * float(step_noise(model.iterate.xs).max(initial=0.0))
-    return met and reached.product <= slack
 
 
 def _gradient_error(rows: Rows, model: LocalModel, m: Multipliers) -> float:

@@ -1,237 +1,313 @@
-"""DDP with exact second-order dynamics, switched on late [Mayne 1966; Tassa 2012], and iLQR, which never has them."""
+"""The one loop of iLQR and DDP: expand, find a direction, search along it, adapt mu.
+
+    repeat
+        expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
+        the multiplier of the dynamics is known: exact sweep, kept if positive definite
+        else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
+        (`trajopt.solvers.direction`; under constraints `trajopt.solvers.constrained`)
+        stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
+        first acceptable step length; where it is short, along other directions (`trajopt.solvers.line_search`)
+    mu down after a long step, up after a short one (without gaps) or none; multipliers moved
+
+iLQR never has curvature.  DDP switches it on late, when the trajectory is nearly right: exact Quu is almost always
+indefinite far from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
+
+An iteration makes a new `State` of the one before, which stays as it is.  A `Formulation` defines what the sweep's
+controls are, and how trajectories follow from them.  A single iteration, as in predictive control, is another
+algorithm: `trajopt.solvers.real_time`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from numpy.typing import ArrayLike
+import numpy as np
 
-from dynamics.validation import as_choice, as_not_negative
-from trajopt.problem.problem import Problem
-from trajopt.results.records import IterationRecord, Progress, WarmStart
-from trajopt.results.solution import Solution
-from trajopt.solvers.formulation import Curvature
-from trajopt.solvers.loop import Callback
-from trajopt.solvers.options import LoopOptions, solver_options
-from trajopt.solvers.prepared import PreparedSolver
-from trajopt.solvers.solve import TranscribedProblem, check_callback, solve
-
-# --------------------------------------------------------------------------------------------
-# A solve printed as lines of text, one for each iteration.
-
-
-HEADER = f"{'iteration':>9} {'cost':>16} {'violation':>10} {'gap':>10} {'gradient':>10} {'predicted':>10} " + (
-    f"{'step':<12} {'length':>8} {'mu':>8} {'time':>8}"
+from trajopt.backward.regularization import Regularization, curvature_scale
+from trajopt.capabilities import Steps, capability
+from trajopt.results.records import IterationRecord, Progress, Status
+from trajopt.solvers.direction import FoundDirection, Unconstrained, expected_decrease, left_of
+from trajopt.solvers.formulation import (
+    CONVEXIFIED,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    Iterate,
+    LocalModel,
+    Stopwatch,
+    noise,
+    remaining_gaps,
+    rounding,
 )
-"""Header of the columns: each line describes an iterate and the step tried from it (see `IterationRecord`)."""
+from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialStep
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.state import IDLE, Log, Ranked, Stall, State, better
+
+Callback = Callable[[Progress], bool | None]
+SAME = 2.0
+"""Largest ratio of the gradient of a returned optimum to the gradient it was found with: rounding may differ."""
+STALLED = 50
+"""Number of steps in a row without a gain after which a solve gives up where mu is large; mu falls to zero in fewer."""
 
 
-def line_of(record: IterationRecord) -> str:
-    """One line for an iteration, under the header."""
-    length = f"{record.alpha:.2g}" if record.alpha > 0.0 else "none"
-    return (
-        f"{record.iteration:>9d} {record.cost:>16.9g} {record.violation:>10.2e} {record.gap:>10.2e} "
-        f"{record.gradient_norm:>10.2e} {record.predicted_decrease:>10.2e} {record.step:<12} {length:>8} "
-        f"{record.mu:>8.1e} {record.time:>7.3f}s"
-    )
+@dataclass(frozen=True)
+class Loop:
+    """Improves an iterate until it has a status.
 
+    Parameters
+    ----------
+    formulation : Formulation
+        Transcription of the problem, with the objective.
+    options : LoopOptions
+    threshold : float or None
+        Exact steps once the predicted decrease is below this fraction of the cost; None: never.
+    clock : Stopwatch
+    constraints : Unconstrained
+        What an iteration does for constraints.
+    optimum : (float, float) or None
+        Largest gradient entry and predicted decrease at the end of the solve that is the warm start.
+    """
 
-class IterationLines:
-    """A callback that prints each iteration to stdout, as plain text where that is no terminal, and calls another
-    callback."""
+    formulation: Formulation
+    options: LoopOptions
+    threshold: float | None
+    clock: Stopwatch
+    constraints: Unconstrained
+    optimum: tuple[float, float] | None = None
 
-    def __init__(self, callback: Callback | None) -> None:
-        from rich.console import Console
-
-        self._callback = callback
-        self._console, self._begun = Console(highlight=False, soft_wrap=True, force_jupyter=False), False
-
-    def _print(self, text: str) -> None:
-        if not self._begun:
-            self._console.print(HEADER, style="bold", markup=False)
-        self._begun = True
-        self._console.print(text, markup=False)
-
-    def __call__(self, progress: Progress) -> bool | None:
-        """Print the record of the iteration; return the other callback's result."""
-        self._print(line_of(progress.record))
-        return None if self._callback is None else self._callback(progress)
-
-    def end(self, solution: Solution) -> None:
-        """Print the final iterate, from which no step was taken, and how the solve ended."""
-        if solution.log:
-            self._print(line_of(solution.log[-1]._replace(step="", alpha=0.0)))
-        self._print(f"{solution.status}: {solution.message}")
-
-
-# --------------------------------------------------------------------------------------------
-# Common base of iLQR and DDP: options, `solve` and `prepare`.
-
-
-@solver_options
-class ShootingSolver(LoopOptions):
-    """Base of the solvers; they differ in the curvature of their steps."""
-
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        """Curvature in exact sweeps, and the fraction of the cost below which the predicted decrease switches them on;
-        None: never."""
-        raise NotImplementedError
-
-    def solve(
+    def run(
         self,
-        problem: Problem,
-        us: ArrayLike | None = None,
-        xs: ArrayLike | None = None,
-        callback: Callback | None = None,
-        warm_start: WarmStart | Solution | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """Solve the problem.
-
-        Parameters
-        ----------
-        problem : Problem
-        us : (N, nu) array, optional
-            Controls to start from instead of ``problem.us_init``.
-        xs : (N+1, nx) array, optional
-            States to start from, which need not follow from the controls: the solve closes the gaps (multiple
-            shooting).  By default ``problem.xs_init``, and where there is none a rollout of the controls or, if that
-            costs more than twice as much, the initial state at every knot (``solution.start`` says which).
-        callback : callable, optional
-            Called with a `Progress` after each iteration, not within a search for feasibility, which may take several;
-            a true result stops the solve.
-        warm_start : Solution or WarmStart, optional
-            Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
-        time_limit : float, optional
-            Seconds after which no iteration is begun.  A solve that has not ended by then has the status "time_limit"
-            and is the best iterate so far, the start if there is no other: without gaps rather than with, within the
-            feasibility tolerance of constraints rather than not, then of the least cost.
-
-        Returns
-        -------
-        Solution
-            Its `status` says how the solve ended; no end is an exception.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, the value it got and the one expected.
-        """
-        return self.solve_transcribed(problem, None, us, xs, callback, warm_start, time_limit)
-
-    def solve_transcribed(
-        self,
-        problem: Problem,
-        transcribed: TranscribedProblem | None,
-        us: ArrayLike | None,
-        xs: ArrayLike | None,
+        start: Iterate,
         callback: Callback | None,
-        warm_start: WarmStart | Solution | None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """`solve` with the problem already transcribed for this solver, None if it is not."""
-        check_callback(callback)
-        lines = IterationLines(callback) if self.verbose else None
-        called = callback if lines is None else lines
-        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, transcribed, time_limit)
-        if lines is not None:
-            lines.end(solution)
-        return solution
+        predicted: float = np.inf,
+        log: Log = (),
+        best: Ranked | None = None,
+        until: int | None = None,
+    ) -> State:
+        """Iterate until there is a status, from an iterate of finite cost; `predicted` 0 lets exact steps begin at
+        once; best: the best state that is already known, for a solve that its time limit ends; until: the number of
+        records after which to stop without a status."""
+        try:
+            state = self.begin(start, predicted, log)
+        except KeyboardInterrupt:
+            return self._ended(self.begin(start, np.inf, log), Status.INTERRUPTED)
+        return self.go_on(state, callback, best, until)
 
-    def prepare(
-        self, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
-    ) -> PreparedSolver:
-        """Prepare to solve a problem repeatedly from new initial states; parameters: the values that the p of
-        `PreparedSolver.prepare_step` sets."""
-        return PreparedSolver(self, problem, parameters)
+    def go_on(
+        self, state: State, callback: Callback | None, best: Ranked | None = None, until: int | None = None
+    ) -> State:
+        """Iterate from a state; see `run`."""
+        stopping = False
+        try:
+            while until is None or state.tried < until:
+                if self.clock.limit is not None:
+                    best = better(best, self.ranked(state))
+                state = self.step(state, stopping)
+                if state.status is Status.TIME_LIMIT and best is not None:
+                    state = best.at_end(state)
+                    return state._replace(log=(*state.log, self._last_record(state)))
+                if state.status is not None:
+                    return state
+                if callback is not None:
+                    iterate = state.model.iterate
+                    stopping = bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
+            return state
+        except KeyboardInterrupt:
+            return self._ended(state, Status.INTERRUPTED)
 
+    def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
+        """The state before the first step."""
+        state, options = self.constraints.begin(start, self._exact_wanted(predicted, start), log), self.options
+        scale = curvature_scale(state.model.expansion)
+        regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
+        return state._replace(regularization=regularization, predicted=predicted)
 
-# --------------------------------------------------------------------------------------------
-# iLQR: Gauss-Newton steps only, the curvature of dynamics and residuals left out [Li and Todorov 2004; Tassa 2012];
-# and DDP.
+    def step(self, state: State, stopping: bool = False) -> State:
+        """One iteration; the status of its result is the reason to stop, None to go on; stopping: True if the callback
+        asks to stop."""
+        if not self.clock.over:
+            state = self.constraints.before_iteration(state, self._solve_another)
+        if self.clock.over:
+            return state._replace(status=Status.TIME_LIMIT)
+        if state.status is not None:
+            return state._replace(log=(*state.log, self._record(state, None, None)))
+        exact, enough = self._exact_wanted(state.predicted, state.model.iterate), self._enough(state.model)
+        found = self.constraints.find_direction(state, exact, enough)
+        state = self._directed(state, found)
+        status = Status.STOPPED_BY_CALLBACK if stopping else found.status or self._end(state)
+        if status is not None or found.direction is None:
+            return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
+        trial = found.trial or self.constraints.search(found, state.gap_weight, self._noise(state.model))
+        return self._after(state, found.direction, trial)
 
+    def _directed(self, state: State, found: FoundDirection) -> State:
+        """The state with the direction that was found from it, and what that predicts."""
+        weight, predicted = state.gap_weight, 0.0
+        if found.direction is not None:
+            weight, predicted = expected_decrease(found.model.iterate, found.direction, weight)
+        return State(
+            model=found.model, regularization=found.regularization, predicted=predicted, log=state.log,
+            multipliers=found.multipliers, feasibility=state.feasibility, gap_weight=weight,
+            direction=found.direction or state.direction, stall=state.stall,
+        )  # fmt: skip
 
-@solver_options
-class ILQR(ShootingSolver):
-    """Iterative LQR.  Converges linearly; its Hessian is never indefinite if the costs' weights make Quu positive.
+    def _after(self, state: State, direction: Direction, trial: TrialStep) -> State:
+        """The state after a search from it along a direction, which has used that one or another."""
+        used, step, rejected = trial
+        if used is not direction:
+            weight, predicted = expected_decrease(state.model.iterate, used, state.gap_weight)
+            state = state._replace(predicted=predicted, gap_weight=weight)
+        state = state._replace(log=(*state.log, self._record(state, used, step)))
+        if step is not None:
+            return self._stepped(state, used, step)
+        state = self._stuck(state, rejected)
+        return state if state.status is None else state._replace(log=(*state.log, self._record(state, used, None)))
 
-    Parameters
-    ----------
-    all
-        See `LoopOptions`.
+    def _stepped(self, state: State, used: Direction, step: Step) -> State:
+        """The state after a step along a direction."""
+        closing = state.model.iterate.gaps is not None
+        m, gain = self.constraints.after_step(state, used, step), state.model.iterate.cost - step.cost
+        model = self._moved(state, used, step, m)
+        if step.alpha < LONG_STEP and not closing:
+            model, m = self.constraints.relaxed(model, m)
+        regularization = state.regularization.after_step(step.alpha, closing)
+        if used.kind == CONVEXIFIED:
+            regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
+        shows = closing or gain > INVISIBLE * abs(step.cost)
+        last = state.direction
+        if self.clock.limit is not None:
+            last = left_of(self.formulation, state.model.iterate, used, step)
+        return State(
+            model=model, regularization=regularization, predicted=state.predicted, log=state.log, multipliers=m,
+            feasibility=state.feasibility, gap_weight=state.gap_weight, direction=last,
+            stall=Stall(0 if shows else state.stall.idle + 1),
+        )  # fmt: skip
 
-    Examples
-    --------
-    >>> problem = problems.make("pendulum")
-    >>> first = trajopt.ILQR(max_iterations=3).solve(problem)
-    >>> print(first.status)
-    max_iterations
-    >>> trajopt.ILQR().solve(problem, warm_start=first).converged
-    True
-    """
+    def _moved(self, state: State, used: Direction, step: Step, multipliers: object) -> LocalModel:
+        """The model at the next iterate; after the full step of a sweep it may be exact at once."""
+        alpha, xs, us, controls = step.candidate
+        left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
+        iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
+        before = (state.model, used.sweep) if alpha == 1.0 else None
+        return self.constraints.expand(iterate, self._exact_wanted(state.predicted, iterate), before, multipliers)
 
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        return Curvature(), None
+    def _stuck(self, state: State, rejected: Rejected) -> State:
+        """The state after a search without an acceptable step."""
+        idle, before = state.stall
+        state = state._replace(stall=Stall(idle, before.then(rejected)))
+        model, m = self.constraints.relaxed(state.model, state.multipliers)
+        if m is not state.multipliers:
+            return state._replace(model=model, multipliers=m)
+        status, harder = self._end_without_step(state), state.regularization.increased()
+        stall = state.stall._replace(idle=idle + IDLE * self._invisible(state))
+        return state._replace(status=status, regularization=harder, stall=stall)
 
+    def _solve_another(self, constraints: Unconstrained, start: Iterate, log: Log, until: int) -> State:
+        """The state after a solve under other constraints."""
+        other = replace(self, formulation=constraints.formulation, constraints=constraints, optimum=None)
+        state = other.run(start, None, np.inf, log, until=until)
+        if state.status is Status.INTERRUPTED:  # not of that solve alone
+            raise KeyboardInterrupt
+        return state
 
-HESSIANS = ("parallel", "value", "costate", "tensor")
-COST_HESSIANS = ("exact", "gauss_newton")
+    # ------------------------------------------------------------------------------------------------ ends
+    def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
+        """True if the last predicted decrease was small enough for an exact step from this iterate."""
+        return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
+    def _end(self, state: State) -> Status | None:
+        """The status with which to stop before a step, None to go on."""
+        iterate, enough = state.model.iterate, self._enough(state.model)
+        if state.tried == 0 and self._given_back(state, enough):
+            return Status.CONVERGED
+        if state.multipliers is not None and state.stall.idle >= IDLE:  # their terms round off more than the cost
+            enough = max(enough, self._visible(state.model))
+        if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
+            if self.constraints.satisfied(state.model):
+                return Status.CONVERGED
+        if state.tried >= self.options.max_iterations:
+            return Status.MAX_ITERATIONS
+        stalled = state.stall.idle >= STALLED and not state.regularization.small and self._invisible(state)
+        return Status.LINE_SEARCH_FAILED if stalled else None
 
-@solver_options
-class DDP(ShootingSolver):
-    """Differential dynamic programming: iLQR far from an optimum, Newton's quadratic convergence near it.
+    def _given_back(self, state: State, enough: float) -> bool:
+        """True if the start is an optimum at which a solve of this problem has ended."""
+        if self.optimum is None or state.model.iterate.gaps is not None:
+            return False
+        gradient, promise = self.optimum
+        little = promise <= max(enough, self._visible(state.model))
+        stationary = little and state.model.gradient_norm <= SAME * gradient
+        return stationary and self.constraints.satisfied(state.model)
 
-    An iteration expands dynamics and costs along the trajectory, computes gains in a backward pass, and rolls out
-    shorter and shorter steps until one lowers the cost as predicted.  Steps are those of `ILQR` until the predicted
-    decrease is small, and contain the curvature of the dynamics from then on.  Limits of controls are kept by a box QP
-    in the backward pass, other constraints by an augmented Lagrangian.  A solve that fails raises nothing:
-    `Solution.status` names how it ended, and `Solution.explain` says what to try.
+    def _end_without_step(self, state: State) -> Status | None:
+        """The status with which to stop after a line search without an acceptable step, None to try again with a larger
+        mu."""
+        if state.regularization.small and self._invisible(state):
+            if self.constraints.satisfied(state.model):
+                return Status.CONVERGED
+        if not state.regularization.increased().exhausted:
+            return None
+        return Status.LINE_SEARCH_FAILED if state.stall.rejected.blocked is None else Status.NOT_FINITE
 
-    Parameters
-    ----------
-    hessian : str
-        Which multiplier lam contracts the curvature sum_i lam_i d2 f_i of the dynamics at each knot:
-        "parallel" (default), Vx' known before the sweep, so that all knots are evaluated in one call: after a full
-        step what the last sweep predicts, Vx' + Vxx' dx', else that of a Gauss-Newton sweep of the same iteration;
-        "value", Vx' of the exact sweep itself, one knot after another (classical DDP);
-        "costate", the costate of the trajectory (stagewise Newton), indefinite more often far from an optimum;
-        "tensor", as "value" with the full tensors of all knots computed beforehand.
-        In the inverse-dynamics formulation the multiplier is the gradient of the cost in the controls, and all four
-        are the same.
-    cost_hessian : str
-        "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
-    switch_threshold : float
-        Exact steps begin once the predicted decrease is below this fraction of the cost.  Default 1e-2.
-    escape : bool
-        Where a solve converges to a saddle, which no step without curvature leaves, go on along the direction in which
-        the cost falls (default).  Saddles are looked for where the last sweep was no exact one, at the cost of a sweep.
-    others
-        See `LoopOptions`.
+    def _enough(self, model: LocalModel) -> float:
+        """The predicted decrease that counts as zero."""
+        within = max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance)
+        return max(within, self._noise(model))
 
-    Examples
-    --------
-    >>> problem = problems.make("pendulum")
-    >>> solution = trajopt.DDP().solve(problem)
-    >>> print(solution.status, solution.xs[-1, 0].round(2))  # rad, upright
-    converged 3.14
-    >>> policy = solution.policy()  # u = policy(t, x), with gains
-    >>> again = trajopt.DDP(hessian="costate").solve(problem, warm_start=solution)
-    >>> again.iterations  # the solution is where it starts
-    0
-    """
+    def _noise(self, model: LocalModel) -> float:
+        """Standard deviation of the cost."""
+        return noise(self.formulation.problem, model) if self._noisy else 0.0
 
-    hessian: str = "parallel"
-    cost_hessian: str = "exact"
-    switch_threshold: float = 1e-2
-    escape: bool = True
+    @cached_property
+    def _noisy(self) -> bool:
+        """True where steps in time are less accurate than double precision."""
+        return capability(self.formulation.problem.system, Steps).step_noise is not None
 
-    def __post_init__(self):
-        ShootingSolver.__post_init__(self)
-        as_choice("hessian", self.hessian, HESSIANS)
-        as_choice("cost_hessian", self.cost_hessian, COST_HESSIANS)
-        as_not_negative("switch_threshold", self.switch_threshold)
+    def _visible(self, model: LocalModel) -> float:
+        """The least change that is more than rounding of the cost."""
+        return max(INVISIBLE * abs(model.iterate.cost), rounding(model))
 
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        return Curvature(self.hessian, self.cost_hessian, self.escape), self.switch_threshold
+    def _invisible(self, state: State) -> bool:
+        """True if the predicted decrease is below the rounding of the cost."""
+        return state.model.iterate.gaps is None and state.predicted <= self._visible(state.model)
+
+    def ranked(self, state: State) -> Ranked:
+        """A state with its rank."""
+        return Ranked((state.model.iterate.total_gap, *self.constraints.rank(state.model)), state)
+
+    # ------------------------------------------------------------------------------------------------ the log
+    def ended(self, state: State, other: State) -> State:
+        """A state as the end of two solves, whose steps are all in the log of one of them."""
+        steps, status = max(state.log[: state.tried], other.log[: other.tried], key=len), state.status or other.status
+        if len(steps) == state.tried and state.status is not None:
+            return state
+        state = state._replace(log=steps)
+        return state._replace(status=status, log=(*steps, self._last_record(state)))
+
+    def _last_record(self, state: State) -> IterationRecord:
+        """Record of an iterate from which no direction was computed: its predicted decrease is that of the step to
+        it."""
+        return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
+
+    def _ended(self, state: State, status: Status) -> State:
+        """The state with this status, and the record of its iterate."""
+        return state._replace(status=status, log=(*state.log, self._last_record(state)))
+
+    def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
+        iterate = state.model.iterate
+        return IterationRecord(
+            iteration=len(state.log),
+            cost=iterate.own_cost,
+            predicted_decrease=0.0 if direction is None else state.predicted,
+            actual_decrease=0.0 if step is None else iterate.cost - step.cost,
+            gradient_norm=state.model.gradient_norm,
+            alpha=0.0 if step is None else step.alpha,
+            mu=state.regularization.mu,
+            step=GAUSS_NEWTON if direction is None else direction.kind,
+            time=iterate.time,
+            gap=0.0 if iterate.gaps is None else float(np.abs(iterate.gaps).max()),
+            violation=self.constraints.violation(state.model),
+            indefinite_knot=-1 if direction is None else direction.indefinite_knot,
+        )

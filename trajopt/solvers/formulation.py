@@ -195,13 +195,14 @@ class Direction(NamedTuple):
     """A sweep and its kind; `fallback` is the Gauss-Newton sweep behind an exact one.
 
     `indefinite_knot`: the last knot at which a sweep of this iteration met a Quu that is not positive definite; -1 if
-    there was none.
+    there was none.  `without_curvature`: True if the curvature that it was to have is not finite.
     """
 
     kind: str
     sweep: SweepResult
     fallback: SweepResult | None
     indefinite_knot: int
+    without_curvature: bool = False
 
     @property
     def change(self) -> float:

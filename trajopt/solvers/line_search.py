@@ -3,8 +3,7 @@
 The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
 fraction of the decrease that the model predicts; where the model predicts no decrease (d2 large and positive), a still
 smaller fraction of d1.  With gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
-J + weight * sum |gaps|.  Where constraints are violated, no step may make that much worse, whatever it gains: a cost
-that falls without bound beyond a constraint, as 1/v does where v changes its sign, is never left again.
+J + weight * sum |gaps|.
 """
 
 from __future__ import annotations
@@ -17,13 +16,7 @@ import numpy as np
 
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.box_qp import box_around
-from trajopt.backward.regularization import MORE
-from trajopt.problem.objective import Objective
-from trajopt.rows import Rows
-from trajopt.solvers.active_set import PiecewiseModel
-from trajopt.solvers.augmented_lagrangian import Multipliers, total_violation
 from trajopt.solvers.formulation import (
-    CONVEXIFIED,
     GAUSS_NEWTON,
     Candidate,
     Direction,
@@ -31,9 +24,7 @@ from trajopt.solvers.formulation import (
     LocalModel,
     Stopwatch,
     sweep_of_kind,
-    with_gauss_newton,
 )
-from trajopt.solvers.options import LoopOptions
 
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
@@ -41,9 +32,6 @@ ROUNDING = 1e-14
 INVISIBLE = 1e-12
 """Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
 that inexact steps of the dynamics bring into the cost."""
-WORSE, NOTICEABLE = 2.0, 1e-3
-"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed
-NOTICEABLE."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
@@ -114,37 +102,19 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
     return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 
-class ViolationBound(NamedTuple):
-    """The largest sum of the violations of scaled rows that a step may lead to."""
-
-    rows: Rows
-    largest: float
-
-    def holds(self, c: np.ndarray) -> bool:
-        """True for rows with values c (R,) within the bound."""
-        return total_violation(self.rows, c) <= self.largest
-
-
-def violation_bound(formulation: Formulation, model: LocalModel, options: LoopOptions) -> ViolationBound | None:
-    """The bound for steps from an iterate; None where its constraints are soft or nearly met, or gaps are closed."""
-    rows, at = formulation.rows, model.rows
-    if rows is None or at is None or options.soft_penalty > 0.0 or model.iterate.gaps is not None:
-        return None
-    violation = total_violation(rows, at.c)
-    return ViolationBound(rows, WORSE * violation) if violation > NOTICEABLE else None
-
-
 Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float, np.ndarray | None]]
 """The merit at xs, us and the problem's own cost, inf where they are not finite; and rows of constraints (R,), None if
 there are none or the cost is not finite."""
+Bound = Callable[[np.ndarray], bool]
+"""True for rows of constraints (R,) to which a step may lead."""
 
 
-def own_merit(objective: Objective) -> Merit:
+def own_merit(cost: Callable[[np.ndarray, np.ndarray], float]) -> Merit:
     """The merit of a problem without constraints: its cost."""
 
     def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float, None]:
-        cost = objective.value(xs, us)
-        return cost, cost, None
+        own = cost(xs, us)
+        return own, own, None
 
     return merit
 
@@ -156,12 +126,12 @@ def search(
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
     noise: float = 0.0,
-    bound: ViolationBound | None = None,
+    bound: Bound | None = None,
 ) -> LineSearchResult:
     """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise; the bound
-    of the violation of constraints.
+    of rows of constraints.
     """
     (d1, d2), not_finite, misled = expected, None, False
     least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)
@@ -171,7 +141,7 @@ def search(
         with_gaps = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
             not_finite = candidate
-        elif bound is not None and c is not None and not bound.holds(c):
+        elif bound is not None and c is not None and not bound(c):
             misled = True
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
             return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
@@ -183,18 +153,13 @@ def search(
 # --------------------------------------------------------------------------------------------
 # The step of an iteration: a search along its direction and, where that finds only a short step, along others.
 #
-# In turn: longer steps, where the direction is convexified; with the controls held that limits clip; without curvature.
-# The step with the lowest cost is taken.
+# In turn: with the controls held that limits clip; without curvature.  The step with the lowest cost is taken.
 
 
 LONG_STEP = 0.25
 """Step length below which a step is compared with steps along other directions."""
 HOLDS = 8
-LONGEST = 64.0
-"""Longest step tried, in multiples of a full step."""
-CREDIBLE = 4.0
-"""Ratio of the gain to the predicted decrease times the length beyond which a longer step is rejected: it leads to
-another region."""
+"""Largest number of sweeps that hold more and more controls."""
 
 
 class TrialStep(NamedTuple):
@@ -216,54 +181,26 @@ class TrialStep(NamedTuple):
 
 
 class TrialSteps(NamedTuple):
-    """Searches from an iterate: its model, the multipliers of its constraints, the regularization, the weight of its
-    gaps, the noise of its cost, and the bound of violations."""
+    """Searches from an iterate: its model, the merit, the regularization, the weight of its gaps, the noise of its
+    cost, and the bound of rows of constraints."""
 
     formulation: Formulation
     model: LocalModel
-    multipliers: Multipliers | None
+    merit: Merit
     mu: float
     gap_weight: float
     clock: Stopwatch
     noise: float = 0.0
-    bound: ViolationBound | None = None
-
-    def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
-        """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
-        own, rows = self.formulation.cost(xs, us), self.formulation.rows
-        if self.multipliers is None or rows is None or not own < np.inf:
-            return own, own, None
-        c = self.formulation.row_values(xs, us)
-        cost = own + self.multipliers.value(rows, c)
-        return (cost if cost < np.inf else np.inf), own, c  # nor NaN
+    bound: Bound | None = None
 
     def best(self, direction: Direction) -> TrialStep:
         """Search along the direction and, where that finds only a short step, along others."""
-        found = self._farther(self.along(direction))
+        found = self.along(direction)
         for others in (self._with_clipped_controls_held, self.without_curvature):
             if found.long:
                 break
             found = others(found)
         return found
-
-    def _farther(self, found: TrialStep) -> TrialStep:
-        """The best of steps 2 to 64 times as long, where the direction is convexified and a full step gained much more
-        than its predicted decrease; steps that gain more than `CREDIBLE` allows are left out."""
-        step, direction, iterate = found.step, found.direction, self.model.iterate
-        if step is None or step.alpha < 1.0 or direction.kind != CONVEXIFIED or iterate.gaps is not None:
-            return found
-        if iterate.cost - step.cost <= MORE * -direction.change:
-            return found
-        longest = direction.sweep._replace(k=LONGEST * direction.sweep.k)
-        with self.clock.measure("rollouts"):
-            for candidate in self.formulation.candidates(self.model, longest):
-                times = LONGEST * candidate.alpha
-                if times <= 1.0:
-                    break
-                cost, own, c = self.merit(candidate.xs, candidate.us)
-                if cost < step.cost and iterate.cost - cost <= CREDIBLE * times * -direction.change:
-                    step = Step(candidate._replace(alpha=1.0), cost, own, c)
-        return found._replace(step=step)
 
     def along(self, direction: Direction) -> TrialStep:
         """Search along one direction."""
@@ -275,11 +212,8 @@ class TrialSteps(NamedTuple):
             return TrialStep(direction, *found)
 
     def _with_clipped_controls_held(self, best: TrialStep) -> TrialStep:
-        """The best of directions that hold more and more of the controls that limits clip; with constraints the model's
-        minimum keeps these limits already."""
+        """The best of directions that hold more and more of the controls that limits clip."""
         model, direction = self.model, best.direction
-        if self.multipliers is not None:
-            return best
         sweep = direction.sweep
         for _ in range(HOLDS):
             shut = hold_clipped(self.formulation, model, sweep)
@@ -303,16 +237,7 @@ class TrialSteps(NamedTuple):
         sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu, self.clock)
         if not sweep.ok:
             return best
-        plain = Direction(GAUSS_NEWTON, sweep, None, exact.indefinite_knot)
-        if self.multipliers is not None:
-            model = with_gauss_newton(self.formulation, self.model, self.clock)
-            e, _ = model.of_kind(GAUSS_NEWTON)
-            plain = (
-                PiecewiseModel(self.formulation, model, self.multipliers, e, self.mu, self.clock)
-                .minimum(plain)
-                .direction
-            )
-        return best.or_better(self.along(plain))
+        return best.or_better(self.along(Direction(GAUSS_NEWTON, sweep, None, exact.indefinite_knot)))
 
 
 def hold_clipped(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> LocalModel | None:

@@ -27,7 +27,7 @@ from trajopt.results.solution import Solution
 from trajopt.solvers.solve import TranscribedProblem, transcribe
 
 if TYPE_CHECKING:
-    from trajopt.solvers.loop import Callback
+    from trajopt.solvers.ddp import Callback
     from trajopt.solvers.options import LoopOptions
 
 

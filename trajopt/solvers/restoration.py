@@ -26,19 +26,10 @@ from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
 from trajopt.rows import Rows, Weights, pack, with_multipliers
-from trajopt.solvers.augmented_lagrangian import (
-    FIRST,
-    GROWTH,
-    LARGEST,
-    Multipliers,
-    influence,
-    measures,
-    total_violation,
-    weighted,
-)
+from trajopt.solvers.augmented_lagrangian import FIRST, GROWTH, Multipliers, influence, measures, weighted
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import IDLE, Checked, Log, State
+from trajopt.solvers.state import IDLE, Log, Stall, State
 from trajopt.solvers.terminal_states import terminal_states
 
 EVERY = 15
@@ -62,9 +53,6 @@ RAISES, STEPS, FEW = 14, 40, 10
 than the best known before."""
 STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
-RUNAWAY, RESTRAIN = 1e3, 1e2
-"""A solve begins again with RESTRAIN times the penalty if its cost fell by more than RUNAWAY times its first value plus
-its largest derivative, while the violation grew."""
 AGAINST = 10.0
 """The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
 ENDS, REACH = 2, 40
@@ -278,59 +266,51 @@ def _reached(
     return state.model.iterate, state.log[: state.tried]
 
 
-def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run) -> State:
+def checked(
+    formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run
+) -> State:
     """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
     that search, or with its certificate and the status "infeasible"."""
-    model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
+    model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.feasibility
     budget = Budget(state.log, options.max_iterations, clock)
-    if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY or budget.over:
+    assert m is not None and since is not None
+    if state.tried - since.tried < EVERY or budget.over:
         return state
     rows = formulation.rows
     assert rows is not None and model.rows is not None
     found = measures(rows, model.rows.c, m.dual)
     largest, tolerance = found.scaled, options.feasibility_tolerance
-    small = largest <= NOTICEABLE and (state.idle < IDLE or min(largest, found.excess) <= tolerance)
+    small = largest <= NOTICEABLE and (state.stall.idle < IDLE or min(largest, found.excess) <= tolerance)
+    known = since._replace(tried=state.tried, violation=largest)
     if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
-        return state._replace(checked=Checked(state.tried, largest))
-    found, hopeless = check(formulation, iterate, state.first, budget, tolerance, run)
+        return state._replace(feasibility=known)
+    found, hopeless = check(formulation, iterate, since.first, budget, tolerance, run)
     state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
-        return state._replace(checked=Checked(state.tried, largest))
+        return state._replace(feasibility=known)
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
     penalty = min(GROWTH * m.penalty, 1e6 * m.scale)
     if saved > 0.0 and stuck > found.value:
         penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
-    state = begun_again(formulation, state, found.model.iterate, penalty, options, clock)
-    return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
+    state = _begun_again(formulation, state, found.model.iterate, penalty, clock)
+    if not hopeless:
+        return state
+    assert state.feasibility is not None
+    known = state.feasibility._replace(certificate=found.weights)
+    return state._replace(status=Status.INFEASIBLE, feasibility=known)
 
 
-def begun_again(
-    formulation: Formulation, state: State, iterate: Iterate, penalty: float, options: LoopOptions, clock: Stopwatch
-) -> State:
+def _begun_again(formulation: Formulation, state: State, iterate: Iterate, penalty: float, clock: Stopwatch) -> State:
     """The state of a solve that goes on from another iterate, with zero multipliers and this penalty."""
     rows, m = formulation.rows, state.multipliers
-    assert rows is not None and m is not None
+    assert rows is not None and m is not None and state.feasibility is not None
     nothing = np.zeros(len(rows))
     multipliers = Multipliers(nothing, nothing, penalty, m.scale, m.slope)
-    model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
+    model = weighted(rows, formulation.expand(iterate, clock, dual=nothing), multipliers)
     assert model.rows is not None
-    return State(
-        model, replace(state.regularization, mu=0.0, share=1.0), np.inf, state.log, multipliers,
-        direction=state.direction, checked=Checked(state.tried, measures(rows, model.rows.c, nothing).scaled),
-        first=state.first, stopping=state.stopping,
+    violation = measures(rows, model.rows.c, nothing).scaled
+    return state._replace(
+        model=model, regularization=replace(state.regularization, mu=0.0, share=1.0), predicted=np.inf,
+        multipliers=multipliers, feasibility=state.feasibility._replace(tried=state.tried, violation=violation),
+        gap_weight=0.0, stall=Stall(),
     )  # fmt: skip
-
-
-def restrained(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
-    """The state after a step; back at the start with a larger penalty where the cost fell without bound while the
-    violation grew."""
-    m, first, rows = state.multipliers, state.first, formulation.rows
-    if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
-        return state
-    gained = first.own_cost - state.model.iterate.own_cost
-    if gained <= RUNAWAY * (abs(first.own_cost) + m.scale) or m.penalty * RESTRAIN > LARGEST * m.scale:
-        return state
-    before = total_violation(rows, rows.values(first.xs, first.us))
-    if total_violation(rows, state.model.rows.c) <= before:
-        return state
-    return begun_again(formulation, state, first, max(m.penalty, m.scale) * RESTRAIN, options, clock)

@@ -33,6 +33,9 @@ from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
 from trajopt.solvers.augmented_lagrangian import Multipliers
+from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints, robust
+from trajopt.solvers.ddp import Callback, Loop
+from trajopt.solvers.direction import Unconstrained, find_direction
 from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,
@@ -49,12 +52,10 @@ from trajopt.solvers.formulation import (
     noise,
 )
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.line_search import TrialSteps
-from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
-from trajopt.solvers.state import Directions, State, ranked
+from trajopt.solvers.state import State
 
 # --------------------------------------------------------------------------------------------
 # Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
@@ -171,7 +172,7 @@ def _sweep(
     assert rows is not None and at is not None and state.direction is not None
     model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))
     exact = state.direction.kind != GAUSS_NEWTON
-    found = Directions(formulation, clock).find(model, state.regularization, exact, near=True).direction
+    found = find_direction(formulation, model, state.regularization, exact, clock, near=True).direction
     return None if found is None else found.sweep
 
 
@@ -204,12 +205,12 @@ class Saddle(NamedTuple):
     gain: float
 
 
-def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle | None:
+def saddle(loop: Loop, state: State) -> Saddle | None:
     """The saddle at which a solve has converged; None at a minimum, or where the certificate is undecided."""
     if state.status is not Status.CONVERGED or _known_minimum(state):
         return None
-    with clock.measure("derivatives"), np.errstate(all="ignore"):
-        point = _point(formulation, state)
+    with loop.clock.measure("derivatives"), np.errstate(all="ignore"):
+        point = _point(loop.formulation, state)
         if not finite(*point.e):
             return None
         try:
@@ -219,7 +220,7 @@ def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle |
             found = certificate(point)
     if found.minimum is not False:
         return None
-    return Saddle(found, *_escape(formulation, state, point, found, clock))
+    return Saddle(found, *_escape(loop, state, point, found))
 
 
 def _known_minimum(state: State) -> bool:
@@ -241,17 +242,16 @@ def _point(formulation: Formulation, state: State) -> KKTPoint:
     return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits, K)
 
 
-def _escape(
-    formulation: Formulation, state: State, point: KKTPoint, found: Certificate, clock: Stopwatch
-) -> tuple[Iterate | None, float]:
+def _escape(loop: Loop, state: State, point: KKTPoint, found: Certificate) -> tuple[Iterate | None, float]:
     """The best trajectory along the certificate's direction, tried with both signs and several lengths under the last
     gains, and its decrease of the cost; (None, 0) if none gains enough."""
-    model, problem, direction, sweep = state.model, formulation.problem, found.direction, _last(state).sweep
+    model, direction, sweep = state.model, found.direction, _last(state).sweep
+    formulation, clock, problem = loop.formulation, loop.clock, loop.formulation.problem
     assert direction is not None
     xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
     dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
-    merit = TrialSteps(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
+    merit = loop.constraints.merit(state.multipliers)
     length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
     best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
     with clock.measure("rollouts"):
@@ -410,23 +410,39 @@ def solve(
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     formulation.rows = rows
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
-    optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
-    of_loop = formulation, options, threshold, clock, multipliers, optimum
-    loop = RealTimeIteration(*of_loop, costate=costate) if options.max_iterations == 1 else Loop(*of_loop)
-    twice = rows is not None and options.soft_penalty == 0.0 and options.max_iterations > 1
+    at_optimum = warm is not None and warm.gradient_norm > 0.0 and options.soft_penalty == 0.0
+    optimum = (warm.gradient_norm, predicted) if warm is not None and at_optimum else None
+    constraints = constraints_of(formulation, options, clock, multipliers)
+    of_loop = formulation, options, threshold, clock, constraints, optimum
+    loop = Loop(*of_loop)
+    if options.max_iterations == 1:
+        loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None)
+    twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
-        formulation, transcribed, loop, state = _with_second_solve(
-            loop, transcribed, state, curvature, callback
-        )
+        transcribed, loop, state = _with_second_solve(loop, transcribed, state, iterate, curvature, callback)
+    saddles = ""
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
-        state = _past_saddles(loop, state, callback)
+        state, saddles = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
-        return _diverged(formulation, start.rejected or iterate, clock)
-    final = deployed_gains(formulation, state, options, clock)
-    solution = _solution(formulation, transcribed, state, final, clock, start.kind, left)
-    formulation.close()
+        return _diverged(loop.formulation, start.rejected or iterate, clock)
+    final = deployed_gains(loop.formulation, state, options, clock)
+    solution = _solution(loop.formulation, transcribed, state, final, clock, start.kind, left, saddles)
+    loop.formulation.close()
     return solution
+
+
+def constraints_of(
+    formulation: Formulation, options: LoopOptions, clock: Stopwatch, warm: tuple[np.ndarray, float] | None
+) -> Unconstrained:
+    """What an iteration does for the constraints of a formulation; warm: their multipliers in a warm start, and its
+    penalty."""
+    if formulation.rows is None:
+        return Unconstrained(formulation, options, clock)
+    if options.soft_penalty > 0.0:
+        return SoftConstraints(formulation, options, clock)
+    single = options.max_iterations == 1
+    return AugmentedLagrangian(formulation, options, clock, warm, firm=single and warm is not None)
 
 
 def _transcribed_start(
@@ -455,21 +471,22 @@ def _goes_nowhere(state: State, start: FirstIterate) -> bool:
     return stuck and unknown and not any(record.alpha > 0.0 for record in state.log)
 
 
-def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
-    """The state after leaving the saddles at which the loop ends."""
+def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[State, str]:
+    """The state after leaving the saddles at which the loop ends, and a message about the last one that it cannot
+    leave."""
     for _ in range(ESCAPES):
-        found = None if loop.clock.over else saddle(loop.formulation, state, loop.clock)
+        found = None if loop.clock.over else saddle(loop, state)
         if found is None:
             break
         if found.escape is None or state.tried >= loop.options.max_iterations:
-            return state._replace(saddle=str(found.certificate))
+            return state, str(found.certificate)
         m, (*before, last) = state.multipliers, state.log
         step = last._replace(predicted_decrease=0.0, actual_decrease=found.gain, alpha=1.0, step=ESCAPE)
-        onwards = replace(loop, warm=None if m is None else (m.dual, m.penalty))
-        state = onwards.run(
-            found.escape, callback, np.inf, (*before, step), ranked(loop.formulation, state, loop.options)
-        )
-    return state
+        warm = None if m is None else (m.dual, m.penalty)
+        constraints = constraints_of(loop.formulation, loop.options, loop.clock, warm)
+        onwards = replace(loop, constraints=constraints)
+        state = onwards.run(found.escape, callback, np.inf, (*before, step), loop.ranked(state))
+    return state, ""
 
 
 # ------------------------------------------------------------------------------------------------ a second solve
@@ -490,29 +507,29 @@ def _with_second_solve(
     loop: Loop,
     transcribed: TranscribedProblem,
     state: State,
+    start: Iterate,
     curvature: Curvature,
     callback: Callback | None,
-) -> tuple[Formulation, TranscribedProblem, Loop, State]:
+) -> tuple[TranscribedProblem, Loop, State]:
     """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
     whichever is better."""
     problem, clock, log = loop.formulation.problem, loop.clock, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
     other = transcribe(problem, options)
-    formulation = formulation_of(problem, None, options, curvature, other.rows)
-    start = state.first
-    assert other.rows is not None and start is not None
-    formulation.rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
-    again = Loop(formulation, options, loop.threshold, clock, robust_from=len(log))
+    assert other.rows is not None
+    rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
+    formulation = formulation_of(problem, None, options, curvature, rows)
+    again = Loop(formulation, options, loop.threshold, clock, robust(formulation, options, clock, len(log)))
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
-    ranks = [ranked(one.formulation, end, options).rank for one, end in ((loop, state), (again, found))]
-    first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE) or ranks[0] <= ranks[1]
+    first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE)
+    first_wins = first_wins or loop.ranked(state).rank <= again.ranked(found).rank
     if first_wins and found.status is not Status.CONVERGED:
         formulation.close()
-        return loop.formulation, transcribed, loop, loop.ended(state, found)
+        return transcribed, loop, loop.ended(state, found)
     loop.formulation.close()
-    return formulation, other, again, again.ended(found, state)
+    return other, again, again.ended(found, state)
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -524,6 +541,7 @@ def _solution(
     clock: Stopwatch,
     start: str,
     not_taken_over: tuple[str, ...],
+    saddle: str,
 ) -> Solution:
     """The solution of a solve; final: the sweep that gives its policy, None if there is none."""
     problem, status = formulation.problem, state.status
@@ -540,7 +558,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message + (f" {state.saddle}" if state.saddle else "") + _accuracy(formulation, state),
+        message=status.message + (f" {saddle}" if saddle else "") + _accuracy(formulation, state),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -609,8 +627,9 @@ def _reports(
     rows, us = formulation.rows, model.iterate.us
     reports, of_rows, gradient = [], iter(()), None
     if rows is not None:
-        assert model.rows is not None and state.multipliers is not None
-        of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
+        assert model.rows is not None and state.multipliers is not None and state.feasibility is not None
+        penalty, weights = state.multipliers.penalty, state.feasibility.certificate
+        of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, penalty, weights))
     for box in transcribed.boxed:
         if box is None:
             reports.append(next(of_rows))
@@ -650,10 +669,11 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
     problem, rows, xs, us = formulation.problem, formulation.rows, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
         return of_derivatives(problem, rows, state.model.expansion, xs, us)
-    blocked = state.rejected.blocked
+    blocked = state.stall.rejected.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
         return f"{of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
-    return of_curvature(problem, rows, xs, us) if state.without_curvature else ""
+    without_curvature = state.direction is not None and state.direction.without_curvature
+    return of_curvature(problem, rows, xs, us) if without_curvature else ""
 
 
 def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> Solution:

@@ -1,0 +1,479 @@
+"""An iteration under constraints: minimum of the quadratic model, update of the penalty, update of the multipliers.
+
+    the centre of the multipliers moves to the dual iterate where that reduces the error of the optimality conditions
+    direction: to the minimum of the piecewise quadratic model
+    the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
+    of the augmented Lagrangian; or more than 0.1, after a step that gained its predicted decrease, if then a full
+    step does so too and lowers the violation
+    at a minimum of the augmented Lagrangian that violates constraints, multipliers and penalty are updated, and the
+    direction is computed again
+    where the model had to be convexified, the penalty is limited so that p stays no larger than the multipliers
+    no step may make the violation much worse, whatever it gains: a cost that falls without bound beyond a constraint,
+    as 1/v does where v changes its sign, is never left again
+
+Soft constraints have none of these: their terms are a part of the cost.  The terms themselves, and the rules by which
+multipliers and penalty change, are in `trajopt.solvers.augmented_lagrangian`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.regularization import Regularization
+from trajopt.capabilities import Steps, capability
+from trajopt.results.records import IterationRecord
+from trajopt.rows import Rows, change_of_rows
+from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
+from trajopt.solvers.augmented_lagrangian import (
+    GROWTH,
+    LARGE_COST,
+    LARGEST,
+    NOISY,
+    TINY,
+    Multipliers,
+    advanced,
+    at_minimum,
+    bearable,
+    first_multipliers,
+    measures,
+    raised,
+    relaxed,
+    smoothed,
+    stepped,
+    total_violation,
+    units,
+    weighted,
+    with_met_barrier,
+    worth,
+)
+from trajopt.solvers.direction import (
+    FoundDirection,
+    SolveAnother,
+    Unconstrained,
+    expected_decrease,
+    find_direction,
+    kept,
+)
+from trajopt.solvers.formulation import (
+    CONVEXIFIED,
+    EXACT,
+    GAUSS_NEWTON,
+    Before,
+    Direction,
+    Formulation,
+    Iterate,
+    LocalModel,
+    Stopwatch,
+    linear_step,
+    sweep_of_kind,
+    with_gauss_newton,
+)
+from trajopt.solvers.line_search import LONG_STEP, Merit, Step, TrialStep, TrialSteps
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.restoration import Run, checked
+from trajopt.solvers.state import IDLE, Feasibility, Log, State
+
+MINIMA, HARDER = 4, 10
+"""Largest numbers, in one iteration, of updates of the multipliers at a minimum of the augmented Lagrangian, and of
+increases of mu."""
+NEAR = 1e-2
+"""An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
+cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
+does not."""
+HALF = 0.5
+"""After an update of the multipliers the model's step is taken if it leaves at most this fraction of the violation;
+another update from the same point would be as far off on the other side."""
+NOTICEABLY = 1.5
+"""Factor of the penalty below which a change is not worth a sweep."""
+LOWER = 0.5
+"""A step with a boldly raised penalty must lower the violation to at most this fraction."""
+
+
+class Bound(NamedTuple):
+    """Limits of a penalty update: fraction of the violation that the model's step may leave, largest factor of one
+    increase, number of increases, largest penalty (in units of the cost's largest derivative), and the violation of
+    scaled rows that needs no update."""
+
+    left: float
+    leap: float
+    raises: int
+    largest: float
+    small: float
+
+
+AT_START, AWAY, CLOSE, BOLD = (
+    Bound(1.0, GROWTH, 8, 1e2, 1e-3), Bound(1.0, GROWTH, 2, 1e2, 1e-3), Bound(0.9, GROWTH, 2, LARGEST, 1e-3),
+    Bound(0.1, 1e3, 2, LARGEST, 1e-7),
+)  # fmt: skip
+HELP, HELP_AWAY = 2.0, 0.8
+"""A larger penalty helps if it removes at least HELP times the violation that the smaller one removes, or leaves at
+most the fraction HELP_AWAY of it."""
+
+
+def gained_as_predicted(record: IterationRecord) -> bool:
+    """True for a full step of a sweep, without gaps to close, that gained its predicted decrease."""
+    full = record.alpha == 1.0 and record.gap == 0.0 and record.step in (GAUSS_NEWTON, EXACT, CONVEXIFIED)
+    return full and kept(record.predicted_decrease, record.actual_decrease)
+KINKED = 10
+"""Number of steps of a solve whose inequalities a barrier is to smooth before it does."""
+WORSE, NOTICEABLE = 2.0, 1e-3
+"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed
+NOTICEABLE."""
+
+
+class ViolationBound(NamedTuple):
+    """The largest sum of the violations of scaled rows that a step may lead to."""
+
+    rows: Rows
+    largest: float
+
+    def __call__(self, c: np.ndarray) -> bool:
+        """True for rows with values c (R,) within the bound."""
+        return total_violation(self.rows, c) <= self.largest
+
+
+@dataclass(frozen=True)
+class SoftConstraints(Unconstrained):
+    """Constraints whose violation costs a fixed penalty: terms of the cost, with zero multipliers."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all constraints."""
+        assert self.formulation.rows is not None
+        return self.formulation.rows
+
+    def weighted(self, model: LocalModel, multipliers: Multipliers) -> LocalModel:
+        """The model, and the cost of its iterate, with these multipliers and this penalty."""
+        return weighted(self.rows, model, multipliers)
+
+    def begin(self, start: Iterate, exact: bool, log: Log) -> State:
+        """The state of a solve at its first iterate, without its regularization."""
+        model = self.formulation.expand(start, self.clock, exact, dual=self._first_dual())
+        multipliers = self._first_multipliers(model)
+        assert model.rows is not None
+        violation = measures(self.rows, model.rows.c, model.rows.dual).scaled
+        known = Feasibility(start, len(log), violation)
+        return State(
+            self.weighted(model, multipliers), Regularization(), np.inf, log, multipliers=multipliers, feasibility=known
+        )
+
+    def _first_dual(self) -> np.ndarray:
+        return np.zeros(len(self.rows))
+
+    def _first_multipliers(self, model: LocalModel) -> Multipliers:
+        nothing = np.zeros(len(self.rows))
+        return Multipliers(nothing, nothing, self.options.soft_penalty, *units(model, self.rows))
+
+    def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
+        """The direction of a sweep."""
+        return super().find_direction(state, exact, enough)._replace(multipliers=state.multipliers)
+
+    def merit(self, multipliers: Multipliers) -> Merit:
+        """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
+        formulation, rows = self.formulation, self.rows
+
+        def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
+            own = formulation.cost(xs, us)
+            if not own < np.inf:
+                return own, own, None
+            c = formulation.row_values(xs, us)
+            cost = own + multipliers.value(rows, c)
+            return (cost if cost < np.inf else np.inf), own, c  # nor NaN
+
+        return merit
+
+    def bound(self, model: LocalModel) -> ViolationBound | None:
+        """The bound for steps from an iterate; None where there is none."""
+        return None
+
+    def trials(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialSteps:
+        """The searches from an iterate."""
+        model, mu = found.model, found.regularization.shift
+        merit, bound = self.merit(found.multipliers), self.bound(model)
+        return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
+
+    def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step along a direction: that to the model's minimum knows limits better than others do."""
+        assert found.direction is not None
+        return self.trials(found, gap_weight, noise).along(found.direction)
+
+    def _piecewise(
+        self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
+    ) -> PiecewiseModel:
+        return PiecewiseModel(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
+
+    def search_elsewhere(
+        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
+    ) -> TrialStep:
+        """The better one of a trial and, where that is short, of one to the minimum of the piecewise model."""
+        if trial.long:
+            return trial
+        piecewise = self._piecewise(found.model, found.multipliers, trial.direction.kind, found.regularization)
+        minimum = piecewise.minimum(trial.direction)
+        if minimum.promise <= 0.0:
+            return trial
+        return trial.or_better(self.trials(found, gap_weight, noise).along(minimum.direction))
+
+    def moved(self, model: LocalModel, multipliers: Multipliers, c: np.ndarray | None) -> LocalModel:
+        """A model moved to another iterate, with the values c (R,) of rows there."""
+        if c is None or model.rows is None:
+            return model
+        return model._replace(rows=model.rows._replace(c=c, dual=self._dual(multipliers, c), weights=None))
+
+    def _dual(self, multipliers: Multipliers, c: np.ndarray) -> np.ndarray:
+        return multipliers.weights(self.rows, c)[1].p
+
+    def after_step(self, state: State, used: Direction, step: Step) -> Multipliers:
+        """The multipliers, which stay."""
+        assert state.multipliers is not None
+        return state.multipliers
+
+    def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Multipliers) -> LocalModel:
+        """The model of the next iterate with the terms of its constraints."""
+        model = self.formulation.expand(iterate, self.clock, exact, before, multipliers.dual)
+        return self.weighted(model, multipliers)
+
+    def violation(self, model: LocalModel) -> float:
+        """The largest violation, in the user's units."""
+        at = model.rows
+        return 0.0 if at is None else measures(self.rows, at.c, at.dual).violation
+
+
+@dataclass(frozen=True)
+class AugmentedLagrangian(SoftConstraints):
+    """Constraints that hold at a solution.
+
+    Parameters
+    ----------
+    warm : (multipliers (R,), penalty) or None
+        Multipliers of the formulation's rows in a warm start, and its penalty.
+    firm : bool
+        True for a large first penalty (`first_multipliers`).
+    smooth_from : int or None
+        Number of records in the log from which on a barrier smooths inequalities; None for never.
+    restores : bool
+        True if trajectories with less violation are searched for where constraints are met too slowly.
+    """
+
+    warm: tuple[np.ndarray, float] | None = None
+    firm: bool = False
+    smooth_from: int | None = None
+    restores: bool = True
+
+    def _first_dual(self) -> np.ndarray:
+        return super()._first_dual() if self.warm is None else self.warm[0]
+
+    def _dual(self, multipliers: Multipliers, c: np.ndarray) -> np.ndarray:
+        return multipliers.dual
+
+    def _first_multipliers(self, model: LocalModel) -> Multipliers:
+        return first_multipliers(model, self.warm, self.rows, self.firm)
+
+    def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
+        """The state after a search for less violation, where constraints are met too slowly; with a barrier, where
+        inequalities are to be smoothed and gaps are closed."""
+        if self.restores:
+            state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
+        m, model = state.multipliers, state.model
+        if self.smooth_from is None or m is None or state.status is not None or state.tried < self.smooth_from:
+            return state
+        if m.barrier > 0.0 or model.iterate.gaps is not None:
+            return state
+        m = smoothed(self.rows, model, m)
+        return state._replace(multipliers=m, model=self.weighted(model, m))
+
+    def _robustly(self, solve_another: SolveAnother) -> Run:
+        """A solve of another formulation in the way that fails least often, without searches for feasibility."""
+
+        def run(formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
+            constraints = robust(formulation, self.options, self.clock, len(log), restores=False)
+            return solve_another(constraints, start, log, until)
+
+        return run
+
+    # ------------------------------------------------------------------------------------------------ the direction
+    def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
+        """The direction of this iteration; enough: a predicted decrease that counts as zero."""
+        model, m, regularization, rows = state.model, state.multipliers, state.regularization, self.rows
+        idle = state.stall.idle >= IDLE
+        assert m is not None
+        tolerance = self.options.feasibility_tolerance
+        tolerance = float((np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance))
+        if m.barrier > 0.0:
+            m = with_met_barrier(rows, model, m)
+            model = self.weighted(model, m)
+        if state.direction is not None:
+            m = advanced(rows, model, m, tolerance)
+            model = self.weighted(model, m)
+        for times in range(MINIMA):
+            near = state.predicted <= NEAR * abs(state.model.iterate.cost)
+            found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
+            if found.direction is None:
+                return found._replace(multipliers=m)
+            found = self._towards_minimum(state, found._replace(multipliers=m), enough)
+            model, m, regularization = found.model, found.multipliers, found.regularization
+            assert found.direction is not None and m is not None
+            _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
+            careful, close = found.direction.kind == CONVEXIFIED, m.stationary * abs(model.iterate.own_cost)
+            little = predicted <= max(min(close, worth(model, m)) if careful else close, enough)
+            little = little and regularization.small and model.iterate.gaps is None
+            if not (idle or little) or self.satisfied(model):
+                return found
+            if times > 0 and state.stall.idle >= IDLE and self._left(model, found.direction) <= HALF:
+                return found
+            m, idle = at_minimum(model, m, tolerance, careful), False
+            model = self.weighted(model, m)
+        return found
+
+    def _left(self, model: LocalModel, direction: Direction) -> float:
+        """Fraction of the violation that the model's full step leaves."""
+        rows, at = self.rows, model.rows
+        assert at is not None
+        dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
+        after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
+        return after / max(total_violation(rows, at.c), TINY)
+
+    def _towards_minimum(self, state: State, found: FoundDirection, enough: float) -> FoundDirection:
+        """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
+        model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
+        assert m is not None and direction is not None
+        minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
+        for _ in range(HARDER):
+            if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
+                break
+            if direction.kind == GAUSS_NEWTON:
+                regularization = regularization.increased()
+            plain = with_gauss_newton(self.formulation, model, self.clock)
+            sweep = direction.fallback
+            sweep = sweep or sweep_of_kind(self.formulation, plain, GAUSS_NEWTON, regularization.shift, self.clock)
+            if not sweep.ok:
+                break
+            model = plain
+            direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
+            minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
+        found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
+        return self._with_updated_penalty(state, found, minimum)
+
+    # ------------------------------------------------------------------------------------------------ the penalty
+    def _with_updated_penalty(self, state: State, found: FoundDirection, minimum: ModelMinimum) -> FoundDirection:
+        """The direction with a penalty that lets the step lower the violation."""
+        model, m = found.model, found.multipliers
+        assert model.rows is not None and found.direction is not None and m is not None
+        if not found.regularization.small:
+            return found
+        _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
+        near = predicted <= NEAR * abs(model.iterate.own_cost)
+        if near and state.log and gained_as_predicted(state.log[-1]):
+            bold = self._raised(found, minimum, BOLD)
+            if bold is not found:
+                bold = self._searched(bold, state.gap_weight)
+                if bold is not None:
+                    return bold
+        stalled = total_violation(self.rows, model.rows.c) > CLOSE.left * m.violation
+        bound = AT_START if state.direction is None else CLOSE if near and stalled else AWAY
+        return self._raised(found, minimum, bound)
+
+    def _searched(self, bold: FoundDirection, gap_weight: float) -> FoundDirection | None:
+        """The direction with its trial step, if that is a full step that gains its predicted decrease and lowers the
+        violation; None otherwise."""
+        rows, at, direction = self.rows, bold.model.rows, bold.direction
+        assert direction is not None and at is not None
+        weight, _ = expected_decrease(bold.model.iterate, direction, gap_weight)
+        trial = self.search(bold, weight, 0.0)
+        if trial.step is None or trial.step.alpha < 1.0:
+            return None
+        xs, us = trial.step.candidate.xs, trial.step.candidate.us
+        lower = total_violation(rows, self.formulation.row_values(xs, us)) <= LOWER * total_violation(rows, at.c)
+        good = lower and kept(-direction.change, bold.model.iterate.cost - trial.step.cost)
+        return bold._replace(trial=trial) if good else None
+
+    def _raised(self, found: FoundDirection, minimum: ModelMinimum, bound: Bound) -> FoundDirection:
+        """The direction with a larger penalty if its step leaves more of the violation than the bound allows.
+
+        Of a row with S = C H^-1 C' a step leaves 1 / (1 + rho S), which tells how much larger rho has to be."""
+        rows, at = self.rows, found.model.rows
+        assert at is not None
+        before = total_violation(rows, at.c)
+        after = total_violation(rows, at.c + minimum.point.rows)
+        for _ in range(bound.raises):
+            m, direction = found.multipliers, found.direction
+            assert direction is not None
+            enough = after <= bound.left * before or before <= bound.small
+            if enough or m.penalty >= min(bound.largest * m.scale, m.ceiling):
+                break
+            removed, factor = before - after, bound.leap
+            if removed > 0.0 and bound.left < 1.0:
+                factor = min(max((1.0 / bound.left - 1.0) * after / removed, GROWTH), bound.leap)
+            penalty = raised(m, factor)
+            if direction.kind == CONVEXIFIED:
+                penalty = min(penalty, bearable(m.dual, m.scale, measures(rows, at.c, m.dual).scaled))
+                if penalty < NOTICEABLY * m.penalty:
+                    break
+            m = m._replace(penalty=penalty)
+            model = self.weighted(found.model, m)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift, self.clock)
+            if not sweep.ok:
+                break
+            direction = direction._replace(sweep=sweep, fallback=None)
+            minimum = self._piecewise(model, m, direction.kind, found.regularization).minimum(direction)
+            left = total_violation(rows, at.c + minimum.point.rows)
+            if left > HELP_AWAY * after and before - left < HELP * removed:
+                break
+            found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left
+        return found
+
+    # ------------------------------------------------------------------------------------------------ the step
+    def bound(self, model: LocalModel) -> ViolationBound | None:
+        """The bound for steps from an iterate; None where constraints are nearly met, or gaps are closed."""
+        if model.rows is None or model.iterate.gaps is not None:
+            return None
+        violation = total_violation(self.rows, model.rows.c)
+        return ViolationBound(self.rows, WORSE * violation) if violation > NOTICEABLE else None
+
+    def after_step(self, state: State, used: Direction, step: Step) -> Multipliers:
+        """The multipliers after a step along a direction; unchanged by a short one, whose model says little of where it
+        leads."""
+        model, m = state.model, state.multipliers
+        assert m is not None and model.rows is not None
+        m = m._replace(violation=total_violation(self.rows, model.rows.c))
+        if step.alpha < LONG_STEP:
+            return m
+        dx, du = linear_step(model.expansion, model.iterate.gaps, used.sweep, model.box)
+        return stepped(self.rows, model.rows, dx, du, m, step.alpha)
+
+    def relaxed(self, model: LocalModel, multipliers: Multipliers) -> tuple[LocalModel, Multipliers]:
+        """The model with a smaller penalty, where rows allow one."""
+        assert model.rows is not None
+        less = relaxed(self.rows, model.rows.c, multipliers)
+        return (model, multipliers) if less is multipliers else (self.weighted(model, less), less)
+
+    # ------------------------------------------------------------------------------------------------ the end
+    def satisfied(self, model: LocalModel) -> bool:
+        """True if violation and complementarity are within their tolerances."""
+        assert model.rows is not None and model.rows.weights is not None
+        reached = measures(self.rows, model.rows.c, model.rows.weights.p)
+        slack = self.options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
+        step_noise = capability(self.formulation.problem.system, Steps).step_noise
+        met = reached.excess <= self.options.feasibility_tolerance
+        if step_noise is not None:
+            met |= reached.scaled <= NOISY * float(step_noise(model.iterate.xs).max(initial=0.0))
+        return met and reached.product <= slack
+
+    def rank(self, model: LocalModel) -> tuple[float, float]:
+        """The largest violation, in excess of rounding, if that is beyond the tolerance, else 0; and the problem's own
+        cost."""
+        if model.rows is None:
+            return 0.0, model.iterate.cost
+        violation = measures(self.rows, model.rows.c, model.rows.dual).excess
+        return (violation if violation > self.options.feasibility_tolerance else 0.0), model.iterate.own_cost
+
+
+def robust(
+    formulation: Formulation, options: LoopOptions, clock: Stopwatch, tried: int, restores: bool = True
+) -> AugmentedLagrangian:
+    """Constraints for a solve that begins with so many records in its log, which is slower for most problems and fails
+    less often: its first penalty is large, and after some steps a barrier smooths its inequalities."""
+    return AugmentedLagrangian(formulation, options, clock, None, True, tried + KINKED, restores)

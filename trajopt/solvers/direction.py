@@ -1,0 +1,227 @@
+"""The direction of an iteration: an exact sweep where that is asked for and positive definite, else Gauss-Newton; and
+what an iteration asks of its constraints, for problems that have none but limits of controls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics.validation import as_array
+from trajopt.backward.backward_pass import SweepResult
+from trajopt.backward.expansions import blended, convexified
+from trajopt.backward.regularization import Regularization
+from trajopt.results.records import Status
+from trajopt.solvers.formulation import (
+    CONVEXIFIED,
+    EXACT,
+    GAUSS_NEWTON,
+    Before,
+    Direction,
+    Formulation,
+    Iterate,
+    LocalModel,
+    Stopwatch,
+    gradient_at,
+    with_gauss_newton,
+)
+from trajopt.solvers.line_search import Merit, Step, TrialStep, TrialSteps, merit_weight, own_merit
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.state import Log, State
+
+
+class FoundDirection(NamedTuple):
+    """The direction of an iteration, or None with a status; the model, the regularization and the multipliers it was
+    found with; the search along it, if that was already made."""
+
+    direction: Direction | None
+    model: LocalModel
+    regularization: Regularization
+    status: Status | None = None
+    multipliers: Any = None
+    trial: TrialStep | None = None
+
+
+def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:
+    """The weight of the gaps, and the decrease of the merit that the model predicts for a full step."""
+    gap = iterate.total_gap
+    weight = merit_weight(gap_weight, direction.change, gap, iterate.cost)
+    return weight, max(0.0, weight * gap - direction.change)
+
+
+KEPT = 0.1
+"""A step gained its predicted decrease if the actual one differs from it by less than this fraction."""
+
+
+def kept(promise: float, gain: float) -> bool:
+    """True if the gain of a full step agrees with its predicted decrease."""
+    return abs(gain - promise) <= KEPT * promise
+
+
+def find_direction(
+    formulation: Formulation,
+    model: LocalModel,
+    regularization: Regularization,
+    exact: bool,
+    clock: Stopwatch,
+    near: bool = False,
+) -> FoundDirection:
+    """The direction of a model, exact if asked for and possible, mu raised until Quu is positive definite.
+
+    Where exact curvature is indefinite, its positive part is used near an optimum under constraints (`near`), otherwise
+    none.  The model returned is that of the sweep, the exact one where there are constraints."""
+    knot, without_curvature = -1, False
+    if not math.isfinite(model.gradient_norm):
+        return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
+    if exact and model.exact is None:
+        model = formulation.with_curvature(model, None, clock)
+    if exact and model.exact is not None:
+        newton = formulation.sweep(model, regularization.shift, clock, EXACT)
+        if newton.ok:
+            return FoundDirection(Direction(EXACT, newton, None, -1), model, regularization)
+        found = _convexified(formulation, model, regularization, clock, newton, None) if near else None
+        if found is not None:
+            return found
+        exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
+    model = with_gauss_newton(formulation, model, clock)
+    gauss_newton = formulation.sweep(model, regularization.shift, clock)
+    while not gauss_newton.ok:
+        if not gauss_newton.finite:
+            return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
+        knot, regularization = gauss_newton.failed_knot, regularization.increased()
+        if regularization.exhausted:
+            return FoundDirection(None, model, regularization, Status.NOT_POSITIVE_DEFINITE)
+        gauss_newton = formulation.sweep(model, regularization.shift, clock)
+    if exact:
+        whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
+        newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
+        if newton.ok:
+            kept = model if model.rows is None else whole
+            return FoundDirection(Direction(EXACT, newton, gauss_newton, knot), kept, regularization)
+        found = _convexified(formulation, whole, regularization, clock, newton, gauss_newton) if near else None
+        if found is not None:
+            return found
+        knot, without_curvature = newton.failed_knot, not newton.finite
+    direction = Direction(GAUSS_NEWTON, gauss_newton, None, knot, without_curvature)
+    return FoundDirection(direction, model, regularization)
+
+
+def _convexified(
+    formulation: Formulation,
+    model: LocalModel,
+    regularization: Regularization,
+    clock: Stopwatch,
+    rejected: SweepResult,
+    fallback: SweepResult | None,
+) -> FoundDirection | None:
+    """The direction with the positive part of the curvature, where an exact sweep is rejected."""
+    exact = model.exact
+    if exact is None or exact.of_knot is not None or not rejected.finite:
+        return None
+    convex = convexified(exact.expansion)
+    while True:
+        some = blended(exact.expansion, convex, regularization.share)
+        model = model._replace(exact=exact._replace(convex=some))
+        sweep = formulation.sweep(model, regularization.shift, clock, CONVEXIFIED)
+        if sweep.ok:
+            direction = Direction(CONVEXIFIED, sweep, fallback, rejected.failed_knot)
+            return FoundDirection(direction, model, regularization)
+        if regularization.share == 1.0:
+            return None
+        regularization = regularization.with_larger_share()
+
+
+def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, step: Step) -> Direction:
+    """The direction, expressed about the iterate that a step along it led to:
+
+        u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
+
+    so that (1 - alpha) k remains of k; the value function is moved to the new states, V_x + V_xx dx."""
+    system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
+    dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
+    dx = dx if iterate.gaps is None else dx - iterate.gaps
+    k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
+    moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)
+    return direction._replace(sweep=moved)
+
+
+# --------------------------------------------------------------------------------------------
+# What an iteration asks of constraints, and the answers where there are none; `trajopt.solvers.constrained` has others.
+
+
+SolveAnother = Callable[["Unconstrained", Iterate, Log, int], State]
+"""A solve under other constraints from an iterate, until its log, that goes on with another, has so many records."""
+
+
+@dataclass(frozen=True)
+class Unconstrained:
+    """Constraints of a problem that has none, or only limits of controls that sweeps and rollouts keep."""
+
+    formulation: Formulation
+    options: LoopOptions
+    clock: Stopwatch
+
+    def begin(self, start: Iterate, exact: bool, log: Log) -> State:
+        """The state of a solve at its first iterate, without its regularization; exact: True for all curvature."""
+        model = self.formulation.expand(start, self.clock, exact)
+        return State(model, Regularization(), np.inf, log)
+
+    def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
+        """The state from which an iteration begins."""
+        return state
+
+    def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
+        """The direction of an iteration; enough: a predicted decrease that counts as zero."""
+        return find_direction(self.formulation, state.model, state.regularization, exact, self.clock)
+
+    def merit(self, multipliers: Any) -> Merit:
+        """The merit of trajectories without gaps."""
+        return own_merit(self.formulation.cost)
+
+    def trials(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialSteps:
+        """The searches from an iterate, `noise` being that of its cost."""
+        mu, merit = found.regularization.shift, self.merit(None)
+        return TrialSteps(self.formulation, found.model, merit, mu, gap_weight, self.clock, noise)
+
+    def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step along a direction and, where that is short, along others."""
+        assert found.direction is not None
+        return self.trials(found, gap_weight, noise).best(found.direction)
+
+    def search_elsewhere(
+        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
+    ) -> TrialStep:
+        """The better one of a trial that does not do what its model predicts, and of one along another direction."""
+        return self.trials(found, gap_weight, noise).without_curvature(trial)
+
+    def after_step(self, state: State, used: Direction, step: Step) -> Any:
+        """The multipliers after a step along a direction."""
+        return None
+
+    def moved(self, model: LocalModel, multipliers: Any, c: np.ndarray | None) -> LocalModel:
+        """A model moved to another iterate, with the values c (R,) of rows there."""
+        return model
+
+    def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Any) -> LocalModel:
+        """The model of the next iterate."""
+        return self.formulation.expand(iterate, self.clock, exact, before)
+
+    def relaxed(self, model: LocalModel, multipliers: Any) -> tuple[LocalModel, Any]:
+        """The model and its multipliers with a smaller penalty, where a step was short; the same ones where none
+        helps."""
+        return model, multipliers
+
+    def satisfied(self, model: LocalModel) -> bool:
+        """True if all constraints hold, within their tolerances."""
+        return True
+
+    def violation(self, model: LocalModel) -> float:
+        """The largest violation, in the user's units."""
+        return 0.0
+
+    def rank(self, model: LocalModel) -> tuple[float, float]:
+        """The largest violation, in excess of rounding, if that is beyond the tolerance, else 0; and the cost."""
+        return 0.0, model.iterate.cost
