@@ -45,7 +45,7 @@ VARIANTS = (
     Variant("no search for feasibility", CONSTRAINED, "checked", lambda part: lambda f, state, *_: state),
     Variant("penalty not updated by the model", CONSTRAINED, "AugmentedLagrangian._raised", _unchanged),
     Variant("no bold penalty", CONSTRAINED, "LOWER", -1.0),
-    Variant("no convexified sweeps", "trajopt.solvers.direction", "_convexified", lambda part: lambda *_: None),
+    Variant("no convexified sweeps", "trajopt.solvers.iteration", "_convexified", lambda part: lambda *_: None),
     Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m, e: m),
     Variant("no other direction in the model", CONSTRAINED, "HARDER", 0),
     Variant("two minima an iteration", CONSTRAINED, "MINIMA", 2),

@@ -40,9 +40,9 @@ from trajopt.solvers.formulation import (
     ForwardFormulation,
     Stopwatch,
 )
+from trajopt.solvers.iteration import State
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
-from trajopt.solvers.state import State
 
 
 class Linear:

@@ -49,14 +49,6 @@ from trajopt.solvers.augmented_lagrangian import (
     with_met_barrier,
     worth,
 )
-from trajopt.solvers.direction import (
-    FoundDirection,
-    SolveAnother,
-    Unconstrained,
-    expected_decrease,
-    find_direction,
-    kept,
-)
 from trajopt.solvers.formulation import (
     CONVEXIFIED,
     EXACT,
@@ -71,10 +63,21 @@ from trajopt.solvers.formulation import (
     sweep_of_kind,
     with_gauss_newton,
 )
+from trajopt.solvers.iteration import (
+    IDLE,
+    Feasibility,
+    FoundDirection,
+    Log,
+    SolveAnother,
+    State,
+    Unconstrained,
+    expected_decrease,
+    find_direction,
+    kept,
+)
 from trajopt.solvers.line_search import LONG_STEP, Merit, Step, TrialStep, TrialSteps
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import Run, checked
-from trajopt.solvers.state import IDLE, Feasibility, Log, State
 
 MINIMA, HARDER = 4, 10
 """Largest numbers, in one iteration, of updates of the multipliers at a minimum of the augmented Lagrangian, and of

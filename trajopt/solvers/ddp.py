@@ -4,7 +4,7 @@
         expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
         the multiplier of the dynamics is known: exact sweep, kept if positive definite
         else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
-        (`trajopt.solvers.direction`; under constraints `trajopt.solvers.constrained`)
+        (`trajopt.solvers.iteration`; under constraints `trajopt.solvers.constrained`)
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
         first acceptable step length; where it is short, along other directions (`trajopt.solvers.line_search`)
     mu down after a long step, up after a short one (without gaps) or none; multipliers moved
@@ -21,29 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from trajopt.backward.regularization import Regularization, curvature_scale
-from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord, Progress, Status
-from trajopt.solvers.direction import FoundDirection, Unconstrained, expected_decrease, left_of
-from trajopt.solvers.formulation import (
-    CONVEXIFIED,
-    GAUSS_NEWTON,
-    Direction,
-    Formulation,
-    Iterate,
-    LocalModel,
-    Stopwatch,
-    noise,
-    remaining_gaps,
-    rounding,
-)
-from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialStep
+from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, Stopwatch, noise
+from trajopt.solvers.iteration import IDLE, Log, Stall, State, Unconstrained, expected_decrease, left_of, record_of
+from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import IDLE, Log, Ranked, Stall, State, better
 
 Callback = Callable[[Progress], bool | None]
 SAME = 2.0
@@ -83,7 +69,7 @@ class Loop:
         callback: Callback | None,
         predicted: float = np.inf,
         log: Log = (),
-        best: Ranked | None = None,
+        best: State | None = None,
         until: int | None = None,
     ) -> State:
         """Iterate until there is a status, from an iterate of finite cost; `predicted` 0 lets exact steps begin at
@@ -92,22 +78,21 @@ class Loop:
         try:
             state = self.begin(start, predicted, log)
         except KeyboardInterrupt:
-            return self._ended(self.begin(start, np.inf, log), Status.INTERRUPTED)
+            return self.ended(self.begin(start, np.inf, log), Status.INTERRUPTED)
         return self.go_on(state, callback, best, until)
 
     def go_on(
-        self, state: State, callback: Callback | None, best: Ranked | None = None, until: int | None = None
+        self, state: State, callback: Callback | None, best: State | None = None, until: int | None = None
     ) -> State:
         """Iterate from a state; see `run`."""
         stopping = False
         try:
             while until is None or state.tried < until:
-                if self.clock.limit is not None:
-                    best = better(best, self.ranked(state))
+                if self.clock.limit is not None and (best is None or self.rank(state) <= self.rank(best)):
+                    best = state
                 state = self.step(state, stopping)
                 if state.status is Status.TIME_LIMIT and best is not None:
-                    state = best.at_end(state)
-                    return state._replace(log=(*state.log, self._last_record(state)))
+                    return self.ended(best._replace(log=state.log), Status.TIME_LIMIT)
                 if state.status is not None:
                     return state
                 if callback is not None:
@@ -115,7 +100,7 @@ class Loop:
                     stopping = bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
             return state
         except KeyboardInterrupt:
-            return self._ended(state, Status.INTERRUPTED)
+            return self.ended(state, Status.INTERRUPTED)
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
@@ -135,23 +120,12 @@ class Loop:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         exact, enough = self._exact_wanted(state.predicted, state.model.iterate), self._enough(state.model)
         found = self.constraints.find_direction(state, exact, enough)
-        state = self._directed(state, found)
+        state = found.of(state)
         status = Status.STOPPED_BY_CALLBACK if stopping else found.status or self._end(state)
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
         trial = found.trial or self.constraints.search(found, state.gap_weight, self._noise(state.model))
         return self._after(state, found.direction, trial)
-
-    def _directed(self, state: State, found: FoundDirection) -> State:
-        """The state with the direction that was found from it, and what that predicts."""
-        weight, predicted = state.gap_weight, 0.0
-        if found.direction is not None:
-            weight, predicted = expected_decrease(found.model.iterate, found.direction, weight)
-        return State(
-            model=found.model, regularization=found.regularization, predicted=predicted, log=state.log,
-            multipliers=found.multipliers, feasibility=state.feasibility, gap_weight=weight,
-            direction=found.direction or state.direction, stall=state.stall,
-        )  # fmt: skip
 
     def _after(self, state: State, direction: Direction, trial: TrialStep) -> State:
         """The state after a search from it along a direction, which has used that one or another."""
@@ -169,7 +143,9 @@ class Loop:
         """The state after a step along a direction."""
         closing = state.model.iterate.gaps is not None
         m, gain = self.constraints.after_step(state, used, step), state.model.iterate.cost - step.cost
-        model = self._moved(state, used, step, m)
+        iterate, before = step.end(state.model.iterate.gaps, self.clock), (state.model, used.sweep)
+        exact = self._exact_wanted(state.predicted, iterate)
+        model = self.constraints.expand(iterate, exact, before if step.alpha == 1.0 else None, m)
         if step.alpha < LONG_STEP and not closing:
             model, m = self.constraints.relaxed(model, m)
         regularization = state.regularization.after_step(step.alpha, closing)
@@ -184,14 +160,6 @@ class Loop:
             feasibility=state.feasibility, gap_weight=state.gap_weight, direction=last,
             stall=Stall(0 if shows else state.stall.idle + 1),
         )  # fmt: skip
-
-    def _moved(self, state: State, used: Direction, step: Step, multipliers: object) -> LocalModel:
-        """The model at the next iterate; after the full step of a sweep it may be exact at once."""
-        alpha, xs, us, controls = step.candidate
-        left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
-        iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
-        before = (state.model, used.sweep) if alpha == 1.0 else None
-        return self.constraints.expand(iterate, self._exact_wanted(state.predicted, iterate), before, multipliers)
 
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
@@ -223,7 +191,7 @@ class Loop:
         if state.tried == 0 and self._given_back(state, enough):
             return Status.CONVERGED
         if state.multipliers is not None and state.stall.idle >= IDLE:  # their terms round off more than the cost
-            enough = max(enough, self._visible(state.model))
+            enough = max(enough, visible(state.model))
         if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
             if self.constraints.satisfied(state.model):
                 return Status.CONVERGED
@@ -237,7 +205,7 @@ class Loop:
         if self.optimum is None or state.model.iterate.gaps is not None:
             return False
         gradient, promise = self.optimum
-        little = promise <= max(enough, self._visible(state.model))
+        little = promise <= max(enough, visible(state.model))
         stationary = little and state.model.gradient_norm <= SAME * gradient
         return stationary and self.constraints.satisfied(state.model)
 
@@ -258,56 +226,24 @@ class Loop:
 
     def _noise(self, model: LocalModel) -> float:
         """Standard deviation of the cost."""
-        return noise(self.formulation.problem, model) if self._noisy else 0.0
-
-    @cached_property
-    def _noisy(self) -> bool:
-        """True where steps in time are less accurate than double precision."""
-        return capability(self.formulation.problem.system, Steps).step_noise is not None
-
-    def _visible(self, model: LocalModel) -> float:
-        """The least change that is more than rounding of the cost."""
-        return max(INVISIBLE * abs(model.iterate.cost), rounding(model))
+        return noise(self.formulation.problem, model)
 
     def _invisible(self, state: State) -> bool:
         """True if the predicted decrease is below the rounding of the cost."""
-        return state.model.iterate.gaps is None and state.predicted <= self._visible(state.model)
+        return state.model.iterate.gaps is None and state.predicted <= visible(state.model)
 
-    def ranked(self, state: State) -> Ranked:
-        """A state with its rank."""
-        return Ranked((state.model.iterate.total_gap, *self.constraints.rank(state.model)), state)
+    def rank(self, state: State) -> tuple[float, float, float]:
+        """Rank of a state, smaller is better: sum of gaps; largest violation beyond the tolerance, else 0; cost.
+
+        An iterate later on need not be better: gaps are closed, and constraints met, at the expense of the cost."""
+        return state.model.iterate.total_gap, *self.constraints.rank(state.model)
 
     # ------------------------------------------------------------------------------------------------ the log
-    def ended(self, state: State, other: State) -> State:
-        """A state as the end of two solves, whose steps are all in the log of one of them."""
-        steps, status = max(state.log[: state.tried], other.log[: other.tried], key=len), state.status or other.status
-        if len(steps) == state.tried and state.status is not None:
-            return state
-        state = state._replace(log=steps)
-        return state._replace(status=status, log=(*steps, self._last_record(state)))
-
-    def _last_record(self, state: State) -> IterationRecord:
-        """Record of an iterate from which no direction was computed: its predicted decrease is that of the step to
-        it."""
-        return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
-
-    def _ended(self, state: State, status: Status) -> State:
-        """The state with this status, and the record of its iterate."""
-        return state._replace(status=status, log=(*state.log, self._last_record(state)))
+    def ended(self, state: State, status: Status) -> State:
+        """The state with this status and a record of its iterate, from which no direction was computed: the predicted
+        decrease in it is that of the step to it."""
+        last = self._record(state, None, None)._replace(predicted_decrease=state.predicted)
+        return state._replace(status=status, log=(*state.log, last))
 
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
-        iterate = state.model.iterate
-        return IterationRecord(
-            iteration=len(state.log),
-            cost=iterate.own_cost,
-            predicted_decrease=0.0 if direction is None else state.predicted,
-            actual_decrease=0.0 if step is None else iterate.cost - step.cost,
-            gradient_norm=state.model.gradient_norm,
-            alpha=0.0 if step is None else step.alpha,
-            mu=state.regularization.mu,
-            step=GAUSS_NEWTON if direction is None else direction.kind,
-            time=iterate.time,
-            gap=0.0 if iterate.gaps is None else float(np.abs(iterate.gaps).max()),
-            violation=self.constraints.violation(state.model),
-            indefinite_knot=-1 if direction is None else direction.indefinite_knot,
-        )
+        return record_of(state, self.constraints.violation(state.model), direction, step)

@@ -21,8 +21,11 @@ from trajopt.solvers.formulation import (
     Candidate,
     Direction,
     Formulation,
+    Iterate,
     LocalModel,
     Stopwatch,
+    remaining_gaps,
+    rounding,
     sweep_of_kind,
 )
 
@@ -35,6 +38,11 @@ that inexact steps of the dynamics bring into the cost."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
+
+
+def visible(model: LocalModel) -> float:
+    """The least change that is more than rounding of the cost."""
+    return max(INVISIBLE * abs(model.iterate.cost), rounding(model))
 
 
 class Step(NamedTuple):
@@ -50,6 +58,12 @@ class Step(NamedTuple):
     def alpha(self) -> float:
         """The step length."""
         return self.candidate.alpha
+
+    def end(self, gaps: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The iterate that it leads to, from one with these gaps."""
+        alpha, xs, us, controls = self.candidate
+        left = remaining_gaps(gaps, alpha, xs)
+        return Iterate(xs, us, controls, self.cost, left, clock.elapsed, self.own_cost)
 
 
 class Rejected(NamedTuple):

@@ -23,10 +23,9 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.ddp import Loop
-from trajopt.solvers.direction import FoundDirection, find_direction, kept, left_of
-from trajopt.solvers.formulation import Direction, Iterate, remaining_gaps
+from trajopt.solvers.formulation import Direction, Iterate
+from trajopt.solvers.iteration import FoundDirection, Log, Stall, State, find_direction, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
-from trajopt.solvers.state import Log, Stall, State
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ class RealTimeIteration(Loop):
     def step(self, state: State, stopping: bool = False) -> State:
         """The iteration; asked again, its end."""
         if state.tried > 0:
-            return self._ended(state, Status.STOPPED_BY_CALLBACK if stopping else Status.MAX_ITERATIONS)
+            return self.ended(state, Status.STOPPED_BY_CALLBACK if stopping else Status.MAX_ITERATIONS)
         if self.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
         found = self._find_direction(state)
-        state = self._directed(state, found)
+        state = found.of(state)
         status = found.status or self._end(state)
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
@@ -91,9 +90,7 @@ class RealTimeIteration(Loop):
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after the step: the model of the start, moved to where it leads."""
         model, m = state.model, self.constraints.after_step(state, used, step)
-        alpha, xs, us, controls = step.candidate
-        left = remaining_gaps(model.iterate.gaps, alpha, xs)
-        iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
+        iterate = step.end(model.iterate.gaps, self.clock)
         end = self.constraints.moved(model._replace(iterate=iterate), m, step.c)
         last = left_of(self.formulation, model.iterate, used, step)
         return state._replace(model=end, multipliers=m, direction=last)

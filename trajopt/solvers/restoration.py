@@ -28,8 +28,8 @@ from trajopt.results.records import IterationRecord, Status
 from trajopt.rows import Rows, Weights, pack, with_multipliers
 from trajopt.solvers.augmented_lagrangian import FIRST, GROWTH, Multipliers, influence, measures, weighted
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
+from trajopt.solvers.iteration import IDLE, Log, Stall, State
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import IDLE, Log, Stall, State
 from trajopt.solvers.terminal_states import terminal_states
 
 EVERY = 15

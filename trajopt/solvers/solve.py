@@ -35,7 +35,6 @@ from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
 from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints, robust
 from trajopt.solvers.ddp import Callback, Loop
-from trajopt.solvers.direction import Unconstrained, find_direction
 from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,
@@ -52,10 +51,10 @@ from trajopt.solvers.formulation import (
     noise,
 )
 from trajopt.solvers.inverse import InverseFormulation
+from trajopt.solvers.iteration import State, Unconstrained, find_direction
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
-from trajopt.solvers.state import State
 
 # --------------------------------------------------------------------------------------------
 # Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
@@ -485,7 +484,7 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[
         warm = None if m is None else (m.dual, m.penalty)
         constraints = constraints_of(loop.formulation, loop.options, loop.clock, warm)
         onwards = replace(loop, constraints=constraints)
-        state = onwards.run(found.escape, callback, np.inf, (*before, step), loop.ranked(state))
+        state = onwards.run(found.escape, callback, np.inf, (*before, step), state)
     return state, ""
 
 
@@ -524,12 +523,21 @@ def _with_second_solve(
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
     first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE)
-    first_wins = first_wins or loop.ranked(state).rank <= again.ranked(found).rank
+    first_wins = first_wins or loop.rank(state) <= again.rank(found)
     if first_wins and found.status is not Status.CONVERGED:
         formulation.close()
-        return transcribed, loop, loop.ended(state, found)
+        return transcribed, loop, _of_both(loop, state, found)
     loop.formulation.close()
-    return other, again, again.ended(found, state)
+    return other, again, _of_both(again, found, state)
+
+
+def _of_both(loop: Loop, state: State, other: State) -> State:
+    """A loop's state as the end of two solves, whose steps are all in the log of one of them."""
+    steps, status = max(state.log[: state.tried], other.log[: other.tried], key=len), state.status or other.status
+    assert status is not None
+    if len(steps) == state.tried and state.status is not None:
+        return state
+    return loop.ended(state._replace(log=steps), status)
 
 
 # ------------------------------------------------------------------------------------------------ the end

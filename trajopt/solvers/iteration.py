@@ -1,5 +1,8 @@
-"""The direction of an iteration: an exact sweep where that is asked for and positive definite, else Gauss-Newton; and
-what an iteration asks of its constraints, for problems that have none but limits of controls."""
+"""An iteration's parts: the state of a solve between iterations, the direction that is found from it, and what is asked
+of constraints, with the answers of problems that have none but limits of controls.
+
+A direction is an exact sweep where that is asked for and positive definite, else a Gauss-Newton one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import blended, convexified
 from trajopt.backward.regularization import Regularization
-from trajopt.results.records import Status
+from trajopt.results.records import IterationRecord, Status
+from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.formulation import (
     CONVEXIFIED,
     EXACT,
@@ -28,9 +32,88 @@ from trajopt.solvers.formulation import (
     gradient_at,
     with_gauss_newton,
 )
-from trajopt.solvers.line_search import Merit, Step, TrialStep, TrialSteps, merit_weight, own_merit
+from trajopt.solvers.line_search import Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Log, State
+
+Log = tuple[IterationRecord, ...]
+
+
+IDLE = 3
+"""Number of steps in a row without a gain after which an iterate counts as a minimum."""
+
+
+class Stall(NamedTuple):
+    """What does not go on: the number of steps in a row whose gain is below the rounding of the cost, and the
+    candidates that line searches rejected since the last step."""
+
+    idle: int = 0
+    rejected: Rejected = Rejected()
+
+
+class Feasibility(NamedTuple):
+    """What searches for feasibility know: the first iterate of the solve; of the last check the number of steps tried
+    by then, and the largest violation of scaled rows; weights (R,) of rows which show that these contradict each other,
+    None if nothing does."""
+
+    first: Iterate
+    tried: int
+    violation: float
+    certificate: np.ndarray | None = None
+
+
+class State(NamedTuple):
+    """State of a solve between its iterations.
+
+    model : of the last iterate
+    regularization : for the next sweep
+    predicted : predicted decrease of the merit for a full step along the last direction
+    log : a record of every step tried, of searches for feasibility too; where a solve has ended, also the final iterate
+    multipliers, feasibility : of the constraints; None if there are none
+    gap_weight : weight of the gaps in the merit
+    direction : the last one found, of the loop that goes on from an iterate; None before its first
+    stall : steps in a row without a gain, and rejected candidates
+    status : the reason why the solve has ended; None if it has not
+    """
+
+    model: LocalModel
+    regularization: Regularization
+    predicted: float
+    log: Log
+    multipliers: Multipliers | None = None
+    feasibility: Feasibility | None = None
+    gap_weight: float = 0.0
+    direction: Direction | None = None
+    stall: Stall = Stall()
+    status: Status | None = None
+
+    @property
+    def tried(self) -> int:
+        """Number of steps tried so far; each has its record."""
+        return len(self.log) - (self.status is not None)
+
+
+def record_of(state: State, violation: float, direction: Direction | None, step: Step | None) -> IterationRecord:
+    """The record of an iterate with this violation, of the direction found from it, None if none was, and of the step
+    along it, None if there is none."""
+    iterate = state.model.iterate
+    return IterationRecord(
+        iteration=len(state.log),
+        cost=iterate.own_cost,
+        predicted_decrease=0.0 if direction is None else state.predicted,
+        actual_decrease=0.0 if step is None else iterate.cost - step.cost,
+        gradient_norm=state.model.gradient_norm,
+        alpha=0.0 if step is None else step.alpha,
+        mu=state.regularization.mu,
+        step=GAUSS_NEWTON if direction is None else direction.kind,
+        time=iterate.time,
+        gap=0.0 if iterate.gaps is None else float(np.abs(iterate.gaps).max()),
+        violation=violation,
+        indefinite_knot=-1 if direction is None else direction.indefinite_knot,
+    )
+
+
+# --------------------------------------------------------------------------------------------
+# The direction.
 
 
 class FoundDirection(NamedTuple):
@@ -43,6 +126,17 @@ class FoundDirection(NamedTuple):
     status: Status | None = None
     multipliers: Any = None
     trial: TrialStep | None = None
+
+    def of(self, state: State) -> State:
+        """The state with this direction, which was found from it, and with what that predicts."""
+        weight, predicted = state.gap_weight, 0.0
+        if self.direction is not None:
+            weight, predicted = expected_decrease(self.model.iterate, self.direction, weight)
+        return State(
+            model=self.model, regularization=self.regularization, predicted=predicted, log=state.log,
+            multipliers=self.multipliers, feasibility=state.feasibility, gap_weight=weight,
+            direction=self.direction or state.direction, stall=state.stall,
+        )  # fmt: skip
 
 
 def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:
