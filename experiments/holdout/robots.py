@@ -228,8 +228,8 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
     free = np.array([np.inf, np.inf, np.inf])
     cones = []
     for segment in (system.segments[0], system.segments[-1]):
-        cone, knots = dynamics.FrictionCone(segment.system, FRICTION, facets=None), range(segment.start, segment.stop)
-        cones.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=f"friction, {segment.name}"))
+        cone, at = dynamics.FrictionCone(segment.system, FRICTION, facets=None), range(segment.start, segment.stop)
+        cones.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at, f"friction, {segment.name}"))
     problem = trajopt.Problem(
         system, system.state(q0), system.horizon,
         running_costs=[trajopt.ControlCost(1e-1), trajopt.StateCost(system, system.state(q0), np.repeat([0, 1e-2], 5))],

@@ -59,8 +59,8 @@ def trailer_parking(rng: np.random.Generator) -> trajopt.Problem:
     State: rear axle of the car x, y, headings of car and trailer, speed, steering angle; controls: acceleration,
     steering rate.  The car is 2.7 m between its axles, the trailer 4 m from its hitch, which is the rear axle.  They
     stand along the road, and have to drive on before they can back into the place 8 m ahead, with at most 1.2 rad
-    between car and trailer, and within 9 m of the place's front.  30 s of 0.25 s knots.  Starts: controls of 0, and noise
-    of 0.1 m/s^2 and 0.1 rad/s.
+    between car and trailer, and y between 0 and 9 m.  30 s of 0.25 s knots.  Starts: controls of 0, and noise of
+    0.1 m/s^2 and 0.1 rad/s.
     """
     axles, trailer, horizon = 2.7, 4.0, 120
 
@@ -77,7 +77,7 @@ def trailer_parking(rng: np.random.Generator) -> trajopt.Problem:
     system = trajopt.CallableSystem(xdot=xdot, nx=6, nu=2, dt=0.25, name="car with a trailer", state_names=names)
     parked = trajopt.StateResidual(system, [8.0, 2.0, 0.5 * np.pi, 0.5 * np.pi, 0.0, 0.0])
     problem = trajopt.Problem(
-        system, [0.0, 6.0, 0.0, 0.0, 0.0, 0.0], horizon,
+        system, np.array([0.0, 6.0, 0.0, 0.0, 0.0, 0.0]), horizon,
         running_costs=[trajopt.ControlCost([1.0, 1.0]), trajopt.StateCost(system, np.zeros(6), [0, 0, 0, 0, 0.1, 0.1])],
         constraints=[
             trajopt.ControlBounds([-1.5, -0.8], [1.5, 0.8]),
