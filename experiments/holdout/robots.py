@@ -126,7 +126,7 @@ def tumbling_space_arm(rng: np.random.Generator) -> trajopt.Problem:
 def quadrotor_window(rng: np.random.Generator) -> trajopt.Problem:
     """A quadrotor flies 4 m through a window of 0.8 m by 0.4 m, which is off the straight way, and hovers.
 
-    Each rotor stays clear of the four parts of the wall, 0.1 m thick.  The last state holds exactly; thrusts between
+    Each rotor stays clear of the wall, 0.4 m thick, so that no way through it fits between two knots.  The last state holds exactly; thrusts between
     zero and those of the motors.  2.4 s of 0.04 s knots.  Starts: thrusts that hover, and noise of 0.1 N.
     """
     builder = ModelBuilder(name="quadrotor")
@@ -135,12 +135,11 @@ def quadrotor_window(rng: np.random.Generator) -> trajopt.Problem:
         builder.add_geometry(rotor, dynamics.Sphere(0.08))
     model, horizon = builder.build(), 60
     y, z = -0.4, 0.5  # the middle of the window
+    side, lintel = dynamics.Box((0.2, 2.0, 4.0)), dynamics.Box((0.2, 0.4, 2.0))
     wall = {
-        "left": (dynamics.Box((0.05, 1.0, 2.0)), [0.0, y + 1.4, z]),
-        "right": (dynamics.Box((0.05, 1.0, 2.0)), [0.0, y - 1.4, z]),
-        "above": (dynamics.Box((0.05, 0.5, 1.0)), [0.0, y, z + 1.2]),
-        "below": (dynamics.Box((0.05, 0.5, 1.0)), [0.0, y, z - 1.2]),
-    }
+        "left": (side, [0.0, y + 2.4, z]), "right": (side, [0.0, y - 2.4, z]),
+        "above": (lintel, [0.0, y, z + 2.2]), "below": (lintel, [0.0, y, z - 2.2]),
+    }  # fmt: skip
     system = dynamics.RigidBodySystem(model, 0.04, "rk4", actuation=quadrotor.actuation())
     start = dynamics.neutral(model)
     goal = system.state([2.0, 0.6, 0.3, 0.0, 0.0, np.sin(0.5), np.cos(0.5)])
@@ -162,8 +161,8 @@ def quadrotor_window(rng: np.random.Generator) -> trajopt.Problem:
 def cart_double_pendulum(rng: np.random.Generator) -> trajopt.Problem:
     """Two hanging rods on a cart swing up and stand still in the middle of the rail, which is 0.8 m to either side.
 
-    Cart of 0.6 kg, rods of 0.2 kg and 0.4 m, a force of at most 20 N.  3 s of 0.025 s knots.  Starts: no force, and
-    noise of 2 N.
+    Cart of 0.6 kg, rods of 0.2 kg and 0.4 m, a force of at most 5 N.  3 s of 0.025 s knots.  Starts: no force, and
+    noise of 0.5 N.
     """
     builder = ModelBuilder(name="cart with two rods")
     builder.add_body("cart", "world", Prismatic("x"), "rail", mass=0.6, inertia=1e-3 * np.eye(3))
@@ -179,13 +178,13 @@ def cart_double_pendulum(rng: np.random.Generator) -> trajopt.Problem:
         system, system.state(np.zeros(3)), horizon,
         running_costs=[trajopt.ControlCost(1e-1)],
         constraints=[
-            trajopt.ControlBounds(-20.0, 20.0),
+            trajopt.ControlBounds(-5.0, 5.0),
             trajopt.StateBounds(system, {"rail": -0.8}, {"rail": 0.8}, name="rail"),
             trajopt.ResidualConstraint(upright, at="terminal", name="upright"),
         ],
         us_init=np.zeros((horizon, 1)), name="cart_double_pendulum",
     )  # fmt: skip
-    return perturbed(problem, 2.0, rng)
+    return perturbed(problem, 0.5, rng)
 
 
 def hopper() -> dynamics.RigidBodyModel:
@@ -213,8 +212,8 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
     """A planar robot on one leg hops 0.3 m forwards and comes to rest above its foot, its trunk level.
 
     Push-off of 0.3 s, flight of 0.25 s, touch-down exactly at the next foothold, and 0.3 s to rest, of 10 ms knots.
-    Friction of 0.6, motors of 15 N m and 20 rad/s, a knee that bends one way, the foot above the ground in flight.
-    Starts: torques that would hold the first posture, and noise of 0.3 N m.
+    Friction of 0.6, motors of 15 N m and 20 rad/s, a knee that bends one way, at most 0.5 rad of pitch, the foot
+    above the ground in flight.  Starts: torques that would hold the first posture, and noise of 0.3 N m.
     """
     model, dt, push, flight, stand = hopper(), 0.01, 30, 25, 30
     bend, shift = 0.7, np.array([0.3, 0.0, 0.0])
@@ -236,7 +235,7 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
         constraints=[
             trajopt.ControlBounds.from_model(system),
             trajopt.StateBounds.from_model(system),
-            trajopt.StateBounds(system, {"knee": -2.4}, {"knee": -0.1}, name="knee"),
+            trajopt.StateBounds(system, {"pitch": -0.5, "knee": -2.4}, {"pitch": 0.5, "knee": -0.1}, name="posture"),
             trajopt.ResidualConstraint(foot, [-np.inf, -np.inf, 0.0], free, at=range(push + 1, landing), name="ground"),
             trajopt.ResidualConstraint(foot, [0.3, -np.inf, 0.0], [0.3, np.inf, 0.0], at=[landing], name="foothold"),
             *cones,
@@ -250,16 +249,16 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
 def keep_out_slew(rng: np.random.Generator) -> trajopt.Problem:
     """A satellite turns its telescope by 150 degrees and never points it within 30 degrees of the sun.
 
-    Three reaction wheels of 0.12 N m and at most 150 rad/s; the sun, along the world's x axis, is 12 degrees beside the
+    Three reaction wheels of 0.025 N m and at most 100 rad/s; the sun, along the world's x axis, is 12 degrees beside the
     shortest way.  The hub's attitude and rest hold at the end, the wheels keep what momentum there is.  30 s of 0.3 s
-    knots.  Starts: wheel speeds of a standard deviation of 20 rad/s, and torques of 0.01 N m.
+    knots.  Starts: wheel speeds of a standard deviation of 20 rad/s, and torques of 0.005 N m.
     """
     beside, horizon = np.radians(12.0), 100
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0), name="satellite")
     builder.add_body("hub", "world", Spherical(), "attitude", mass=40.0, inertia=np.diag([2.0, 2.4, 1.6]))
     for i, axis in enumerate("xyz"):
         spin = 2e-3 * (np.eye(3) + np.diag(np.eye(3)[i]))
-        builder.add_body(f"wheel {axis}", "hub", Revolute(axis), f"spin {axis}", mass=1.0, inertia=spin, velocity=150.0)
+        builder.add_body(f"wheel {axis}", "hub", Revolute(axis), f"spin {axis}", mass=1.0, inertia=spin, velocity=100.0)
     builder.add_frame("telescope", "hub", (np.eye(3), [np.cos(beside), 0.0, np.sin(beside)]))
     model = builder.build()
     system = dynamics.RigidBodySystem(model, 0.3, "rk4", actuation=np.eye(6)[:, 3:])
@@ -270,7 +269,7 @@ def keep_out_slew(rng: np.random.Generator) -> trajopt.Problem:
         system, system.state(first, np.r_[np.zeros(3), 20.0 * rng.standard_normal(3)]), horizon,
         running_costs=[trajopt.ControlCost(100.0)],
         constraints=[
-            trajopt.ControlBounds(-0.12, 0.12),
+            trajopt.ControlBounds(-0.025, 0.025),
             trajopt.StateBounds.from_model(system),
             trajopt.ResidualConstraint(
                 sight, np.full(3, -np.inf), [np.cos(np.radians(30.0)), np.inf, np.inf], at="all", name="sun"
@@ -279,4 +278,4 @@ def keep_out_slew(rng: np.random.Generator) -> trajopt.Problem:
         ],
         us_init=np.zeros((horizon, 3)), name="keep_out_slew",
     )  # fmt: skip
-    return perturbed(problem, 0.01, rng)
+    return perturbed(problem, 0.005, rng)

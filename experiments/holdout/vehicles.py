@@ -22,10 +22,10 @@ def orbit_transfer(rng: np.random.Generator) -> trajopt.Problem:
     """A satellite of 500 kg climbs from 400 to 500 km, changes its plane by half a degree and meets a target.
 
     Position [m] and velocity [m/s] in inertial axes, one and a half revolutions of 60 s knots.  The thrust is at most
-    20 N in any direction; the last state is the target's, which was 4 degrees ahead at first.  Starts: no thrust, and
+    8 N in any direction; the last state is the target's, which was 4 degrees ahead at first.  Starts: no thrust, and
     noise of 1 N.
     """
-    mass, horizon, dt, largest = 500.0, 140, 60.0, 20.0
+    mass, horizon, dt, largest = 500.0, 140, 60.0, 8.0
 
     def xdot(x, u):
         pull = EARTH / np.sqrt(x[0] ** 2 + x[1] ** 2 + x[2] ** 2) ** 3
