@@ -126,8 +126,9 @@ def tumbling_space_arm(rng: np.random.Generator) -> trajopt.Problem:
 def quadrotor_window(rng: np.random.Generator) -> trajopt.Problem:
     """A quadrotor flies 4 m through a window of 0.8 m by 0.4 m, which is off the straight way, and hovers.
 
-    Each rotor stays clear of the wall, 0.4 m thick, so that no way through it fits between two knots.  The last state holds exactly; thrusts between
-    zero and those of the motors.  2.4 s of 0.04 s knots.  Starts: thrusts that hover, and noise of 0.1 N.
+    Each rotor stays clear of the wall, 0.4 m thick, so that no way through it fits between two knots.  The last state
+    holds exactly; thrusts between zero and those of the motors.  2.4 s of 0.04 s knots.  Starts: thrusts that hover,
+    and noise of 0.1 N.
     """
     builder = ModelBuilder(name="quadrotor")
     builder.add_model(quadrotor.model())
@@ -209,14 +210,15 @@ def hopper() -> dynamics.RigidBodyModel:
 
 
 def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
-    """A planar robot on one leg hops 0.3 m forwards and comes to rest above its foot, its trunk level.
+    """A planar robot on one leg hops 0.2 m forwards and comes to rest above its foot, its trunk level.
 
-    Push-off of 0.3 s, flight of 0.25 s, touch-down exactly at the next foothold, and 0.3 s to rest, of 10 ms knots.
-    Friction of 0.6, motors of 15 N m and 20 rad/s, a knee that bends one way, at most 0.5 rad of pitch, the foot
-    above the ground in flight.  Starts: torques that would hold the first posture, and noise of 0.3 N m.
+    Push-off of 0.5 s, in which it leans forwards, flight of 0.2 s, touch-down exactly at the next foothold, and 0.5 s
+    to rest, of 10 ms knots.  Friction of 0.6, motors of 15 N m and 20 rad/s, a knee that bends one way, at most 0.8 rad
+    of pitch, the foot above the ground in flight.  Starts: torques that would hold the first posture, and noise of
+    0.3 N m.
     """
-    model, dt, push, flight, stand = hopper(), 0.01, 30, 25, 30
-    bend, shift = 0.7, np.array([0.3, 0.0, 0.0])
+    model, dt, push, flight, stand = hopper(), 0.01, 50, 20, 50
+    bend, shift = 0.7, np.array([0.2, 0.0, 0.0])
     q0 = np.array([0.0, 0.4 * np.cos(bend), 0.0, bend, -2.0 * bend])
     first, second = (dynamics.PointContact(model, "foot", (1.0 / dt**2, 1.0 / dt), p) for p in (np.zeros(3), shift))
     phases = [("push", [first], push), ("flight", [], flight), ("stand", [second], stand)]
@@ -224,7 +226,8 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
     landing = push + flight  # the knot of the impact
     foot = dynamics.FrameTranslation(model, "foot", np.zeros(3))
     rest = trajopt.StateResidual(system, system.state(q0 + np.r_[shift[0], np.zeros(4)]), (0, 1, 2, 5, 6, 7))
-    free = np.array([np.inf, np.inf, np.inf])
+    below, above = np.array([[-np.inf, -np.inf, 0.0], [np.inf, np.inf, np.inf]])
+    aside = np.array([0.0, np.inf, 0.0])  # y, which is always zero
     cones = []
     for segment in (system.segments[0], system.segments[-1]):
         cone, at = dynamics.FrictionCone(segment.system, FRICTION, facets=None), range(segment.start, segment.stop)
@@ -235,9 +238,9 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
         constraints=[
             trajopt.ControlBounds.from_model(system),
             trajopt.StateBounds.from_model(system),
-            trajopt.StateBounds(system, {"pitch": -0.5, "knee": -2.4}, {"pitch": 0.5, "knee": -0.1}, name="posture"),
-            trajopt.ResidualConstraint(foot, [-np.inf, -np.inf, 0.0], free, at=range(push + 1, landing), name="ground"),
-            trajopt.ResidualConstraint(foot, [0.3, -np.inf, 0.0], [0.3, np.inf, 0.0], at=[landing], name="foothold"),
+            trajopt.StateBounds(system, {"pitch": -0.8, "knee": -2.4}, {"pitch": 0.8, "knee": -0.1}, name="posture"),
+            trajopt.ResidualConstraint(foot, below, above, at=range(push + 1, landing), name="ground"),
+            trajopt.ResidualConstraint(foot, shift - aside, shift + aside, at=[landing], name="foothold"),
             *cones,
             trajopt.ResidualConstraint(rest, at="terminal", name="rest"),
         ],
@@ -249,9 +252,9 @@ def one_leg_hop(rng: np.random.Generator) -> trajopt.Problem:
 def keep_out_slew(rng: np.random.Generator) -> trajopt.Problem:
     """A satellite turns its telescope by 150 degrees and never points it within 30 degrees of the sun.
 
-    Three reaction wheels of 0.025 N m and at most 100 rad/s; the sun, along the world's x axis, is 12 degrees beside the
-    shortest way.  The hub's attitude and rest hold at the end, the wheels keep what momentum there is.  30 s of 0.3 s
-    knots.  Starts: wheel speeds of a standard deviation of 20 rad/s, and torques of 0.005 N m.
+    Three reaction wheels of 0.025 N m and at most 100 rad/s; the sun, along the world's x axis, is 12 degrees beside
+    the shortest way.  The hub's attitude and rest hold at the end, the wheels keep what momentum there is.  30 s of
+    0.3 s knots.  Starts: wheel speeds of a standard deviation of 20 rad/s, and torques of 0.005 N m.
     """
     beside, horizon = np.radians(12.0), 100
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0), name="satellite")
