@@ -54,16 +54,26 @@ def seven_axes() -> dynamics.RigidBodyModel:
     return builder.build()
 
 
+BENT = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.8, 0.0])
+"""The posture that the arm of seven axes starts from, rad."""
+
+
+def random_posture(model: dynamics.RigidBodyModel, rng: np.random.Generator) -> np.ndarray:
+    """Positions of joints within 0.6 of their limits."""
+    return 0.6 * rng.uniform(model.lower_position, model.upper_position)
+
+
 def seven_axis_pose(rng: np.random.Generator) -> trajopt.Problem:
     """An arm of seven axes brings its tool to a pose within its limits of joints, speeds and torques, and stops.
 
-    60 knots of 0.04 s, from a bent posture.  Starts: the pose of a random posture, within 0.6 of the limits of joints
-    about zero, and torques that hold the first posture; within these a motion by quintic polynomials keeps all limits.
+    60 knots of 0.04 s, from a bent posture.  Starts: the pose of a random posture, which a quintic polynomial reaches
+    within the limits, and torques that hold the first posture.  Links alone have inertia, as in most files of robots:
+    errors grow 1e14 times from the first knot to the last where the wrist stands on its head.
     """
     model, horizon = seven_axes(), 60
-    posture = 0.6 * rng.uniform(model.lower_position, model.upper_position)
+    posture = random_posture(model, rng)
     system = dynamics.RigidBodySystem(model, 0.04, "rk4")
-    x0 = system.state([0.0, 0.5, 0.0, -1.2, 0.0, 0.8, 0.0])
+    x0 = system.state(BENT)
     pose = dynamics.FramePlacement(model, "tool", dynamics.frame_placement(model, posture, "tool"))
     return trajopt.Problem(
         system, x0, horizon,
