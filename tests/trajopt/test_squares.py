@@ -135,6 +135,32 @@ def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals)
     assert part.span == (0, 3) and not part.weights.rows[1].any()
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_cost_twice_in_the_list_of_a_knot_counts_twice_there(system, residuals, hidden):
+    """Value and derivatives are those of two equal costs, also where as many are listed as there are knots."""
+    tool = Hidden(residuals[0]) if hidden else residuals[0]
+    rng = np.random.default_rng(5)
+    xs, us = rng.uniform(-1, 1, (N + 1, system.nx)), rng.uniform(-5, 5, (N, system.nu))
+    one, other = trajopt.ResidualCost(tool, 2.0), trajopt.ResidualCost(tool, 2.0)
+    counts = [2, 0, 1, 1, 3, 0, 0, *[1] * (N - 7)]
+    results = []
+    for second in (one, other):
+        lists = [[one, second, one][:count] for count in counts]
+        objective = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=lists).objective
+        target, curvature = (zero_blocks(N, system.ndx, system.nu) for _ in range(2))
+        objective.accumulate(xs, us, target, curvature)
+        results.append([np.array(objective.value(xs, us)), *target, *curvature])
+    each = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[one]).objective
+    weighed = np.zeros((N + 1, system.ndx))
+    once = zero_blocks(N, system.ndx, system.nu)
+    each.accumulate(xs, us, once, None)
+    weighed[:N] = np.array(counts)[:, None] * once[0][:N]
+    for found in results:
+        np.testing.assert_allclose(found[1], weighed, rtol=1e-12, atol=1e-12 * np.abs(weighed).max())
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
+
+
 @pytest.mark.parametrize("rows", [1, N])
 def test_quadratic_barriers_are_squares(system, residuals, rows):
     """Summed like other squares, with the bounds of the barrier; residuals that cannot sum are asked one by one."""

@@ -20,8 +20,8 @@ def found(problem):
 def test_states_meet_all_constraints_of_the_last_knot():
     """The pose by several postures, all at rest and within limits, those next to the start first."""
     problem = reach(np.array([-2.0, -0.7, 1.2, 0.5, 0.9, -1.0]))
-    states = found(problem)
-    assert len(states) >= 2
+    states, beside, nearest = found(problem)
+    assert len(states) >= 2 and beside == list(range(len(states))) and nearest is None
     far = [np.linalg.norm(x - problem.x0) for x in states]
     assert far == sorted(far)
     us = np.zeros((problem.horizon, 6))
@@ -34,17 +34,35 @@ def test_states_meet_all_constraints_of_the_last_knot():
 
 
 def test_no_state_meets_a_pose_out_of_reach():
-    assert found(reach(dynamics.Placement(np.eye(3), [3.0, 0.0, 0.0]))) == []
+    states, beside, nearest = found(reach(dynamics.Placement(np.eye(3), [3.0, 0.0, 0.0])))
+    assert states == beside == [] and nearest is not None
+
+
+def test_states_that_the_last_one_leads_to_are_not_beside():
+    """From a posture that meets the pose others are elsewhere; of a state that is given there is one, and of limits a
+    continuum."""
+    posture = np.array([-2.0, -0.7, 1.2, 0.5, 0.9, -1.0])
+    problem = reach(posture)
+    at_end = np.repeat(problem.system.state(posture)[None], problem.horizon + 1, axis=0)
+    rows = pack(problem, problem.residual_constraints).scaled_at(at_end, problem.us_init)
+    states, beside, _ = terminal_states(problem, rows, at_end)
+    (here,) = (i for i, x in enumerate(states) if np.abs(x - at_end[-1]).max() < APART)
+    assert len(states) >= 2 and sorted([*beside, here]) == list(range(len(states)))
+    for limits in ((0.0, 0.0), (-0.1, 0.1)):
+        whole = ResidualConstraint(StateResidual(problem.system, problem.x0), *limits, at="terminal")
+        xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
+        states, beside, _ = terminal_states(problem, pack(problem, (whole,)), xs)
+        assert states and not beside
 
 
 def test_without_constraints_of_the_last_knot_there_is_nothing_to_meet():
     problem = reach(START)
     path = tuple(c for c in problem.residual_constraints if c.at != "terminal")
     xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
-    states = terminal_states(problem, pack(problem, path), xs)
+    states = terminal_states(problem, pack(problem, path), xs).met
     assert all(np.abs(x[:6]).max() <= np.pi + 1e-8 for x in states)  # limits of states hold at the last knot, too
     speed = ResidualConstraint(StateResidual(problem.system, problem.x0, components=range(6, 12)), -1.0, 1.0, at="path")
-    assert terminal_states(problem, pack(problem, (speed,)), xs) == []
+    assert terminal_states(problem, pack(problem, (speed,)), xs) == ([], [], None)
 
 
 def test_an_interrupt_on_the_way_to_such_a_state_ends_the_solve(monkeypatch):

@@ -6,6 +6,7 @@ minimize  sum_t dt l(x_t, u_t) + l_N(x_N)  subject to  x_{t+1} = f(x_t, u_t), x_
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -206,22 +207,28 @@ class Placer:
         return placed, terms, late
 
     def _lists(self, lists: Sequence[tuple[Cost, ...]]) -> tuple[list[tuple[Cost, ...]], list[Term]]:
-        """N lists of costs, one per knot; a cost in several lists is one term."""
-        members: dict[int, tuple[Cost, list[int]]] = {}
+        """N lists of costs, one per knot; a cost in several lists is one term, and another where it is listed again."""
+        members: dict[tuple[int, int], tuple[Cost, list[int]]] = {}
+        keys: list[list[tuple[int, int]]] = []
         for t, of_knot in enumerate(lists):
+            times: Counter[int] = Counter()
+            keys.append([])
             for cost in of_knot:
                 if where_of(cost) is not None:
                     raise ValueError(
                         f"running_costs[{t}]: {self._owner(cost)} has at={where_of(cost)!r}, expected a plain list of "
                         "costs, or a cost without at="
                     )
-                members.setdefault(id(cost), (cost, []))[1].append(t)
+                key = id(cost), times[id(cost)]
+                times[id(cost)] += 1
+                members.setdefault(key, (cost, []))[1].append(t)
+                keys[-1].append(key)
         placed, terms = {}, []
         for key, (cost, at) in members.items():
             knots = np.array(at)
             placed[key] = self._part(cost, knots, np.full(len(knots), True), None)
             terms += self._term(placed[key], knots, True)
-        return [tuple(placed[id(cost)] for cost in of_knot) for of_knot in lists], terms
+        return [tuple(placed[key] for key in of_knot) for of_knot in keys], terms
 
     def _at_the_end(self, cost: Cost) -> Cost:
         at = where_of(cost)

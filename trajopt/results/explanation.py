@@ -27,8 +27,20 @@ from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.objective import Term
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
-from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
+from trajopt.results.advice import (
+    advice,
+    called,
+    disguise,
+    largest_violation,
+    plural,
+    promise,
+    promise_is_plain,
+    relative_promise,
+)
 from trajopt.results.between_knots import in_words, notable_violation
+from trajopt.results.dependent_rows import advice as advice_on_dependent
+from trajopt.results.dependent_rows import dependent_rows
+from trajopt.results.dependent_rows import in_words as dependent_in_words
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
@@ -80,7 +92,11 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
         parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
-    parts += [f"Try: {line}." for line in advice(solution, solver)]
+    dependent = dependent_rows(solution) if _unmet(solution, solver) else None
+    if dependent is not None:
+        parts.append(dependent_in_words(solution, dependent))
+    tried = [*([] if dependent is None else advice_on_dependent(solution, dependent)), *advice(solution, solver)]
+    parts += [f"Try: {line}." for line in tried]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
 
 
@@ -308,6 +324,12 @@ def _constraint(report: ConstraintReport) -> str:
         f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
         f"{called(names, component, 'component')} at knot {report.knots[row]}."
     )
+
+
+def _unmet(solution: SolutionData, solver: Any) -> bool:
+    """True if a solve that ended at a trajectory of the dynamics did not meet its constraints."""
+    known = solution.problem is not None and solution.consistent and np.isfinite(solution.cost)
+    return known and largest_violation(solution, solver) is not None
 
 
 def _at_fault(solution: SolutionData) -> Iterator[str]:

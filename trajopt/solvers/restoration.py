@@ -8,7 +8,9 @@ Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
 of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
 the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows,
-before constraints are reported as infeasible.
+before constraints are reported as infeasible.  It is not repeated where no state at all is found that meets the last
+knot's rows: then weights of these rows alone, with C_N'nu = 0 where they are violated least, are a certificate for
+every trajectory that leads there.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ NOTHING, MORE_STALLS = 1e-12, 20
 MORE_STALLS such steps."""
 SAME = 1e-3
 """Relative difference from the least known F below which a search that stalls is taken to lead to the same minimum."""
-RAISES, STEPS, FEW = 14, 40, 10
-"""Largest number of increases of zeta in a step, of steps of a search, and of those after which one has to be better
-than the best known before."""
+RAISES, STEPS, FEW, FALLING = 14, 40, 10, 0.8
+"""Largest number of increases of zeta in a step, and of steps of a search; while it is worse than the best known
+before, FEW steps have to lower F to the fraction FALLING."""
 STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 AGAINST = 10.0
@@ -58,6 +60,8 @@ AGAINST = 10.0
 ENDS, REACH = 2, 40
 """Number of terminal states to which solves lead first, from where the rows are searched for again, and number of steps
 of such a solve."""
+CLOSE = 1e-8
+"""Violation with which a trajectory counts as led to a state of least violation, relative to that."""
 SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
 """Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
 leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
@@ -101,7 +105,8 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
     """Signed violations v (R,) of rows with values c (R,)."""
     rows = formulation.rows
     assert rows is not None
-    return c - np.clip(c, rows.lower, rows.upper)
+    with np.errstate(invalid="ignore"):  # of infinite rows, far away
+        return c - np.clip(c, rows.lower, rows.upper)
 
 
 def least_violation(
@@ -112,6 +117,7 @@ def least_violation(
     rows, problem, clock = formulation.rows, formulation.problem, budget.clock
     assert rows is not None
     iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
+    values: list[float] = []  # of F
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
     equalities, minimum, first = rows.lower == rows.upper, False, len(budget.log)
     model = formulation.expand(iterate, clock, dual=nothing)
@@ -123,8 +129,9 @@ def least_violation(
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
-        most = FEW if F > known > 0.0 else STEPS
-        if F <= enough or minimum or len(budget.log) - first >= most or budget.over:
+        values.append(F)
+        slow = F > known > 0.0 and len(values) > FEW and F > FALLING * values[-FEW - 1]
+        if F <= enough or minimum or slow or len(budget.log) - first >= STEPS or budget.over:
             return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
@@ -208,24 +215,44 @@ def check(
     formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float, run: Run
 ) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
-    first iterate of the solve, if it has no gaps, from perturbed ones, and from trajectories to states that meet the
-    last knot's rows (`trajopt.solvers.terminal_states`).
+    first iterate of the solve, if it has no gaps, and from perturbed ones; and, wherever it ends, from trajectories to
+    states that meet the last knot's rows, unless its last state leads to one by itself
+    (`trajopt.solvers.terminal_states`).  Where rows of one knot alone show that no trajectory meets them, the first
+    minimum is the last.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
     other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))
-    enough = 0.125 * float(v @ v)  # half the violations
-    best = found = least_violation(formulation, start, budget, enough)
-    budget, rng = budget._replace(log=found.log), np.random.default_rng(0)
+    enough, ends = 0.125 * float(v @ v), None  # half the violations
+    if v[rows.first[-2] :].any() and not any(record.step == FEASIBILITY for record in budget.log):
+        ends = terminal_states(formulation.problem, rows, start.xs)
+        if ends.nearest is not None:
+            led = _at_nearest(formulation, start, ends.nearest, budget)
+            budget = budget._replace(log=led.log)
+            if certified(formulation, led):
+                assert led.model.rows is not None
+                return led, not budget.over and measures(rows, led.model.rows.c, led.weights).excess > tolerance
+    best = least_violation(formulation, start, budget, enough)
+    budget, rng = budget._replace(log=best.log), np.random.default_rng(0)
 
-    def goes_on() -> bool:
-        return best.value > enough and not budget.over and best.minimum and certified(formulation, best)
+    def unmet() -> bool:
+        return best.value > enough and not budget.over
 
-    ends = terminal_states(formulation.problem, rows, best.model.iterate.xs)[:ENDS] if goes_on() else ()
-    for other in (0.0, SPREADS[0], *ends, SPREADS[1]):
-        if not goes_on():
+    def hopeless() -> bool:
+        return unmet() and best.minimum and certified(formulation, best)
+
+    others: tuple[float | np.ndarray, ...] = ()
+    if unmet():
+        ends = terminal_states(formulation.problem, rows, best.model.iterate.xs) if ends is None else ends
+        others = tuple(ends.met[i] for i in ends.beside[:ENDS])
+        if hopeless():
+            others = 0.0, SPREADS[0], *others, SPREADS[1]
+            if ends.nearest is not None or _given(formulation, best):
+                others = ()
+    for other in others:
+        if not (unmet() if isinstance(other, np.ndarray) else hopeless()):
             break
         us = best.model.iterate.us
         if isinstance(other, np.ndarray):
@@ -245,10 +272,52 @@ def check(
         budget = budget._replace(log=found.log)
         if found.value < best.value * (1.0 - STALL):
             best = found
-    hopeless = not budget.over and best.value > enough and best.minimum and certified(formulation, best)
     assert best.model.rows is not None
     worst = measures(rows, best.model.rows.c, best.weights).excess
-    return best._replace(log=budget.log), hopeless and worst > tolerance
+    return best._replace(log=budget.log), hopeless() and worst > tolerance
+
+
+def _given(formulation: Formulation, found: RestorationResult) -> bool:
+    """True if a violated row of knot 0 is a function of the given initial state alone."""
+    rows, (xs, us, *_) = formulation.rows, found.model.iterate
+    assert rows is not None and found.model.rows is not None
+    violated = np.flatnonzero(found.weights[: rows.first[1]])
+    if not len(violated):
+        return False
+    moved = rows.values(xs, us + np.random.default_rng(0).standard_normal(us.shape))
+    return bool((moved[violated] == found.model.rows.c[violated]).any())
+
+
+def _towards(formulation: Formulation, first: Iterate, end: np.ndarray) -> Formulation:
+    """The formulation in which the last state is to be another one (nx,) instead of what the constraints say of it,
+    with rows scaled at an iterate."""
+    problem, rows = formulation.problem, formulation.rows
+    assert rows is not None
+    goal = ResidualConstraint(StateResidual(problem.system, end), 0.0, 0.0, at="terminal")
+    others = tuple(constraint for constraint in rows.constraints if constraint.at != "terminal")
+    other = copy(formulation)
+    other.rows = pack(problem, (*others, goal)).scaled_at(first.xs, first.us, problem.system.linearize)
+    return other
+
+
+def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budget: Budget) -> RestorationResult:
+    """The result of a search for a trajectory to a state (nx,) of least violation of the last knot's rows, all others
+    being met: with the violations of the constraints themselves, which are then a certificate."""
+    rows, clock = formulation.rows, budget.clock
+    other = _towards(formulation, start, end)
+    assert rows is not None and other.rows is not None
+    at_end = np.append(start.xs[:-1], end[None], axis=0)
+    c, last = other.rows.values(at_end, start.us), np.arange(len(other.rows)) >= other.rows.first[-2]
+    lower, upper = other.rows.lower, other.rows.upper
+    lower, upper = np.where(last, np.minimum(lower, c), lower), np.where(last, np.maximum(upper, c), upper)
+    other.rows = replace(other.rows, lower=lower, upper=upper)
+    v = violations(formulation, rows.values(at_end, start.us))[rows.first[-2] :]
+    enough = 0.5 * (CLOSE * float(np.abs(v).max())) ** 2
+    led = least_violation(other, start, budget, enough, enough)
+    model = formulation.expand(led.model.iterate, clock, dual=np.zeros(len(rows)))
+    assert model.rows is not None
+    v = violations(formulation, model.rows.c)
+    return RestorationResult(model, v, 0.5 * float(v @ v), True, led.log)
 
 
 def _reached(
@@ -256,12 +325,7 @@ def _reached(
 ) -> tuple[Iterate, Log]:
     """Where a solve from the first iterate ends whose last state is to be another one (nx,) instead of what the
     constraints say of it; and the log."""
-    problem, rows = formulation.problem, formulation.rows
-    assert rows is not None
-    goal = ResidualConstraint(StateResidual(problem.system, end), 0.0, 0.0, at="terminal")
-    others = tuple(constraint for constraint in rows.constraints if constraint.at != "terminal")
-    other = copy(formulation)
-    other.rows = pack(problem, (*others, goal)).scaled_at(first.xs, first.us, problem.system.linearize)
+    other = _towards(formulation, first, end)
     state = run(other, first, budget.log, len(budget.log) + REACH)
     return state.model.iterate, state.log[: state.tried]
 
