@@ -149,7 +149,9 @@ class PreparedCall:
         self.address: int = self.block.__array_interface__["data"][0]
         """Of the block, for `enter` and for compiled callers."""
         self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
-        self.result: Callable[[], Any] = compiled.read(self.block[result:].view(np.uint8))
+        self.room = self.block[result:]
+        """Words of the last result, for compiled callers."""
+        self.result: Callable[[], Any] = compiled.read(self.room.view(np.uint8))
         """Result of the last call."""
 
     def set(self, place: int, value: Any) -> None:

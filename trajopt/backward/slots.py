@@ -239,8 +239,8 @@ class Slots:
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
-        self.rows: Any = None
-        """What is prepared for constraints, for `trajopt.rows` to say."""
+        self.kept: dict[str, Any] = {}
+        """What is prepared for constraints, for others to say."""
 
     # ------------------------------------------------------------------------------------------- problems served
     def serve(self, problem: Problem, limits: Limits | None) -> bool:

@@ -67,7 +67,7 @@ class Multipliers(NamedTuple):
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
         active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
-        total = _weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
+        total = weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
         if sides is not None:
             limit = np.where(sides > 0, rows.upper, rows.lower)
             w = np.where(sides != 0, self.penalty, 0.0)
@@ -122,7 +122,8 @@ def _term(c, dual, centre, penalty, barrier, lower, upper):
 
 
 @routine
-def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
+def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
+    """Write first and second derivatives p, w of the terms at c; returns their sum."""
     total = 0.0
     for i in range(c.shape[0]):
         value, p[i], w[i] = _term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])

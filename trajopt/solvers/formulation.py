@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, sweep_with_curvature
+from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep_with_curvature
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     CurvatureOfKnot,
@@ -93,6 +93,7 @@ class Stopwatch:
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
 EPSILON = float(np.finfo(np.float64).eps)
+Arrays = tuple[np.ndarray, ...]
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
 
@@ -224,6 +225,9 @@ class Formulation(Protocol):
     problem: Problem
     limits: Limits | None
     rows: Rows | None
+    regularization: str
+    kept: dict[str, Any]
+    """What others have prepared for it."""
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
@@ -248,6 +252,10 @@ class Formulation(Protocol):
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of this kind, whose expansion the model must have."""
+        ...
+
+    def window(self, e: Arrays, box: Box | None, results: Arrays) -> SweepWindow:
+        """The backward pass over these arrays, without gaps, to be prepared."""
         ...
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
@@ -569,6 +577,7 @@ class ForwardFormulation:
         self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
         self._slots = take_slots(problem, limits)
+        self.kept = self._slots.kept
 
     def close(self) -> None:
         """Leave what is prepared to the next solves."""
@@ -599,9 +608,9 @@ class ForwardFormulation:
     @property
     def _prepared_rows(self) -> PreparedRows:
         assert self.rows is not None
-        known: PreparedRows | None = self._slots.rows
+        known: PreparedRows | None = self.kept.get("rows")
         if known is None or not known.serve(self.rows):
-            known = self._slots.rows = PreparedRows(self.rows)
+            known = self.kept["rows"] = PreparedRows(self.rows)
         return known
 
     def expand(
@@ -682,6 +691,10 @@ class ForwardFormulation:
                     _add_to_diagonals(e.lxx, on_states)
             result = swept.sweep(mu)
             return completed(result, e, gaps)
+
+    def window(self, e: Arrays, box: Box | None, results: Arrays) -> SweepWindow:
+        """See `Formulation`."""
+        return SweepWindow(e, 0.0, self._slots.dt, None, box, self._slots.leading, arrays=results)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
         return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
