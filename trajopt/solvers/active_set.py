@@ -22,10 +22,10 @@ import numpy as np
 from dynamics.simd import by_address, helper
 from dynamics.simd.prepared_calls import PreparedCall, enter
 from trajopt.backward.backward_pass import MU, SweepResult
-from trajopt.backward.box_qp import NO_BOX, OUTWARD, box_around
+from trajopt.backward.box_qp import OUTWARD, box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.rows import along, copy_with_terms
-from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, weigh
+from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
 from trajopt.solvers.formulation import (
     NOTHING,
     Direction,
@@ -55,25 +55,23 @@ CLIPPED = 1e-12
 
 # ------------------------------------------------------------------------------------------------ parts of the search
 # Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
-PENALTY, BARRIER, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(7)
-WANTED, SLOPE, LENGTHS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(7, 15)
+PENALTY, BARRIER, TERMS, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(8)
+WANTED, SLOPE, LENGTHS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(8, 16)
 
 
 @by_address
-def _step(
-    dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, numbers, dx, du, rows
-):  # fmt: skip
+def _step(dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, numbers, dx, du, rows):
     """Write the first step dx, du of `trajopt.solvers.formulation.linear_step`, of at most so many lengths 1, 1/2, ...,
     that changes the model's value to less than is wanted, with a small part of the slope beyond; the change C (dx, du)
     of the rows; the value, the linear part of the costs in it, and 1 if that is so, else 0."""
     penalty, barrier, length, value, linear = numbers[PENALTY], numbers[BARRIER], 1.0, 0.0, 0.0
-    before = sum_of_terms(c, None, lower, upper, centre, penalty, barrier)
     numbers[LOW] = 0.0
     for _ in range(int(numbers[LENGTHS])):
         follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
         along(first, *C, dx, du, rows)
         linear, quadratic = change(*costs, dx, du)
-        value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty, barrier) - before
+        terms = sum_of_terms(c, rows, lower, upper, centre, penalty, barrier)
+        value = linear + 0.5 * quadratic + terms - numbers[TERMS]
         if value < numbers[WANTED] + SUFFICIENT * length * numbers[SLOPE]:
             numbers[LOW] = 1.0
             break
@@ -104,9 +102,7 @@ def _compare(c, before, after, lower, upper, centre, numbers, boxed, policy, sta
 
 
 @by_address
-def _expand(
-    costs, first, C, c, lower, upper, dual, centre, numbers, us, limits, dx, du, rows, expanded, box, work
-):  # fmt: skip
+def _expand(costs, first, C, c, lower, upper, dual, centre, numbers, us, limits, dx, du, rows, expanded, box, work):
     """Write the costs' model at (dx, du), the terms of the rows among it, and the box around the controls there."""
     lx, lu, lxx, lux, luu = costs
     gx, gu, H, _, _ = expanded
@@ -119,20 +115,18 @@ def _expand(
                 gu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
                 for j in range(ndx):
                     gx[t, j] += lux[t, i, j] * du[t, i]
-    at, p, w = work
+    (p, w), penalty, barrier = work, numbers[PENALTY], numbers[BARRIER]
     for i in range(c.shape[0]):
-        at[i] = c[i] + rows[i]
-    weigh(at, lower, upper, dual, centre, numbers[PENALTY], numbers[BARRIER], p, w)
+        _, p[i], w[i] = term(c[i] + rows[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
     copy_with_terms(first, *C, p, w, gx, gu, lxx, lux, luu, expanded)
     for t in range(N + 1 if numbers[ON_STATES] > 0.0 else 0):
         for i in range(ndx):
             H[t, i, i] += numbers[ON_STATES]
-    low, high, k, clamped = box
+    low, high = box
     for t in range(low.shape[0]):
         for i in range(nu):
             u = us[t, i] + du[t, i]
             low[t, i], high[t, i] = OUTWARD * (limits[0][t, i] - u), OUTWARD * (limits[1][t, i] - u)
-            k[t, i], clamped[t, i] = 0.0, False
 
 
 # ------------------------------------------------------------------------------------------------ the search
@@ -249,7 +243,7 @@ class _PreparedSearch:
             ),
             PreparedCall(
                 _expand, costs, *rows, dual, centre, numbers, us, tuple(limits_of_controls), *start, tuple(expanded),
-                NO_BOX[:4] if box is None else tuple(box[:4]), tuple(np.zeros((3, R))),
+                (NOTHING, NOTHING) if box is None else box[:2], tuple(np.zeros((2, R))),
             ),
             self.sweep,
         )  # fmt: skip
@@ -314,13 +308,14 @@ class PiecewiseModel(NamedTuple):
         on_states, mu = shares_of(self.mu, None, formulation.regularization)
         smooth, closed = m.barrier > 0.0, gaps is None
         search.numbers[:WANTED] = (
-            m.penalty, m.barrier, on_states, 0.0 if closed else np.inf, direction.change,
+            m.penalty, m.barrier, m.value(rows, at.c), on_states, 0.0 if closed else np.inf, direction.change,
             0 if smooth else FULL, 0 if not closed else NEWTON if smooth else LOWERING,
         )  # fmt: skip
         with self.clock.measure("backward_pass"):
             search.sweep.set(MU, mu)
             value, linear, other = search.run()
-        end = StepPoint(*[x.copy() for x in search.best], value, linear)
+        dx, du, moved = search.best
+        end = StepPoint(dx.copy(), du.copy(), moved.copy(), value, linear)
         k, K, Vx, Vxx = search.found
         sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True) if other else direction.sweep
         return ModelMinimum(direction._replace(sweep=self._about_iterate(sweep, end, other)), end)

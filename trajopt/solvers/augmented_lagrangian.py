@@ -67,7 +67,7 @@ class Multipliers(NamedTuple):
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
         active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
-        total = weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
+        total = _weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
         if sides is not None:
             limit = np.where(sides > 0, rows.upper, rows.lower)
             w = np.where(sides != 0, self.penalty, 0.0)
@@ -107,7 +107,7 @@ def _smooth_term(v, multiplier, penalty, barrier):
 
 
 @helper
-def _term(c, dual, centre, penalty, barrier, lower, upper):
+def term(c, dual, centre, penalty, barrier, lower, upper):
     """Value, first and second derivative of a row's term."""
     if barrier == 0.0 or lower == upper:
         s = _excess(c, centre, penalty, lower, upper)
@@ -122,11 +122,10 @@ def _term(c, dual, centre, penalty, barrier, lower, upper):
 
 
 @routine
-def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
-    """Write first and second derivatives p, w of the terms at c; returns their sum."""
+def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
-        value, p[i], w[i] = _term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
+        value, p[i], w[i] = term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
         total += value
     return total
 
@@ -137,7 +136,7 @@ def sum_of_terms(c, change, lower, upper, centre, penalty, barrier):
     total = 0.0
     for i in range(c.shape[0]):
         r = c[i] if change is None else c[i] + change[i]
-        value, _, _ = _term(r, 0.0, centre[i], penalty, barrier, lower[i], upper[i])
+        value, _, _ = term(r, 0.0, centre[i], penalty, barrier, lower[i], upper[i])
         total += value
     return total
 

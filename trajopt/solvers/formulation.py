@@ -35,7 +35,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import PreparedRows, Rows, Weights, copy_with_terms, with_multipliers, with_terms
+from trajopt.rows import PreparedRows, Rows, Weights, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -535,12 +535,8 @@ def with_more(e: Expansion, more: float) -> Expansion:
     if more == 0.0:
         return e
     lxx = e.lxx.copy()
-    _add_to_diagonals(lxx, more)
-    return e._replace(lxx=lxx)
-
-
-def _add_to_diagonals(lxx: np.ndarray, more: float) -> None:
     np.einsum("tii->ti", lxx)[...] += more
+    return e._replace(lxx=lxx)
 
 
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
@@ -577,7 +573,7 @@ class ForwardFormulation:
         self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
         self._slots = take_slots(problem, limits)
-        self.kept = self._slots.kept
+        self.kept, self.window = self._slots.kept, self._slots.window
 
     def close(self) -> None:
         """Leave what is prepared to the next solves."""
@@ -670,31 +666,17 @@ class ForwardFormulation:
         expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            terms = None if self.rows is None or model.rows is None else model.rows.weights
             on_states, mu = shares_of(mu, gaps, self.regularization)
+            e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             if of_knot is not None:
-                e = with_more(with_terms_of(expansion, self.rows, model), on_states)
                 result = sweep_with_curvature(e, of_knot, mu, self._slots.dt, gaps, box, self._slots.leading)
-                return completed(result, e, gaps)
-            swept, e = None, expansion
-            if terms is None and gaps is None and on_states == 0.0:
-                swept = self._slots.swept_over(expansion, box)
-            if swept is None:
-                swept = self._slots.swept()
-                e = swept.hold(expansion, gaps, box)
-                if terms is not None and self.rows is not None and model.rows is not None:
-                    copy_with_terms(self.rows.first, *model.rows.C, *terms, *expansion[2:], tuple(e[2:]))
-                else:
-                    for own, block in zip(e[2:], expansion[2:], strict=True):
-                        own[...] = block
-                if on_states > 0.0:
-                    _add_to_diagonals(e.lxx, on_states)
-            result = swept.sweep(mu)
+            else:
+                swept = self._slots.swept_over(e, box) if gaps is None else None
+                if swept is None:
+                    swept = self._slots.swept()
+                    swept.hold(e, gaps, box)
+                result = swept.sweep(mu)
             return completed(result, e, gaps)
-
-    def window(self, e: Arrays, box: Box | None, results: Arrays) -> SweepWindow:
-        """See `Formulation`."""
-        return SweepWindow(e, 0.0, self._slots.dt, None, box, self._slots.leading, arrays=results)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
         return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
