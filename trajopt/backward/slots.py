@@ -158,7 +158,7 @@ class Swept:
         system, N = slots.problem.system, slots.problem.horizon
         n, nu = system.ndx, system.nu
         self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
-        self._mu, self._gaps, self._with_gaps = 0.0, np.zeros((N + 1, n)), False
+        self._mu, self._gaps = 0.0, np.zeros((N + 1, n))
         if of is None:
             self.e = Expansion(*map(np.empty, _shapes(N, n, nu)))
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
@@ -171,11 +171,8 @@ class Swept:
         """Copy an expansion, gaps and the limits of a box; returns the copy of the expansion, which it sweeps."""
         for own, array in zip((*self.e, *(self._box or ())[:2]), (*e, *(box or ())[:2]), strict=True):
             own[...] = array
-        if gaps is not None:
-            self._gaps[...] = gaps
-        if self._with_gaps is not (gaps is not None):
-            self._with_gaps = gaps is not None
-            self._call.set(GAPS, self._gaps if self._with_gaps else NO_GAPS)
+        self._gaps[...] = 0.0 if gaps is None else gaps
+        self._call.set(GAPS, NO_GAPS if gaps is None else self._gaps)
         return self.e
 
     def sweep(self, mu: float) -> SweepResult:

@@ -8,8 +8,8 @@ the step is followed, as a rollout of the linear dynamics with the controls clip
 semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full steps settle most models; otherwise steps are
 halved until q falls.  Where the active set does not change, the first sweep is the last one.
 
-The search is one compiled call.  Its parts, among them the backward pass, are prepared calls over arrays of its own, to
-which a model is copied, and it knows them by their addresses alone: one search serves both formulations.
+The search is one compiled call, of prepared calls that it knows by their addresses alone, the backward pass of a
+formulation among them, over arrays to which a model is copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dynamics.simd.prepared_calls import PreparedCall, enter
 from trajopt.backward.backward_pass import MU, SweepResult
 from trajopt.backward.box_qp import OUTWARD, box_around
 from trajopt.backward.expansions import Expansion
-from trajopt.rows import along, copy_with_terms
+from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
 from trajopt.solvers.formulation import (
     NOTHING,
@@ -49,6 +49,7 @@ gains."""
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """A control counts as on its limit if their distance is at most this fraction of the control and its change."""
+NO_LIMITS = NOTHING, NOTHING
 CLIPPED = 1e-12
 """A control is clipped where it differs by more than this, relative to 1 and to the control, from what was wanted."""
 
@@ -101,35 +102,6 @@ def _compare(c, before, after, lower, upper, centre, numbers, boxed, policy, sta
                 return
 
 
-@by_address
-def _expand(costs, first, C, c, lower, upper, dual, centre, numbers, us, limits, dx, du, rows, expanded, box, work):
-    """Write the costs' model at (dx, du), the terms of the rows among it, and the box around the controls there."""
-    lx, lu, lxx, lux, luu = costs
-    gx, gu, H, _, _ = expanded
-    N, ndx, nu = du.shape[0], dx.shape[1], du.shape[1]
-    for t in range(N + 1):
-        for i in range(ndx):
-            gx[t, i] = lx[t, i] + dot(lxx, t, i, dx, t)
-        if t < N:
-            for i in range(nu):
-                gu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
-                for j in range(ndx):
-                    gx[t, j] += lux[t, i, j] * du[t, i]
-    (p, w), penalty, barrier = work, numbers[PENALTY], numbers[BARRIER]
-    for i in range(c.shape[0]):
-        _, p[i], w[i] = term(c[i] + rows[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
-    copy_with_terms(first, *C, p, w, gx, gu, lxx, lux, luu, expanded)
-    for t in range(N + 1 if numbers[ON_STATES] > 0.0 else 0):
-        for i in range(ndx):
-            H[t, i, i] += numbers[ON_STATES]
-    low, high = box
-    for t in range(low.shape[0]):
-        for i in range(nu):
-            u = us[t, i] + du[t, i]
-            low[t, i], high[t, i] = OUTWARD * (limits[0][t, i] - u), OUTWARD * (limits[1][t, i] - u)
-
-
-# ------------------------------------------------------------------------------------------------ the search
 @helper
 def _copy(a, b):
     for i in range(a.shape[0]):
@@ -137,35 +109,64 @@ def _copy(a, b):
 
 
 @by_address
-def _search(step_from_iterate, step, compare, expand, sweep, numbers, failed, changes, swept, saved, here, end, best):
+def _sweep(
+    sweep, costs, expanded, blocks, first, C, c, lower, upper, dual, centre, numbers, us, limits, box, dx, du, rows, pw
+):  # fmt: skip
+    """Sweep, by the call at this address, the costs' model at (dx, du), the terms of the rows among it, with the box
+    around the controls there, which are written first."""
+    lx, lu, lxx, lux, luu = blocks
+    N, ndx, nu = du.shape[0], dx.shape[1], du.shape[1]
+    _copy(costs, expanded)
+    for t in range(N + 1):
+        for i in range(ndx):
+            lx[t, i] += dot(lxx, t, i, dx, t)
+        if t < N:
+            for i in range(nu):
+                lu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
+                for j in range(ndx):
+                    lx[t, j] += lux[t, i, j] * du[t, i]
+    (p, w), penalty, barrier = pw, numbers[PENALTY], numbers[BARRIER]
+    for i in range(c.shape[0]):
+        _, p[i], w[i] = term(c[i] + rows[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
+    add_terms(first, *C, p, w, *blocks)
+    for t in range(N + 1 if numbers[ON_STATES] > 0.0 else 0):
+        for i in range(ndx):
+            lxx[t, i, i] += numbers[ON_STATES]
+    low, high = box
+    for t in range(low.shape[0]):
+        for i in range(nu):
+            u = us[t, i] + du[t, i]
+            low[t, i], high[t, i] = OUTWARD * (limits[0][t, i] - u), OUTWARD * (limits[1][t, i] - u)
+    enter(sweep)
+
+
+# ------------------------------------------------------------------------------------------------ the search
+@by_address
+def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, swept, saved, here, end, best):
     """Write the point of the least value found, and the gains and the value function of the sweep that led there, where
     those of the first sweep are at the beginning; returns that value, the linear part of the costs in it, and True if
     it was another sweep than the first one.
 
-    The first five arguments are addresses of prepared calls: a sweep is expanded here, and a step leads from here to
+    The first four arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
     the end."""
     value, linear, other, settled, smooth = numbers[FIRST_VALUE], 0.0, False, False, numbers[BARRIER] > 0.0
     for i in range(here.shape[0]):
         here[i] = best[i] = 0.0
     _copy(saved, swept)
     numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = np.inf, 0.0, 1.0
-    enter(step_from_iterate)
-    if numbers[VALUE] < value:
-        value, linear = numbers[VALUE], numbers[LINEAR]
-        _copy(end, best)
-    for _ in range(int(numbers[FULL_STEPS])):
-        enter(compare)
-        settled = numbers[CHANGES] == 0.0
-        if settled:
-            break
-        _copy(end, here)
-        enter(expand)
-        enter(sweep)
-        if failed[0] >= 0:
-            break
-        enter(step)
+    for count in range(1 + int(numbers[FULL_STEPS])):
+        if count > 0:
+            enter(compare)
+            settled = numbers[CHANGES] == 0.0
+            if settled:
+                break
+            _copy(end, here)
+            enter(sweep)
+            if failed[0] >= 0:
+                break
+        enter(step if count > 0 else step_from_iterate)
         if numbers[VALUE] < value:
-            value, linear, other = numbers[VALUE], numbers[LINEAR], True
+            value, linear, other = numbers[VALUE], numbers[LINEAR], count > 0
             _copy(end, best)
             _copy(swept, saved)
     predicted, gained = -numbers[FIRST_CHANGE], -value
@@ -175,7 +176,6 @@ def _search(step_from_iterate, step, compare, expand, sweep, numbers, failed, ch
         _copy(best, here)
         anew, slope = smooth or value < 0.0, numbers[FIRST_CHANGE]
         if anew:
-            enter(expand)
             enter(sweep)
             if failed[0] >= 0:
                 break
@@ -209,48 +209,42 @@ class _PreparedSearch:
     ----------
     given : tuple of arrays
         Where a model is copied to: expansion, gaps, box, controls, their limits, rows, multipliers, and gains k, K.
-    numbers : array
     best : dx, du and the change of the rows at the end of a search
     found : k, K, Vx, Vxx of the sweep that led there
     """
 
     def __init__(self, formulation: Formulation, e: Expansion, R: int) -> None:
         (N, n, nu), limits, self.numbers = e.fu.shape, formulation.limits, np.zeros(COUNT)
-        (fx, fu, *costs), expanded = ([np.zeros(x.shape) for x in blocks] for blocks in (e, e[2:]))
-        gaps, us = np.zeros((N + 1, n)), np.zeros((N, nu))
-        lower, upper, *limits_of_controls = np.zeros((4, *((0, 0) if limits is None else us.shape)))
-        first, C, (c, low, high, dual, centre) = np.zeros(N + 2, np.intp), np.zeros((R, n)), np.zeros((5, R))
-        Cu, gains = np.zeros((R, nu)), ((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
-        points = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
-        (here, start), (end, reached), (best, self.best) = points
+        shapes, gains = [x.shape for x in e[2:]], ((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
+        fx, fu, gaps, us = np.zeros(e.fx.shape), np.zeros(e.fu.shape), np.zeros((N + 1, n)), np.zeros((N, nu))
+        low, high, *ends = np.zeros((4, *((0, 0) if limits is None else us.shape)))
+        first, (c, lower, upper, dual, centre), numbers = np.zeros(N + 2, np.intp), np.zeros((5, R)), self.numbers
+        C = np.zeros((R, n)), np.zeros((R, nu))
+        (costs, blocks), (expanded, moved) = _parts(*shapes), _parts(*shapes)
         (swept, sweep), (saved, self.found) = _parts(*gains), _parts(*gains)
+        (here, start), (end, reached), (best, self.best) = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
         self.given = (
-            fx, fu, *costs, gaps, lower, upper, us, *limits_of_controls, first, C, Cu, c, low, high, dual, centre,
-            *self.found[:2],
+            fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, *self.found[:2]
         )  # fmt: skip
         box = None if limits is None else box_around(us, *limits)
-        window = formulation.window((fx, fu, *expanded), box, sweep)
-        self.sweep = window.prepared()
-        costs, policy, numbers = tuple(costs), sweep[:2], self.numbers
-        along_step = (fx, fu), costs, gaps, policy, (lower, upper)
-        rows, to = (first, (C, Cu), c, low, high), (centre, numbers, *reached)
-        self._parts = (
-            PreparedCall(_step, *along_step, (NOTHING, NOTHING), *rows, *to),
-            PreparedCall(_step, *along_step, start[:2], *rows, *to),
+        self.sweep = formulation.window((fx, fu, *moved), box, sweep).prepared()
+        of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
+        to_end = first, C, c, lower, upper, centre, numbers, *reached
+        self.parts = (
+            PreparedCall(_step, *of_step, (NOTHING, NOTHING), *to_end),
+            PreparedCall(_step, *of_step, start[:2], *to_end),
             PreparedCall(
-                _compare, c, start[2], reached[2], low, high, centre, numbers, box is not None, policy, start[:2],
-                *reached[:2],
+                _compare, c, start[2], reached[2], lower, upper, centre, numbers, box is not None, sweep[:2],
+                start[:2], *reached[:2],
             ),
             PreparedCall(
-                _expand, costs, *rows, dual, centre, numbers, us, tuple(limits_of_controls), *start, tuple(expanded),
-                (NOTHING, NOTHING) if box is None else box[:2], tuple(np.zeros((2, R))),
+                _sweep, self.sweep.address, costs, expanded, moved, first, C, c, lower, upper, dual, centre, numbers,
+                us, tuple(ends), (box or NO_LIMITS)[:2], *start, tuple(np.zeros((2, R))),
             ),
-            self.sweep,
         )  # fmt: skip
-        addresses, outcome = [call.address for call in self._parts], self.sweep.room
-        self.run = PreparedCall(
-            _search, *addresses, numbers, outcome, outcome.view(np.float64), swept, saved, here, end, best
-        )
+        addresses, outcome = [part.address for part in self.parts], self.sweep.room
+        known = numbers, outcome, outcome.view(np.float64), swept, saved, here, end, best
+        self.run = PreparedCall(_search, *addresses, *known)
 
 
 class StepPoint(NamedTuple):
@@ -265,8 +259,7 @@ class StepPoint(NamedTuple):
 
 
 class ModelMinimum(NamedTuple):
-    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end point of its full
-    step."""
+    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end of its full step."""
 
     direction: Direction
     point: StepPoint
@@ -292,16 +285,14 @@ class PiecewiseModel(NamedTuple):
         not settle, steps that lower the model; where a barrier smooths it, Newton steps until one gains most of what it
         predicts."""
         formulation, model, m, e = self.formulation, self.model, self.multipliers, self.expansion
-        rows, at, (_, us, _, _, gaps, *_) = formulation.rows, model.rows, model.iterate
+        rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
         assert rows is not None and at is not None
         search = formulation.kept.get("search")
         if search is None or len(search.best[2]) != len(rows):
             search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
-        box = (NOTHING, NOTHING) if model.box is None else model.box[:2]
-        limits = formulation.limits or (NOTHING, NOTHING)
         given = (
-            *e, 0.0 if gaps is None else gaps, *box, us, *limits, rows.first, *at.C, at.c, rows.lower, rows.upper,
-            m.dual, m.centre, direction.sweep.k, direction.sweep.K,
+            *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
+            rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, direction.sweep.k, direction.sweep.K,
         )  # fmt: skip
         for own, array in zip(search.given, given, strict=True):
             own[...] = array
@@ -328,13 +319,9 @@ class PiecewiseModel(NamedTuple):
         d1 = end.linear + float(at.weights.p @ end.rows)
         if other:
             shift = end.dx if gaps is None else end.dx - gaps
-            k = self._snapped(end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1]))
+            k = end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1])
+            rounding = ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
+            for limit in (self.model.box or ())[:2]:
+                k = np.where(np.abs(k - limit) <= rounding, limit, k)  # to the limit itself
             sweep = sweep._replace(k=k, Vx=sweep.Vx - np.einsum("tij,tj->ti", sweep.Vxx, shift))
         return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))
-
-    def _snapped(self, k: np.ndarray) -> np.ndarray:
-        """The change k of the controls, set to the limit itself where it differs from that by rounding alone."""
-        box, rounding = self.model.box, ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
-        for limit in () if box is None else (box.lower, box.upper):
-            k = np.where(np.abs(k - limit) <= rounding, limit, k)
-        return k

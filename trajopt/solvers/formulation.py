@@ -93,7 +93,6 @@ class Stopwatch:
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
 EPSILON = float(np.finfo(np.float64).eps)
-Arrays = tuple[np.ndarray, ...]
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
 
@@ -254,7 +253,7 @@ class Formulation(Protocol):
         """Backward pass of this kind, whose expansion the model must have."""
         ...
 
-    def window(self, e: Arrays, box: Box | None, results: Arrays) -> SweepWindow:
+    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
         """The backward pass over these arrays, without gaps, to be prepared."""
         ...
 
@@ -411,7 +410,7 @@ def dot(A, t, i, z, s):
 
 @routine
 def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
-    """`linear_step`, for compiled code."""
+    """`linear_step`, for compiled code: a step of this length, from a start (dx0, du0) or from the iterate."""
     N, ndx, nu = fu.shape
     for t in range(N + 1):
         if t == 0:
@@ -436,20 +435,15 @@ def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
 
 
 def linear_step(
-    e: Expansion,
-    gaps: np.ndarray | None,
-    result: SweepResult,
-    box: Box | None = None,
-    start: tuple[np.ndarray, np.ndarray] = (NOTHING, NOTHING),
-    length: float = 1.0,
+    e: Expansion, gaps: np.ndarray | None, result: SweepResult, box: Box | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
 
-    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or a step of another length from a start (dx, du)."""
+    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps'."""
     dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
     lower, upper = (NOTHING, NOTHING) if box is None else (box.lower, box.upper)
     gaps = NOTHING if gaps is None else gaps
-    follow(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
+    follow(e.fx, e.fu, gaps, result.k, result.K, lower, upper, NOTHING, NOTHING, 1.0, dx, du)
     return dx, du
 
 
@@ -650,7 +644,7 @@ class ForwardFormulation:
         with clock.measure("derivatives"):
             cost_curvature = model.cost_curvature
             if cost_curvature is None and self.curvature.cost_hessian == "exact":
-                cost_curvature = self._no_curvature()
+                cost_curvature = zero_blocks(self.problem.horizon, system.ndx, system.nu)
                 self.problem.objective.accumulate(xs, us, None, cost_curvature)
                 if self.rows is not None and model.rows is not None:
                     self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
@@ -677,9 +671,6 @@ class ForwardFormulation:
                     swept.hold(e, gaps, box)
                 result = swept.sweep(mu)
             return completed(result, e, gaps)
-
-    def _no_curvature(self) -> tuple[np.ndarray, ...]:
-        return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

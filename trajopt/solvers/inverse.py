@@ -23,7 +23,6 @@ from trajopt.rows import Rows, with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
     GAUSS_NEWTON,
-    Arrays,
     Before,
     Candidate,
     Curvature,
@@ -185,7 +184,7 @@ class InverseFormulation:
             e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
-    def window(self, e: Arrays, box: Box | None, results: Arrays) -> SweepWindow:
+    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
         """See `Formulation`."""
         return SweepWindow(e, 0.0, self._dt, None, box, 0, self._dt > 0.0, arrays=results)
 
