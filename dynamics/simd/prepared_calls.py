@@ -133,7 +133,7 @@ class PreparedCall:
 
     def __init__(self, function: KeepingDispatcher, *args: Any) -> None:
         words: list[int] = [0, 0]
-        self.function, self._starts, self._kept, self._kinds = function, [], [], []
+        self.function, self._starts, self._kept, self._kinds, self._args = function, [], [], [], list(args)
         for x in args:
             kept: list[np.ndarray] = []
             self._starts.append(len(words))
@@ -156,13 +156,16 @@ class PreparedCall:
 
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
+        known = self._args[place]
+        if value is known or (type(value) is type(known) is float and _NUMBER.pack(value) == _NUMBER.pack(known)):
+            return
         words, kept, start = [], [], self._starts[place]
         got = _pack(value, words, kept)
         if got != self._kinds[place]:
             raise TypeError(
                 f"argument {place} of {self.function.__qualname__}: got {got}, expected {self._kinds[place]}"
             )
-        self.block[start : start + len(words)], self._kept[place] = words, kept
+        self.block[start : start + len(words)], self._kept[place], self._args[place] = words, kept, value
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""

@@ -155,10 +155,9 @@ class Swept:
     """A backward pass, over the expansion of a slot or over one of its own, to which others are copied."""
 
     def __init__(self, slots: Slots, of: Expanded | None = None) -> None:
-        system, N = slots.problem.system, slots.problem.horizon
-        n, nu = system.ndx, system.nu
+        N, n, nu = slots.problem.horizon, slots.problem.system.ndx, slots.problem.system.nu
         self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
-        self._mu, self._gaps = 0.0, np.zeros((N + 1, n))
+        self._gaps = np.zeros((N + 1, n))
         if of is None:
             self.e = Expansion(*map(np.empty, _shapes(N, n, nu)))
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
@@ -177,9 +176,7 @@ class Swept:
 
     def sweep(self, mu: float) -> SweepResult:
         """The pass with this mu."""
-        if mu != self._mu:
-            self._call.set(MU, mu)
-            self._mu = mu
+        self._call.set(MU, mu)
         return result_of(self.results.given, *self._call())
 
 
@@ -206,8 +203,7 @@ class Slots:
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
-        self.kept: dict[str, Any] = {}
-        """What is prepared for constraints, for others to say."""
+        self.kept: dict[str, Any] = {}  # what others prepare for constraints
 
     # ------------------------------------------------------------------------------------------- problems served
     def serve(self, problem: Problem, limits: Limits | None) -> bool:

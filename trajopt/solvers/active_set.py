@@ -56,8 +56,8 @@ CLIPPED = 1e-12
 
 # ------------------------------------------------------------------------------------------------ parts of the search
 # Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
-PENALTY, BARRIER, TERMS, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(8)
-WANTED, SLOPE, LENGTHS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(8, 16)
+PENALTY, BARRIER, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(7)
+WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(7, 16)
 
 
 @by_address
@@ -67,6 +67,8 @@ def _step(dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, 
     of the rows; the value, the linear part of the costs in it, and 1 if that is so, else 0."""
     penalty, barrier, length, value, linear = numbers[PENALTY], numbers[BARRIER], 1.0, 0.0, 0.0
     numbers[LOW] = 0.0
+    if start[0].shape[0] == 0:
+        numbers[TERMS] = sum_of_terms(c, None, lower, upper, centre, penalty, barrier)
     for _ in range(int(numbers[LENGTHS])):
         follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
         along(first, *C, dx, du, rows)
@@ -282,8 +284,7 @@ class PiecewiseModel(NamedTuple):
 
     def minimum(self, direction: Direction) -> ModelMinimum:
         """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
-        not settle, steps that lower the model; where a barrier smooths it, Newton steps until one gains most of what it
-        predicts."""
+        not settle, steps that lower the model; where a barrier smooths it, Newton steps."""
         formulation, model, m, e = self.formulation, self.model, self.multipliers, self.expansion
         rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
         assert rows is not None and at is not None
@@ -299,15 +300,14 @@ class PiecewiseModel(NamedTuple):
         on_states, mu = shares_of(self.mu, None, formulation.regularization)
         smooth, closed = m.barrier > 0.0, gaps is None
         search.numbers[:WANTED] = (
-            m.penalty, m.barrier, m.value(rows, at.c), on_states, 0.0 if closed else np.inf, direction.change,
+            m.penalty, m.barrier, on_states, 0.0 if closed else np.inf, direction.change,
             0 if smooth else FULL, 0 if not closed else NEWTON if smooth else LOWERING,
         )  # fmt: skip
         with self.clock.measure("backward_pass"):
             search.sweep.set(MU, mu)
             value, linear, other = search.run()
-        dx, du, moved = search.best
+        (dx, du, moved), (k, K, Vx, Vxx) = search.best, search.found
         end = StepPoint(dx.copy(), du.copy(), moved.copy(), value, linear)
-        k, K, Vx, Vxx = search.found
         sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True) if other else direction.sweep
         return ModelMinimum(direction._replace(sweep=self._about_iterate(sweep, end, other)), end)
 

@@ -35,7 +35,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import PreparedRows, Rows, Weights, with_multipliers, with_terms
+from trajopt.rows import PreparedRows, Rows, Weights, add_terms, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -225,8 +225,7 @@ class Formulation(Protocol):
     limits: Limits | None
     rows: Rows | None
     regularization: str
-    kept: dict[str, Any]
-    """What others have prepared for it."""
+    kept: dict[str, Any]  # what others have prepared for it
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
@@ -661,16 +660,21 @@ class ForwardFormulation:
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
             on_states, mu = shares_of(mu, gaps, self.regularization)
-            e = with_more(with_terms_of(expansion, self.rows, model), on_states)
+            terms = None if self.rows is None or model.rows is None else model.rows.weights
             if of_knot is not None:
-                result = sweep_with_curvature(e, of_knot, mu, self._slots.dt, gaps, box, self._slots.leading)
-            else:
-                swept = self._slots.swept_over(e, box) if gaps is None else None
-                if swept is None:
-                    swept = self._slots.swept()
-                    swept.hold(e, gaps, box)
-                result = swept.sweep(mu)
-            return completed(result, e, gaps)
+                e = with_more(with_terms_of(expansion, self.rows, model), on_states)
+                slots = self._slots
+                return completed(sweep_with_curvature(e, of_knot, mu, slots.dt, gaps, box, slots.leading), e, gaps)
+            as_it_is = terms is None and gaps is None and on_states == 0.0
+            swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
+            if swept is None:
+                swept = self._slots.swept()
+                e = swept.hold(expansion, gaps, box)
+                if terms is not None and self.rows is not None and model.rows is not None:
+                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
+                if on_states > 0.0:
+                    np.einsum("tii->ti", e.lxx)[...] += on_states
+            return completed(swept.sweep(mu), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
