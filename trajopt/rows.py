@@ -43,7 +43,8 @@ class Weights(NamedTuple):
 
 
 @routine
-def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    """Add C'p to gradients and C'wC to Hessians, which are not looked at where w is 0."""
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
     for t in range(N + 1):
         for i in range(first[t], first[t + 1]):
@@ -51,7 +52,7 @@ def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
                 continue
             for a in range(n):
                 lx[t, a] += p[i] * Cx[i, a]
-                x = w[i] * Cx[i, a]
+                x = w[i] * Cx[i, a] if w[i] != 0.0 else 0.0
                 if x != 0.0:
                     for b in range(n):
                         lxx[t, a, b] += x * Cx[i, b]
@@ -59,7 +60,7 @@ def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
                 continue
             for a in range(m):
                 lu[t, a] += p[i] * Cu[i, a]
-                x = w[i] * Cu[i, a]
+                x = w[i] * Cu[i, a] if w[i] != 0.0 else 0.0
                 if x != 0.0:
                     for b in range(n):
                         lux[t, a, b] += x * Cx[i, b]
@@ -67,37 +68,10 @@ def _add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
                         luu[t, a, b] += x * Cu[i, b]
 
 
-@routine
-def _add_gradient(first, Cx, Cu, p, lx, lu):
-    for t in range(lx.shape[0]):
-        for i in range(first[t], first[t + 1]):
-            if p[i] != 0.0:
-                for a in range(Cx.shape[1]):
-                    lx[t, a] += p[i] * Cx[i, a]
-                if t < lu.shape[0]:
-                    for a in range(Cu.shape[1]):
-                        lu[t, a] += p[i] * Cu[i, a]
-
-
-@routine
-def copy_with_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu, copies):
-    """Write the blocks with the terms of weights p, w to copies of them."""
-    for g, copy in ((lx, copies[0]), (lu, copies[1])):
-        for t in range(g.shape[0]):
-            for a in range(g.shape[1]):
-                copy[t, a] = g[t, a]
-    for H, copy in ((lxx, copies[2]), (lux, copies[3]), (luu, copies[4])):
-        for t in range(H.shape[0]):
-            for a in range(H.shape[1]):
-                for b in range(H.shape[2]):
-                    copy[t, a, b] = H[t, a, b]
-    _add_terms(first, Cx, Cu, p, w, *copies)
-
-
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
-    copies = tuple([np.empty(block.shape) for block in e[2:]])
-    copy_with_terms(first, *C, *weights, *e[2:], copies)
+    copies = [block.copy() for block in e[2:]]
+    add_terms(first, *C, *weights, *copies)
     return Expansion(e.fx, e.fu, *copies)
 
 
@@ -105,8 +79,8 @@ def with_multipliers(
     e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], multipliers: np.ndarray
 ) -> Expansion:
     """The expansion with C'lam in its gradients, those of the Lagrangian."""
-    lx, lu = e.lx.copy(), e.lu.copy()
-    _add_gradient(first, *C, multipliers, lx, lu)
+    lx, lu, none = e.lx.copy(), e.lu.copy(), np.empty((0, 0, 0))
+    add_terms(first, *C, multipliers, np.zeros(len(multipliers)), lx, lu, none, none, none)
     return e._replace(lx=lx, lu=lu)
 
 

@@ -163,6 +163,14 @@ def routine(function: Callable[..., Any]) -> Any:
     return _compiled(function, KeepingDispatcher, nogil=True, no_cfunc_wrapper=False)
 
 
+def by_address(function: Callable[..., Any]) -> Any:
+    """A compiled function for prepared calls alone (`dynamics.simd.prepared_calls`), which may not allocate arrays.  It
+    has no wrapper for Python, which is a third of what LLVM is given for a small function of many arrays."""
+    return _compiled(
+        function, UnwrappedDispatcher, nogil=True, _nrt=False, no_cfunc_wrapper=False, no_cpython_wrapper=True
+    )
+
+
 _COLLECTION = 100_000, 50, 100
 """Thresholds of the garbage collector while numba compiles.  Its objects live until compilation ends, so that
 collecting as often as usual would take a tenth of the time."""

@@ -133,7 +133,7 @@ class PreparedCall:
 
     def __init__(self, function: KeepingDispatcher, *args: Any) -> None:
         words: list[int] = [0, 0]
-        self.function, self._starts, self._kept, self._kinds = function, [], [], []
+        self.function, self._starts, self._kept, self._kinds, self._args = function, [], [], [], list(args)
         for x in args:
             kept: list[np.ndarray] = []
             self._starts.append(len(words))
@@ -149,18 +149,23 @@ class PreparedCall:
         self.address: int = self.block.__array_interface__["data"][0]
         """Of the block, for `enter` and for compiled callers."""
         self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
-        self.result: Callable[[], Any] = compiled.read(self.block[result:].view(np.uint8))
+        self.room = self.block[result:]
+        """Words of the last result, for compiled callers."""
+        self.result: Callable[[], Any] = compiled.read(self.room.view(np.uint8))
         """Result of the last call."""
 
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
+        known = self._args[place]
+        if value is known or (type(value) is type(known) is float and _NUMBER.pack(value) == _NUMBER.pack(known)):
+            return
         words, kept, start = [], [], self._starts[place]
         got = _pack(value, words, kept)
         if got != self._kinds[place]:
             raise TypeError(
                 f"argument {place} of {self.function.__qualname__}: got {got}, expected {self._kinds[place]}"
             )
-        self.block[start : start + len(words)], self._kept[place] = words, kept
+        self.block[start : start + len(words)], self._kept[place], self._args[place] = words, kept, value
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dynamics.simd import LANES, driver, routine, set_num_threads
-from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch
+from dynamics.simd import LANES, by_address, driver, routine, set_num_threads
+from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch, enter
 from dynamics.simd.threads import MINIMUM_WORK, launch, num_threads
 from dynamics.simd.vector import aligned_zeros
 
@@ -48,6 +48,19 @@ def _integer(x):
 @routine
 def _true(x):
     return x[0] > 0.0
+
+
+@by_address
+def _halved(x, y):
+    for i in range(x.shape[0]):
+        y[i] = 0.5 * x[i]
+    return y[0]
+
+
+@by_address
+def _both(first, then):
+    enter(first)
+    return enter(then)
 
 
 @routine
@@ -102,6 +115,23 @@ def test_set_replaces_numbers_and_arrays(rng):
         call.set(3, xs.astype(np.float32))
     with pytest.raises(TypeError, match=r"got an array of strides \(16,\), expected C order"):
         call.set(3, xs[::2])
+
+
+def test_a_number_that_is_set_again_differs_in_its_sign_alone():
+    call = PreparedCall(_floats, 0.0, 1.0)
+    for x in (0.0, -0.0, -0.0, np.nan, np.nan, 0.0):
+        call.set(0, x)
+        assert call.block[2:3].view(float).tobytes() == np.float64(x).tobytes()
+
+
+def test_compiled_code_makes_calls_by_their_addresses(rng):
+    """And finds the results where they lie; from Python such a function is compiled with a wrapper."""
+    x, y, z = rng.standard_normal(5), np.zeros(5), np.zeros(5)
+    calls = PreparedCall(_halved, x, y), PreparedCall(_halved, y, z)
+    assert PreparedCall(_both, *[call.address for call in calls])() == 0
+    assert np.array_equal(z, 0.25 * x)
+    assert calls[1].room.view(float)[0] == calls[1].result() == z[0]
+    assert _halved(z, y) == 0.5 * z[0]
 
 
 def test_arrays_live_as_long_as_the_call():

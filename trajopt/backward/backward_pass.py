@@ -506,7 +506,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     return sweep
 
 
-MU, EXPANSION, GAPS = 2, 6, 8
+MU, GAPS = 2, 8
 """Places of arguments in the compiled sweep."""
 
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import EXPANSION, GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
+from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import (
     Expansion,
@@ -91,7 +91,6 @@ class Expanded:
                 box._replace(lower=lower, upper=upper) for lower, upper in (results.given[8:], results.own[8:])
             )
         self.swept: list[Swept] = []
-        self.count = 0  # of expansions
         self._idle = idle_knots(self._system)
         self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
@@ -115,7 +114,6 @@ class Expanded:
         """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
         that is not asked for."""
         self._xs[...], self._us[...] = xs, us
-        self.count += 1
         self._derivatives("first")
         for block in self.own_e[2:]:
             block.fill(0.0)
@@ -131,7 +129,6 @@ class Expanded:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
         costs."""
         self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
-        self.count += 1
         lx, lu, lxx, lux, luu = blocks = self.own_e[2:]
         for block in (lx, lu, lxx[-1]):
             block.fill(0.0)
@@ -145,75 +142,42 @@ class Expanded:
         return self._costate, self._gradient
 
     def box_around_controls(self) -> Box | None:
-        """The box around the controls of the last expansion, from which a sweep starts anew."""
+        """The box around the controls of the last expansion."""
         if self.box is None or self.own_box is None or self._slots.limits is None:
             return None
         for side, limit in zip(self.own_box[:2], self._slots.limits, strict=True):
             np.subtract(limit, self._us, out=side)
             side *= OUTWARD
-        self.box.k.fill(0.0)
-        self.box.clamped.fill(False)
         return self.box
-
-
-LARGEST_COPIED = 20_000
-"""Number of entries of fx from which to say where they are, some 10 us, is faster than to copy them."""
 
 
 class Swept:
     """A backward pass, over the expansion of a slot or over one of its own, to which others are copied."""
 
     def __init__(self, slots: Slots, of: Expanded | None = None) -> None:
-        system, N = slots.problem.system, slots.problem.horizon
-        n, nu = system.ndx, system.nu
+        N, n, nu = slots.problem.horizon, slots.problem.system.ndx, slots.problem.system.nu
         self.results = results = _Results((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
-        self._slots, self._mu, self._gaps, self._around = slots, 0.0, np.zeros((N + 1, n)), None
-        self._dynamics: tuple[Expanded, int] | None = None
+        self._gaps = np.zeros((N + 1, n))
         if of is None:
             self.e = Expansion(*map(np.empty, _shapes(N, n, nu)))
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
         else:
             self.e, self._box = of.own_e, of.own_box
-        self._copies = self.e.fx, self.e.fu
-        arrays = tuple(results.own)
-        window = SweepWindow(tuple(self.e), 0.0, slots.dt, None, self._box, slots.leading, arrays=arrays)
-        self._call, self._with_gaps = window.prepared(), False
+        self._call = slots.window(tuple(self.e), self._box, tuple(results.own)).prepared()
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
-        """Copy the dynamics of an expansion, unless it holds them already or they are large ones of a slot, gaps and a
-        box; returns the expansion that it sweeps, whose costs the caller writes."""
-        slot = self._slots.writer_of(e)
-        copied = slot is None or e.fx.size <= LARGEST_COPIED
-        fx, fu = self._copies if slot is None or copied else (slot.own_e.fx, slot.own_e.fu)
-        if fx is not self.e.fx:
-            self.e = self.e._replace(fx=fx, fu=fu)
-            self._call.set(EXPANSION, tuple(self.e))
-        dynamics = None if slot is None else (slot, slot.count)
-        if copied and (slot is None or dynamics != self._dynamics):
-            fx[...], fu[...] = e.fx, e.fu
-            self._dynamics = dynamics
-        if gaps is not None:
-            self._gaps[...] = gaps
-        if self._with_gaps is not (gaps is not None):
-            self._with_gaps = gaps is not None
-            self._call.set(GAPS, self._gaps if self._with_gaps else NO_GAPS)
-        self._around = box
-        if box is not None and self._box is not None:
-            for own, array in zip(self._box[:4], box[:4], strict=True):
-                own[...] = array
+        """Copy an expansion, gaps and the limits of a box; returns the copy of the expansion, which it sweeps."""
+        for own, array in zip((*self.e, *(self._box or ())[:2]), (*e, *(box or ())[:2]), strict=True):
+            own[...] = array
+        self._gaps[...] = 0.0 if gaps is None else gaps
+        self._call.set(GAPS, NO_GAPS if gaps is None else self._gaps)
         return self.e
 
     def sweep(self, mu: float) -> SweepResult:
         """The pass with this mu."""
-        if mu != self._mu:
-            self._call.set(MU, mu)
-            self._mu = mu
-        found = self._call()
-        if self._around is not None and self._box is not None:  # where the next sweep over that box starts
-            self._around.k[...], self._around.clamped[...] = self._box.k, self._box.clamped
-            self._around = None
-        return result_of(self.results.given, *found)
+        self._call.set(MU, mu)
+        return result_of(self.results.given, *self._call())
 
 
 class Slots:
@@ -239,8 +203,7 @@ class Slots:
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
         self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
-        self.rows: Any = None
-        """What is prepared for constraints, for `trajopt.rows` to say."""
+        self.kept: dict[str, Any] = {}  # what others prepare for constraints
 
     # ------------------------------------------------------------------------------------------- problems served
     def serve(self, problem: Problem, limits: Limits | None) -> bool:
@@ -262,13 +225,6 @@ class Slots:
         return True
 
     # ------------------------------------------------------------------------------------------- calls
-    def writer_of(self, e: Expansion) -> Expanded | None:
-        """The slot that has written fx and fu; None for those of no slot."""
-        for slot in self._expanded:
-            if e.fx is slot.e.fx and e.fu is slot.e.fu:
-                return slot
-        return None
-
     def expanded(self) -> Expanded:
         """An expansion that is free."""
         return _free(self._expanded, Expanded, self)
@@ -283,6 +239,10 @@ class Slots:
     def swept(self) -> Swept:
         """A free backward pass over what it is given to hold."""
         return _free(self._swept, Swept, self)
+
+    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+        """A backward pass over these arrays, without gaps, to be prepared."""
+        return SweepWindow(e, 0.0, self.dt, None, box, self.leading, arrays=results)
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""

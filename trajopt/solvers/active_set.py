@@ -7,30 +7,35 @@ A sweep at z knows the terms that are active there, and of the control limits on
 the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its end:
 semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full steps settle most models; otherwise steps are
 halved until q falls.  Where the active set does not change, the first sweep is the last one.
+
+The search is one compiled call, of prepared calls that it knows by their addresses alone, the backward pass of a
+formulation among them, over arrays to which a model is copied.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import routine
-from trajopt.backward.backward_pass import SweepResult
-from trajopt.backward.box_qp import box_around
+from dynamics.simd import by_address, helper
+from dynamics.simd.prepared_calls import PreparedCall, enter
+from trajopt.backward.backward_pass import MU, SweepResult
+from trajopt.backward.box_qp import OUTWARD, box_around
 from trajopt.backward.expansions import Expansion
-from trajopt.rows import along
-from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms
+from trajopt.rows import add_terms, along
+from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
 from trajopt.solvers.formulation import (
     NOTHING,
     Direction,
     Formulation,
     LocalModel,
-    RowModel,
     Stopwatch,
     change,
     dot,
     follow,
+    shares_of,
 )
 
 FULL, LOWERING, HALVINGS = 8, 12, 25
@@ -44,64 +49,204 @@ gains."""
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """A control counts as on its limit if their distance is at most this fraction of the control and its change."""
+NO_LIMITS = NOTHING, NOTHING
 CLIPPED = 1e-12
 """A control is clipped where it differs by more than this, relative to 1 and to the control, from what was wanted."""
 
 
-# ------------------------------------------------------------------------------------------------ along a step
-@routine
-def _step(
-    dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, penalty, barrier, wanted, slope, most,
-    dx, du, rows,
-):  # fmt: skip
+# ------------------------------------------------------------------------------------------------ parts of the search
+# Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
+PENALTY, BARRIER, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(7)
+WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(7, 16)
+
+
+@by_address
+def _step(dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, centre, numbers, dx, du, rows):
     """Write the first step dx, du of `trajopt.solvers.formulation.linear_step`, of at most so many lengths 1, 1/2, ...,
-    that changes the model's value to less than is wanted, with a small part of the slope beyond; and the change
-    C (dx, du) of the rows.  Returns the value, the linear part of the costs in it, and True if that is so."""
-    before, length, value, linear = sum_of_terms(c, None, lower, upper, centre, penalty, barrier), 1.0, 0.0, 0.0
-    for _ in range(most):
+    that changes the model's value to less than is wanted, with a small part of the slope beyond; the change C (dx, du)
+    of the rows; the value, the linear part of the costs in it, and 1 if that is so, else 0."""
+    penalty, barrier, length, value, linear = numbers[PENALTY], numbers[BARRIER], 1.0, 0.0, 0.0
+    numbers[LOW] = 0.0
+    if start[0].shape[0] == 0:
+        numbers[TERMS] = sum_of_terms(c, None, lower, upper, centre, penalty, barrier)
+    for _ in range(int(numbers[LENGTHS])):
         follow(*dynamics, gaps, *policy, *box, *start, length, dx, du)
         along(first, *C, dx, du, rows)
         linear, quadratic = change(*costs, dx, du)
-        value = linear + 0.5 * quadratic + sum_of_terms(c, rows, lower, upper, centre, penalty, barrier) - before
-        if value < wanted + SUFFICIENT * length * slope:
-            return value, linear, True
+        terms = sum_of_terms(c, rows, lower, upper, centre, penalty, barrier)
+        value = linear + 0.5 * quadratic + terms - numbers[TERMS]
+        if value < numbers[WANTED] + SUFFICIENT * length * numbers[SLOPE]:
+            numbers[LOW] = 1.0
+            break
         length *= 0.5
-    return value, linear, False
+    numbers[VALUE], numbers[LINEAR] = value, linear
 
 
-@routine
-def _differ(c, before, after, lower, upper, centre, penalty, boxed, policy, dx0, du0, dx, du):
-    """True if the set of active terms differs between two changes of the rows; or, within a box, if the step between
-    (dx0, du0) and (dx, du) is not that of the policy k, K."""
+@by_address
+def _compare(c, before, after, lower, upper, centre, numbers, boxed, policy, start, dx, du):
+    """Write 1 if the set of active terms differs between two changes of the rows; or, within a box, if the step between
+    (dx0, du0) and (dx, du) is not that of the policy k, K; else 0."""
+    numbers[CHANGES] = 0.0
     for i in range(c.shape[0]):
-        shift = centre[i] / penalty
+        shift = centre[i] / numbers[PENALTY]
         side = active_side(c[i] + before[i] + shift, lower[i], upper[i])
         if side != active_side(c[i] + after[i] + shift, lower[i], upper[i]):
-            return True
-    k, K = policy
-    if boxed:
-        for t in range(du.shape[0]):
-            for i in range(du.shape[1]):
-                wanted = du0[t, i] + k[t, i]
-                for j in range(K.shape[2]):
-                    wanted += K[t, i, j] * (dx[t, j] - dx0[t, j])
-                if abs(wanted - du[t, i]) > CLIPPED * (1.0 + abs(wanted)):
-                    return True
-    return False
+            numbers[CHANGES] = 1.0
+            return
+    (k, K), (dx0, du0) = policy, start
+    for t in range(du.shape[0] if boxed else 0):
+        for i in range(du.shape[1]):
+            wanted = du0[t, i] + k[t, i]
+            for j in range(K.shape[2]):
+                wanted += K[t, i, j] * (dx[t, j] - dx0[t, j])
+            if abs(wanted - du[t, i]) > CLIPPED * (1.0 + abs(wanted)):
+                numbers[CHANGES] = 1.0
+                return
 
 
-@routine
-def _gradients(lx, lu, lxx, lux, luu, dx, du, gx, gu):
-    """Gradients gx (N+1, ndx), gu (N, nu) of the costs' model at (dx, du)."""
+@helper
+def _copy(a, b):
+    for i in range(a.shape[0]):
+        b[i] = a[i]
+
+
+@by_address
+def _sweep(
+    sweep, costs, expanded, blocks, first, C, c, lower, upper, dual, centre, numbers, us, limits, box, dx, du, rows, pw
+):  # fmt: skip
+    """Sweep, by the call at this address, the costs' model at (dx, du), the terms of the rows among it, with the box
+    around the controls there, which are written first."""
+    lx, lu, lxx, lux, luu = blocks
     N, ndx, nu = du.shape[0], dx.shape[1], du.shape[1]
+    _copy(costs, expanded)
     for t in range(N + 1):
         for i in range(ndx):
-            gx[t, i] = lx[t, i] + dot(lxx, t, i, dx, t)
+            lx[t, i] += dot(lxx, t, i, dx, t)
         if t < N:
             for i in range(nu):
-                gu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
+                lu[t, i] = lu[t, i] + dot(luu, t, i, du, t) + dot(lux, t, i, dx, t)
                 for j in range(ndx):
-                    gx[t, j] += lux[t, i, j] * du[t, i]
+                    lx[t, j] += lux[t, i, j] * du[t, i]
+    (p, w), penalty, barrier = pw, numbers[PENALTY], numbers[BARRIER]
+    for i in range(c.shape[0]):
+        _, p[i], w[i] = term(c[i] + rows[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
+    add_terms(first, *C, p, w, *blocks)
+    for t in range(N + 1 if numbers[ON_STATES] > 0.0 else 0):
+        for i in range(ndx):
+            lxx[t, i, i] += numbers[ON_STATES]
+    low, high = box
+    for t in range(low.shape[0]):
+        for i in range(nu):
+            u = us[t, i] + du[t, i]
+            low[t, i], high[t, i] = OUTWARD * (limits[0][t, i] - u), OUTWARD * (limits[1][t, i] - u)
+    enter(sweep)
+
+
+# ------------------------------------------------------------------------------------------------ the search
+@by_address
+def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, swept, saved, here, end, best):
+    """Write the point of the least value found, and the gains and the value function of the sweep that led there, where
+    those of the first sweep are at the beginning; returns that value, the linear part of the costs in it, and True if
+    it was another sweep than the first one.
+
+    The first four arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
+    the end."""
+    value, linear, other, settled, smooth = numbers[FIRST_VALUE], 0.0, False, False, numbers[BARRIER] > 0.0
+    for i in range(here.shape[0]):
+        here[i] = best[i] = 0.0
+    _copy(saved, swept)
+    numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = np.inf, 0.0, 1.0
+    for count in range(1 + int(numbers[FULL_STEPS])):
+        if count > 0:
+            enter(compare)
+            settled = numbers[CHANGES] == 0.0
+            if settled:
+                break
+            _copy(end, here)
+            enter(sweep)
+            if failed[0] >= 0:
+                break
+        enter(step if count > 0 else step_from_iterate)
+        if numbers[VALUE] < value:
+            value, linear, other = numbers[VALUE], numbers[LINEAR], count > 0
+            _copy(end, best)
+            _copy(swept, saved)
+    predicted, gained = -numbers[FIRST_CHANGE], -value
+    for _ in range(0 if settled else int(numbers[LOWERING_STEPS])):
+        if smooth and gained >= MOST * predicted:
+            break
+        _copy(best, here)
+        anew, slope = smooth or value < 0.0, numbers[FIRST_CHANGE]
+        if anew:
+            enter(sweep)
+            if failed[0] >= 0:
+                break
+            slope = changes[1] + 0.5 * changes[2]
+        else:
+            _copy(saved, swept)
+        numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = value, 0.0 if slope > 0.0 else slope, HALVINGS
+        enter(step)
+        if numbers[LOW] == 0.0:
+            break
+        predicted, gained = -slope, value - numbers[VALUE]
+        value, linear, other = numbers[VALUE], numbers[LINEAR], anew
+        _copy(end, best)
+        _copy(swept, saved)
+        if not smooth and gained <= LITTLE * -value:
+            break
+    return value, linear, other
+
+
+def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Zeros, and arrays of these shapes that they consist of."""
+    ends = np.cumsum([prod(shape) for shape in shapes])
+    flat = np.zeros(ends[-1])
+    return flat, tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True))
+
+
+class _PreparedSearch:
+    """The search over models of so many rows, its parts prepared over arrays of its own.
+
+    Attributes
+    ----------
+    given : tuple of arrays
+        Where a model is copied to: expansion, gaps, box, controls, their limits, rows, multipliers, and gains k, K.
+    best : dx, du and the change of the rows at the end of a search
+    found : k, K, Vx, Vxx of the sweep that led there
+    """
+
+    def __init__(self, formulation: Formulation, e: Expansion, R: int) -> None:
+        (N, n, nu), limits, self.numbers = e.fu.shape, formulation.limits, np.zeros(COUNT)
+        shapes, gains = [x.shape for x in e[2:]], ((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
+        fx, fu, gaps, us = np.zeros(e.fx.shape), np.zeros(e.fu.shape), np.zeros((N + 1, n)), np.zeros((N, nu))
+        low, high, *ends = np.zeros((4, *((0, 0) if limits is None else us.shape)))
+        first, (c, lower, upper, dual, centre), numbers = np.zeros(N + 2, np.intp), np.zeros((5, R)), self.numbers
+        C = np.zeros((R, n)), np.zeros((R, nu))
+        (costs, blocks), (expanded, moved) = _parts(*shapes), _parts(*shapes)
+        (swept, sweep), (saved, self.found) = _parts(*gains), _parts(*gains)
+        (here, start), (end, reached), (best, self.best) = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
+        self.given = (
+            fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, *self.found[:2]
+        )  # fmt: skip
+        box = None if limits is None else box_around(us, *limits)
+        self.sweep = formulation.window((fx, fu, *moved), box, sweep).prepared()
+        of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
+        to_end = first, C, c, lower, upper, centre, numbers, *reached
+        self.parts = (
+            PreparedCall(_step, *of_step, (NOTHING, NOTHING), *to_end),
+            PreparedCall(_step, *of_step, start[:2], *to_end),
+            PreparedCall(
+                _compare, c, start[2], reached[2], lower, upper, centre, numbers, box is not None, sweep[:2],
+                start[:2], *reached[:2],
+            ),
+            PreparedCall(
+                _sweep, self.sweep.address, costs, expanded, moved, first, C, c, lower, upper, dual, centre, numbers,
+                us, tuple(ends), (box or NO_LIMITS)[:2], *start, tuple(np.zeros((2, R))),
+            ),
+        )  # fmt: skip
+        addresses, outcome = [part.address for part in self.parts], self.sweep.room
+        known = numbers, outcome, outcome.view(np.float64), swept, saved, here, end, best
+        self.run = PreparedCall(_search, *addresses, *known)
 
 
 class StepPoint(NamedTuple):
@@ -116,8 +261,7 @@ class StepPoint(NamedTuple):
 
 
 class ModelMinimum(NamedTuple):
-    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end point of its full
-    step."""
+    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end of its full step."""
 
     direction: Direction
     point: StepPoint
@@ -140,118 +284,44 @@ class PiecewiseModel(NamedTuple):
 
     def minimum(self, direction: Direction) -> ModelMinimum:
         """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
-        not settle, steps that lower the model."""
-        e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
-        end, _ = self._reached(sweep, (NOTHING, NOTHING))
-        value = 0.0 if gaps is None else np.inf
-        here = StepPoint(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), value)
-        best, best_sweep, settled = end if end.value < here.value else here, sweep, False
-        if self.multipliers.barrier > 0.0:
-            best, best_sweep = self._smooth_minimum(best, sweep)
-            return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
-        for _ in range(FULL):
-            settled = not self._changes_active_set(here, end, sweep)
-            if settled:
-                break
-            again = self._sweep(end)
-            if not again.ok:
-                break
-            here, sweep = end, again
-            end, _ = self._reached(sweep, (here.dx, here.du))
-            if end.value < best.value:
-                best, best_sweep = end, sweep
-        for _ in range(0 if settled or gaps is not None else LOWERING):
-            again = self._sweep(best) if best.value < 0.0 else direction.sweep
-            lower = self._lower(best, again) if again.ok else None
-            if lower is None:
-                break
-            gained, best, best_sweep = best.value - lower.value, lower, again
-            if gained <= LITTLE * -best.value:
-                break
-        return ModelMinimum(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
-
-    def _smooth_minimum(self, best: StepPoint, sweep: SweepResult) -> tuple[StepPoint, SweepResult]:
-        """The point after Newton steps of a model without kinks, until one gains most of what it predicts, and the last
-        sweep."""
-        predicted, gained = -(sweep.d1 + 0.5 * sweep.d2), -best.value
-        for _ in range(NEWTON):
-            if self.model.iterate.gaps is not None or gained >= MOST * predicted:
-                break
-            again = self._sweep(best)
-            lower = self._lower(best, again) if again.ok else None
-            if lower is None:
-                break
-            predicted, gained = -(again.d1 + 0.5 * again.d2), best.value - lower.value
-            best, sweep = lower, again
-        return best, sweep
-
-    def _reached(
-        self,
-        sweep: SweepResult,
-        start: tuple[np.ndarray, np.ndarray],
-        wanted: float = np.inf,
-        slope: float = 0.0,
-        most: int = 1,
-    ) -> tuple[StepPoint, bool]:
-        """The end of a sweep's step from a start (dx, du), or from the iterate, and True if the model is as low there
-        as is wanted: of a full step, or of the first of at most so many halved ones."""
-        rows, at, m, e = self.formulation.rows, self.model.rows, self.multipliers, self.expansion
+        not settle, steps that lower the model; where a barrier smooths it, Newton steps."""
+        formulation, model, m, e = self.formulation, self.model, self.multipliers, self.expansion
+        rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
         assert rows is not None and at is not None
-        gaps, box = self.model.iterate.gaps, self.model.box
-        dx, du, moved = np.empty_like(e.lx), np.empty_like(e.lu), np.empty(len(at.c))
-        value, linear, low = _step(
-            (e.fx, e.fu), tuple(e[2:]), NOTHING if gaps is None else gaps, (sweep.k, sweep.K),
-            (NOTHING, NOTHING) if box is None else (box.lower, box.upper), start, rows.first, at.C, at.c,
-            rows.lower, rows.upper, m.centre, m.penalty, m.barrier, wanted, slope, most, dx, du, moved,
+        search = formulation.kept.get("search")
+        if search is None or len(search.best[2]) != len(rows):
+            search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
+        given = (
+            *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
+            rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, direction.sweep.k, direction.sweep.K,
         )  # fmt: skip
-        return StepPoint(dx, du, moved, value, linear), low
-
-    def _lower(self, here: StepPoint, sweep: SweepResult) -> StepPoint | None:
-        """The first point at step length 1, 1/2, ... along the sweep's step with a sufficiently lower model; None if
-        there is none."""
-        slope = min(sweep.d1 + 0.5 * sweep.d2, 0.0)
-        point, low = self._reached(sweep, (here.dx, here.du), here.value, slope, HALVINGS)
-        return point if low else None
-
-    def _changes_active_set(self, here: StepPoint, end: StepPoint, sweep: SweepResult) -> bool:
-        """True if the set of active terms differs between the start and the end of a sweep's full step, or controls
-        were clipped."""
-        rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
-        assert rows is not None and at is not None
-        policy, boxed = (sweep.k, sweep.K), self.model.box is not None
-        terms = at.c, here.rows, end.rows, rows.lower, rows.upper, m.centre, m.penalty
-        return _differ(*terms, boxed, policy, here.dx, here.du, end.dx, end.du)
-
-    def _sweep(self, here: StepPoint) -> SweepResult:
-        """Backward pass of the model expanded at a point, without gaps."""
-        formulation, model, e = self.formulation, self.model, self.expansion
-        assert model.rows is not None and formulation.rows is not None
-        lx, lu = np.empty_like(e.lx), np.empty_like(e.lu)
-        _gradients(*e[2:], here.dx, here.du, lx, lu)
-        _, weights = self.multipliers.weights(formulation.rows, model.rows.c + here.rows)
-        box = None if formulation.limits is None else box_around(model.iterate.us + here.du, *formulation.limits)
-        at, iterate = model.rows, model.iterate
-        iterate = iterate if iterate.gaps is None else iterate._replace(gaps=None)
-        moved = LocalModel(  # all of it: `_replace` takes microseconds
-            iterate, Expansion(e.fx, e.fu, lx, lu, e.lxx, e.lux, e.luu), None, model.costate, model.gradient_norm, box,
-            None, RowModel(at.c, at.C, at.dual, weights),
+        for own, array in zip(search.given, given, strict=True):
+            own[...] = array
+        on_states, mu = shares_of(self.mu, None, formulation.regularization)
+        smooth, closed = m.barrier > 0.0, gaps is None
+        search.numbers[:WANTED] = (
+            m.penalty, m.barrier, on_states, 0.0 if closed else np.inf, direction.change,
+            0 if smooth else FULL, 0 if not closed else NEWTON if smooth else LOWERING,
         )  # fmt: skip
-        return formulation.sweep(moved, self.mu, self.clock)
+        with self.clock.measure("backward_pass"):
+            search.sweep.set(MU, mu)
+            value, linear, other = search.run()
+        (dx, du, moved), (k, K, Vx, Vxx) = search.best, search.found
+        end = StepPoint(dx.copy(), du.copy(), moved.copy(), value, linear)
+        sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True) if other else direction.sweep
+        return ModelMinimum(direction._replace(sweep=self._about_iterate(sweep, end, other)), end)
 
-    def _about_iterate(self, sweep: SweepResult, end: StepPoint, first: SweepResult) -> SweepResult:
-        """The sweep at a point with its policy and its value function expressed about the iterate."""
+    def _about_iterate(self, sweep: SweepResult, end: StepPoint, other: bool) -> SweepResult:
+        """The sweep with its policy and its value function expressed about the iterate, if it was another than that
+        there."""
         at, gaps = self.model.rows, self.model.iterate.gaps
         assert at is not None and at.weights is not None
         d1 = end.linear + float(at.weights.p @ end.rows)
-        if sweep is not first:
+        if other:
             shift = end.dx if gaps is None else end.dx - gaps
-            k = self._snapped(end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1]))
+            k = end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1])
+            rounding = ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
+            for limit in (self.model.box or ())[:2]:
+                k = np.where(np.abs(k - limit) <= rounding, limit, k)  # to the limit itself
             sweep = sweep._replace(k=k, Vx=sweep.Vx - np.einsum("tij,tj->ti", sweep.Vxx, shift))
         return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))
-
-    def _snapped(self, k: np.ndarray) -> np.ndarray:
-        """The change k of the controls, set to the limit itself where it differs from that by rounding alone."""
-        box, rounding = self.model.box, ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
-        for limit in () if box is None else (box.lower, box.upper):
-            k = np.where(np.abs(k - limit) <= rounding, limit, k)
-        return k

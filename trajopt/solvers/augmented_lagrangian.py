@@ -107,7 +107,7 @@ def _smooth_term(v, multiplier, penalty, barrier):
 
 
 @helper
-def _term(c, dual, centre, penalty, barrier, lower, upper):
+def term(c, dual, centre, penalty, barrier, lower, upper):
     """Value, first and second derivative of a row's term."""
     if barrier == 0.0 or lower == upper:
         s = _excess(c, centre, penalty, lower, upper)
@@ -125,7 +125,7 @@ def _term(c, dual, centre, penalty, barrier, lower, upper):
 def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
-        value, p[i], w[i] = _term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
+        value, p[i], w[i] = term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
         total += value
     return total
 
@@ -136,7 +136,7 @@ def sum_of_terms(c, change, lower, upper, centre, penalty, barrier):
     total = 0.0
     for i in range(c.shape[0]):
         r = c[i] if change is None else c[i] + change[i]
-        value, _, _ = _term(r, 0.0, centre[i], penalty, barrier, lower[i], upper[i])
+        value, _, _ = term(r, 0.0, centre[i], penalty, barrier, lower[i], upper[i])
         total += value
     return total
 

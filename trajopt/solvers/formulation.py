@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, sweep_with_curvature
+from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep_with_curvature
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     CurvatureOfKnot,
@@ -35,7 +35,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import PreparedRows, Rows, Weights, copy_with_terms, with_multipliers, with_terms
+from trajopt.rows import PreparedRows, Rows, Weights, add_terms, with_multipliers, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -225,6 +225,8 @@ class Formulation(Protocol):
     problem: Problem
     limits: Limits | None
     rows: Rows | None
+    regularization: str
+    kept: dict[str, Any]  # what others have prepared for it
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
@@ -249,6 +251,10 @@ class Formulation(Protocol):
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of this kind, whose expansion the model must have."""
+        ...
+
+    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+        """The backward pass over these arrays, without gaps, to be prepared."""
         ...
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
@@ -404,7 +410,7 @@ def dot(A, t, i, z, s):
 
 @routine
 def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
-    """`linear_step`, for compiled code."""
+    """`linear_step`, for compiled code: a step of this length, from a start (dx0, du0) or from the iterate."""
     N, ndx, nu = fu.shape
     for t in range(N + 1):
         if t == 0:
@@ -429,20 +435,15 @@ def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
 
 
 def linear_step(
-    e: Expansion,
-    gaps: np.ndarray | None,
-    result: SweepResult,
-    box: Box | None = None,
-    start: tuple[np.ndarray, np.ndarray] = (NOTHING, NOTHING),
-    length: float = 1.0,
+    e: Expansion, gaps: np.ndarray | None, result: SweepResult, box: Box | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
 
-    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or a step of another length from a start (dx, du)."""
+    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps'."""
     dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
     lower, upper = (NOTHING, NOTHING) if box is None else (box.lower, box.upper)
     gaps = NOTHING if gaps is None else gaps
-    follow(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
+    follow(e.fx, e.fu, gaps, result.k, result.K, lower, upper, NOTHING, NOTHING, 1.0, dx, du)
     return dx, du
 
 
@@ -528,12 +529,8 @@ def with_more(e: Expansion, more: float) -> Expansion:
     if more == 0.0:
         return e
     lxx = e.lxx.copy()
-    _add_to_diagonals(lxx, more)
-    return e._replace(lxx=lxx)
-
-
-def _add_to_diagonals(lxx: np.ndarray, more: float) -> None:
     np.einsum("tii->ti", lxx)[...] += more
+    return e._replace(lxx=lxx)
 
 
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
@@ -570,6 +567,7 @@ class ForwardFormulation:
         self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
         self._slots = take_slots(problem, limits)
+        self.kept, self.window = self._slots.kept, self._slots.window
 
     def close(self) -> None:
         """Leave what is prepared to the next solves."""
@@ -600,9 +598,9 @@ class ForwardFormulation:
     @property
     def _prepared_rows(self) -> PreparedRows:
         assert self.rows is not None
-        known: PreparedRows | None = self._slots.rows
+        known: PreparedRows | None = self.kept.get("rows")
         if known is None or not known.serve(self.rows):
-            known = self._slots.rows = PreparedRows(self.rows)
+            known = self.kept["rows"] = PreparedRows(self.rows)
         return known
 
     def expand(
@@ -646,7 +644,7 @@ class ForwardFormulation:
         with clock.measure("derivatives"):
             cost_curvature = model.cost_curvature
             if cost_curvature is None and self.curvature.cost_hessian == "exact":
-                cost_curvature = self._no_curvature()
+                cost_curvature = zero_blocks(self.problem.horizon, system.ndx, system.nu)
                 self.problem.objective.accumulate(xs, us, None, cost_curvature)
                 if self.rows is not None and model.rows is not None:
                     self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
@@ -662,30 +660,22 @@ class ForwardFormulation:
         expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            terms = None if self.rows is None or model.rows is None else model.rows.weights
             on_states, mu = shares_of(mu, gaps, self.regularization)
+            terms = None if self.rows is None or model.rows is None else model.rows.weights
             if of_knot is not None:
                 e = with_more(with_terms_of(expansion, self.rows, model), on_states)
-                result = sweep_with_curvature(e, of_knot, mu, self._slots.dt, gaps, box, self._slots.leading)
-                return completed(result, e, gaps)
-            swept, e = None, expansion
-            if terms is None and gaps is None and on_states == 0.0:
-                swept = self._slots.swept_over(expansion, box)
+                slots = self._slots
+                return completed(sweep_with_curvature(e, of_knot, mu, slots.dt, gaps, box, slots.leading), e, gaps)
+            as_it_is = terms is None and gaps is None and on_states == 0.0
+            swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
             if swept is None:
                 swept = self._slots.swept()
                 e = swept.hold(expansion, gaps, box)
                 if terms is not None and self.rows is not None and model.rows is not None:
-                    copy_with_terms(self.rows.first, *model.rows.C, *terms, *expansion[2:], tuple(e[2:]))
-                else:
-                    for own, block in zip(e[2:], expansion[2:], strict=True):
-                        own[...] = block
+                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
                 if on_states > 0.0:
-                    _add_to_diagonals(e.lxx, on_states)
-            result = swept.sweep(mu)
-            return completed(result, e, gaps)
-
-    def _no_curvature(self) -> tuple[np.ndarray, ...]:
-        return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
+                    np.einsum("tii->ti", e.lxx)[...] += on_states
+            return completed(swept.sweep(mu), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

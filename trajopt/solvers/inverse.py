@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import SweepResult, sweep
+from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep
+from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
@@ -84,6 +85,7 @@ class InverseFormulation:
         self._fx, self._fu = np.tile(self._map.fx, (N, 1, 1)), np.tile(self._map.fu, (N, 1, 1))
         self._dt = system.dt if system.semi_implicit else 0.0
         self._no_gaps = np.zeros((N + 1, system.ndx))
+        self.kept: dict[str, Any] = {}
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
@@ -181,6 +183,10 @@ class InverseFormulation:
             on_states, mu = shares_of(mu, gaps, self.regularization)
             e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
+
+    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+        """See `Formulation`."""
+        return SweepWindow(e, 0.0, self._dt, None, box, 0, self._dt > 0.0, arrays=results)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, with the controls that they need."""
