@@ -40,7 +40,7 @@ from trajopt.solvers.formulation import (
     ForwardFormulation,
     Stopwatch,
 )
-from trajopt.solvers.iteration import State
+from trajopt.solvers.iteration import Stall, State
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
 
@@ -345,7 +345,7 @@ def test_a_short_step_leaves_the_multipliers():
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)
     model = weighted(rows, model, m)
     direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0, clock), None, -1)
-    state = State(model, Regularization(), 1.0, (), m)
+    state = State(model, Regularization(), 1.0, (), Stall(), m)
     constraints = AugmentedLagrangian(formulation, DDP(), clock)
     short, long = (Step(Candidate(a, *model.iterate[:3]), 0.0, 0.0, None) for a in (0.125, 1.0))
     after = constraints.after_step(state, direction, short)

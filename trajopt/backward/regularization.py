@@ -18,6 +18,7 @@ import numpy as np
 from trajopt.backward.expansions import Expansion
 
 FACTOR = 10.0
+"""Factor of every adaptation: of mu here, of penalties, and of the damping of least squares."""
 FIRST = 1e-6
 """First nonzero value of mu; up to here it counts as small."""
 VANISHING = 1e-9

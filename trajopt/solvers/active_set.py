@@ -37,6 +37,7 @@ from trajopt.solvers.formulation import (
     follow,
     shares_of,
 )
+from trajopt.solvers.line_search import INVISIBLE, ROUNDING, SUFFICIENT
 
 FULL, LOWERING, HALVINGS = 8, 12, 25
 """Largest numbers of sweeps whose full steps are taken, of sweeps whose steps must lower the model, and of halvings of
@@ -46,12 +47,7 @@ LITTLE = 0.1
 NEWTON, MOST = 3, 0.8
 """Largest number of sweeps where a barrier smooths the model, and the part of its predicted decrease that the last one
 gains."""
-SUFFICIENT = 1e-4
-ROUNDING = 1e-14
-"""A control counts as on its limit if their distance is at most this fraction of the control and its change."""
 NO_LIMITS = NOTHING, NOTHING
-CLIPPED = 1e-12
-"""A control is clipped where it differs by more than this, relative to 1 and to the control, from what was wanted."""
 
 
 # ------------------------------------------------------------------------------------------------ parts of the search
@@ -99,7 +95,7 @@ def _compare(c, before, after, lower, upper, centre, numbers, boxed, policy, sta
             wanted = du0[t, i] + k[t, i]
             for j in range(K.shape[2]):
                 wanted += K[t, i, j] * (dx[t, j] - dx0[t, j])
-            if abs(wanted - du[t, i]) > CLIPPED * (1.0 + abs(wanted)):
+            if abs(wanted - du[t, i]) > INVISIBLE * (1.0 + abs(wanted)):
                 numbers[CHANGES] = 1.0
                 return
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from trajopt.backward.expansions import Expansion
+from trajopt.backward.regularization import FACTOR
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
 from trajopt.solvers.formulation import LocalModel, RowModel
 
@@ -220,7 +221,6 @@ def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
 # makes a narrow valley along curved rows, which multipliers do not.
 
 
-GROWTH = 10.0
 LARGEST, FIRST = 1e8, 1e-4
 """Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
 start."""
@@ -242,9 +242,8 @@ one that updates reach at a start."""
 MOSTLY = 0.5
 """A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
 conditions."""
-RELAXATIONS, LEAST_RELAXED = 8, 10.0
-"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
-not decrease."""
+RELAXATIONS = 8
+"""Largest number of decreases of the penalty in a solve."""
 LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
 """Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
 LARGE_COST = 1e-3
@@ -337,7 +336,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     if error > FAST * m.error:
         return m
     slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
-    return m._replace(centre=m.dual, error=error, penalty=raised(m, GROWTH) if slow else m.penalty)
+    return m._replace(centre=m.dual, error=error, penalty=raised(m, FACTOR) if slow else m.penalty)
 
 
 def worth(model: LocalModel, m: Multipliers) -> float:
@@ -362,7 +361,7 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
     p, limit = model.rows.weights.p, LARGEST * m.scale
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
     slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
-    centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
+    centre, penalty = np.clip(p, -limit, limit), raised(m, FACTOR) if slow else m.penalty
     if careful:
         penalty = min(penalty, max(m.penalty, bearable(p, m.scale, residual)))
     m = m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
@@ -372,9 +371,9 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
 def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
     """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
     are nearly met; otherwise unchanged."""
-    if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
+    if m.relaxed >= RELAXATIONS or measures(rows, c, m.dual).scaled >= CLOSE:
         return m
-    penalty = m.penalty / GROWTH
+    penalty = m.penalty / FACTOR
     return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
 
 

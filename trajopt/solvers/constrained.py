@@ -22,17 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.regularization import FACTOR, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
-from trajopt.rows import Rows, change_of_rows
+from trajopt.rows import Rows
 from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import (
-    GROWTH,
     LARGE_COST,
     LARGEST,
     NOISY,
-    TINY,
     Multipliers,
     advanced,
     at_minimum,
@@ -69,6 +67,7 @@ from trajopt.solvers.iteration import (
     FoundDirection,
     Log,
     SolveAnother,
+    Stall,
     State,
     Unconstrained,
     expected_decrease,
@@ -86,11 +85,6 @@ NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
 cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
 does not."""
-HALF = 0.5
-"""After an update of the multipliers the model's step is taken if it leaves at most this fraction of the violation;
-another update from the same point would be as far off on the other side."""
-NOTICEABLY = 1.5
-"""Factor of the penalty below which a change is not worth a sweep."""
 LOWER = 0.5
 """A step with a boldly raised penalty must lower the violation to at most this fraction."""
 
@@ -108,7 +102,7 @@ class Bound(NamedTuple):
 
 
 AT_START, AWAY, CLOSE, BOLD = (
-    Bound(1.0, GROWTH, 8, 1e2, 1e-3), Bound(1.0, GROWTH, 2, 1e2, 1e-3), Bound(0.9, GROWTH, 2, LARGEST, 1e-3),
+    Bound(1.0, FACTOR, 8, 1e2, 1e-3), Bound(1.0, FACTOR, 2, 1e2, 1e-3), Bound(0.9, FACTOR, 2, LARGEST, 1e-3),
     Bound(0.1, 1e3, 2, LARGEST, 1e-7),
 )  # fmt: skip
 HELP, HELP_AWAY = 2.0, 0.8
@@ -120,6 +114,8 @@ def gained_as_predicted(record: IterationRecord) -> bool:
     """True for a full step of a sweep, without gaps to close, that gained its predicted decrease."""
     full = record.alpha == 1.0 and record.gap == 0.0 and record.step in (GAUSS_NEWTON, EXACT, CONVEXIFIED)
     return full and kept(record.predicted_decrease, record.actual_decrease)
+
+
 KINKED = 10
 """Number of steps of a solve whose inequalities a barrier is to smooth before it does."""
 WORSE, NOTICEABLE = 2.0, 1e-3
@@ -160,7 +156,7 @@ class SoftConstraints(Unconstrained):
         violation = measures(self.rows, model.rows.c, model.rows.dual).scaled
         known = Feasibility(start, len(log), violation)
         return State(
-            self.weighted(model, multipliers), Regularization(), np.inf, log, multipliers=multipliers, feasibility=known
+            self.weighted(model, multipliers), Regularization(), np.inf, log, Stall(), multipliers, feasibility=known
         )
 
     def _first_dual(self) -> np.ndarray:
@@ -311,7 +307,7 @@ class AugmentedLagrangian(SoftConstraints):
         if state.direction is not None:
             m = advanced(rows, model, m, tolerance)
             model = self.weighted(model, m)
-        for times in range(MINIMA):
+        for _ in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
             found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
             if found.direction is None:
@@ -325,19 +321,9 @@ class AugmentedLagrangian(SoftConstraints):
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or self.satisfied(model):
                 return found
-            if times > 0 and state.stall.idle >= IDLE and self._left(model, found.direction) <= HALF:
-                return found
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
         return found
-
-    def _left(self, model: LocalModel, direction: Direction) -> float:
-        """Fraction of the violation that the model's full step leaves."""
-        rows, at = self.rows, model.rows
-        assert at is not None
-        dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
-        after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
-        return after / max(total_violation(rows, at.c), TINY)
 
     def _towards_minimum(self, state: State, found: FoundDirection, enough: float) -> FoundDirection:
         """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
@@ -409,11 +395,11 @@ class AugmentedLagrangian(SoftConstraints):
                 break
             removed, factor = before - after, bound.leap
             if removed > 0.0 and bound.left < 1.0:
-                factor = min(max((1.0 / bound.left - 1.0) * after / removed, GROWTH), bound.leap)
+                factor = min(max((1.0 / bound.left - 1.0) * after / removed, FACTOR), bound.leap)
             penalty = raised(m, factor)
             if direction.kind == CONVEXIFIED:
                 penalty = min(penalty, bearable(m.dual, m.scale, measures(rows, at.c, m.dual).scaled))
-                if penalty < NOTICEABLY * m.penalty:
+                if penalty <= m.penalty:
                     break
             m = m._replace(penalty=penalty)
             model = self.weighted(found.model, m)

@@ -68,10 +68,10 @@ class State(NamedTuple):
     regularization : for the next sweep
     predicted : predicted decrease of the merit for a full step along the last direction
     log : a record of every step tried, of searches for feasibility too; where a solve has ended, also the final iterate
+    stall : steps in a row without a gain, and rejected candidates
     multipliers, feasibility : of the constraints; None if there are none
     gap_weight : weight of the gaps in the merit
     direction : the last one found, of the loop that goes on from an iterate; None before its first
-    stall : steps in a row without a gain, and rejected candidates
     status : the reason why the solve has ended; None if it has not
     """
 
@@ -79,11 +79,11 @@ class State(NamedTuple):
     regularization: Regularization
     predicted: float
     log: Log
+    stall: Stall
     multipliers: Multipliers | None = None
     feasibility: Feasibility | None = None
     gap_weight: float = 0.0
     direction: Direction | None = None
-    stall: Stall = Stall()
     status: Status | None = None
 
     @property
@@ -261,7 +261,7 @@ class Unconstrained:
     def begin(self, start: Iterate, exact: bool, log: Log) -> State:
         """The state of a solve at its first iterate, without its regularization; exact: True for all curvature."""
         model = self.formulation.expand(start, self.clock, exact)
-        return State(model, Regularization(), np.inf, log)
+        return State(model, Regularization(), np.inf, log, Stall())
 
     def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
         """The state from which an iteration begins."""

@@ -30,11 +30,14 @@ from trajopt.solvers.formulation import (
 )
 
 SUFFICIENT = 1e-4
+"""Least part of a predicted decrease that a step has to gain, of costs, of models and of violations alike."""
 ROUNDING = 1e-14
-"""Relative rounding error of a sum of costs, below which an increase does not count."""
+"""Relative rounding error of a sum of costs, below which an increase does not count; and of a control, which counts as
+on its limit within that fraction of it and of its change."""
 INVISIBLE = 1e-12
 """Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
-that inexact steps of the dynamics bring into the cost."""
+that inexact steps of the dynamics bring into the cost.  And the difference, relative to 1 and to a control, beyond
+which limits have clipped it."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""

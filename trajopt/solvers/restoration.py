@@ -23,14 +23,16 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
+from trajopt.backward.regularization import FACTOR
 from trajopt.costs.residuals import StateResidual
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
 from trajopt.rows import Rows, Weights, pack, with_multipliers
-from trajopt.solvers.augmented_lagrangian import FIRST, GROWTH, Multipliers, influence, measures, weighted
+from trajopt.solvers.augmented_lagrangian import FIRST, Multipliers, influence, measures, weighted
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.iteration import IDLE, Log, Stall, State
+from trajopt.solvers.line_search import SUFFICIENT
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.terminal_states import terminal_states
 
@@ -39,9 +41,8 @@ EVERY = 15
 NOTICEABLE, SLOWLY = 1e-4, 0.7
 """A check is made if the largest violation of scaled rows exceeds NOTICEABLE, or if the cost no longer decreases, and
 if that violation exceeds the fraction SLOWLY of its value at the last check."""
-FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
-SUFFICIENT = 0.01
-"""A step is accepted if it achieves this fraction of the predicted decrease."""
+FIRST_ZETA, LEAST_ZETA = 1e-4, 1e-8
+"""First and least damping of a search, relative to the largest weights."""
 PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
 """F is at a minimum if its gradient vanishes and either the predicted decrease is at most the fraction PROMISE of F, or
 STALLS steps in a row lowered F by less than the fraction STALL."""
@@ -353,7 +354,7 @@ def checked(
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(feasibility=known)
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
-    penalty = min(GROWTH * m.penalty, 1e6 * m.scale)
+    penalty = min(FACTOR * m.penalty, 1e6 * m.scale)
     if saved > 0.0 and stuck > found.value:
         penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
     state = _begun_again(formulation, state, found.model.iterate, penalty, clock)

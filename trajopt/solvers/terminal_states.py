@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajopt.backward.regularization import FACTOR
 from trajopt.costs.cost_of_residual import linearized
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
@@ -30,7 +31,8 @@ SPREAD = np.pi
 trajectory goes further, as far as that."""
 MET, APART = 1e-9, 1e-2
 """Violation of scaled rows with which they count as met, and least distance of two states that are different."""
-FIRST_ZETA, LEAST_ZETA, LARGEST_ZETA, FACTOR = 1e-3, 1e-9, 1e6, 10.0
+FIRST_ZETA, LEAST_ZETA, LARGEST_ZETA = 1e-3, 1e-9, 1e6
+"""First, least and largest damping of the steps."""
 SAME, IDLE = 1e-3, 4
 """Relative change of |v|^2 below which a step is idle, and two minima are the same; number of such steps after which a
 state stays where it is."""
