@@ -25,12 +25,13 @@ import numpy as np
 from trajopt.backward.regularization import FACTOR, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
-from trajopt.rows import Rows
+from trajopt.rows import Rows, change_of_rows
 from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import (
     LARGE_COST,
     LARGEST,
     NOISY,
+    TINY,
     Multipliers,
     advanced,
     at_minimum,
@@ -85,6 +86,9 @@ NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
 cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
 does not."""
+HALF = 0.5
+"""After an update of the multipliers the model's step is taken if it leaves at most this fraction of the violation;
+another update from the same point would be as far off on the other side."""
 LOWER = 0.5
 """A step with a boldly raised penalty must lower the violation to at most this fraction."""
 
@@ -307,7 +311,7 @@ class AugmentedLagrangian(SoftConstraints):
         if state.direction is not None:
             m = advanced(rows, model, m, tolerance)
             model = self.weighted(model, m)
-        for _ in range(MINIMA):
+        for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
             found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
             if found.direction is None:
@@ -321,9 +325,19 @@ class AugmentedLagrangian(SoftConstraints):
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or self.satisfied(model):
                 return found
+            if times > 0 and state.stall.idle >= IDLE and self._left(model, found.direction) <= HALF:
+                return found
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
         return found
+
+    def _left(self, model: LocalModel, direction: Direction) -> float:
+        """Fraction of the violation that the model's full step leaves."""
+        rows, at = self.rows, model.rows
+        assert at is not None
+        dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
+        after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
+        return after / max(total_violation(rows, at.c), TINY)
 
     def _towards_minimum(self, state: State, found: FoundDirection, enough: float) -> FoundDirection:
         """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
