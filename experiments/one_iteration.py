@@ -1,7 +1,6 @@
 """One full iteration from one trajectory, by the calls that the solvers' loop makes: expansion, sweeps, line search."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,38 +19,34 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     the solver does after others.
     """
     clock = Stopwatch()
-    parallel, costate = (
-        formulation_of(problem, None, LoopOptions(), Curvature(hessian))
-        for hessian in ("parallel", "costate")
-    )
-    iterate = parallel.start(us, None, clock)
+    posed = formulation_of(problem, None, LoopOptions(), Curvature())
+    iterate = posed.start(us, None, clock)
 
-    def step(posed: Any, model: Any, sweep: Any) -> Step:
-        merit, candidates = own_merit(posed.problem.objective.value), posed.candidates(model, sweep)
+    def step(model: Any, sweep: Any) -> Step:
+        merit, candidates = own_merit(problem.objective.value), posed.candidates(model, sweep)
         found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates).step
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found
 
     def ilqr() -> Step:
-        model = parallel.expand(iterate, clock)
-        return step(parallel, model, parallel.sweep(model, 0.0, clock))
+        model = posed.expand(iterate, clock)
+        return step(model, posed.sweep(model, 0.0, clock))
 
-    before = parallel.expand(iterate, clock)
-    sweep_before = parallel.sweep(before, 0.0, clock)
+    before = posed.expand(iterate, clock)
+    sweep_before = posed.sweep(before, 0.0, clock)
 
-    def ddp(posed: Any) -> Step:
+    def ddp() -> Step:
         model = posed.expand(iterate, clock, True, (before, sweep_before))
         if model.exact is None:
             model = posed.with_curvature(model, None, clock)
-        return step(posed, model, posed.sweep(model, 0.0, clock, EXACT))
+        return step(model, posed.sweep(model, 0.0, clock, EXACT))
 
     def unpredicted() -> Step:
-        model = parallel.expand(iterate, clock, True)
-        model = parallel.with_curvature(model, parallel.sweep(model, 0.0, clock).Vx, clock)
-        return step(parallel, model, parallel.sweep(model, 0.0, clock, EXACT))
+        model = posed.expand(iterate, clock, True)
+        model = posed.with_curvature(model, posed.sweep(model, 0.0, clock).Vx, clock)
+        return step(model, posed.sweep(model, 0.0, clock, EXACT))
 
-    calls = {"iLQR": ilqr, "exact DDP": partial(ddp, parallel)}
+    calls = {"iLQR": ilqr, "exact DDP": ddp}
     if not takes_accelerations(problem.system):
         calls["exact DDP, not predicted"] = unpredicted
-        calls["exact DDP, costate"] = partial(ddp, costate)
     return calls

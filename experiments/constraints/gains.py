@@ -41,7 +41,7 @@ def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formul
     assert posed.rows is not None
     rows = posed.rows.with_factors([report.factors for report in reports])  # pyright: ignore[reportArgumentType]
     lam = rows.packed("multipliers", [report.multipliers for report in reports]) / rows.D
-    formulation = formulation_of(problem, posed.limits, solver, Curvature("costate"), rows)
+    formulation = formulation_of(problem, posed.limits, solver, Curvature(), rows)
     held = np.repeat(problem.x0[None], problem.horizon + 1, axis=0) if solution.start == HELD else None
     first = formulation.expand(formulation.start(problem.us_init, held, clock), clock, dual=0.0 * lam)
     model = formulation.expand(formulation.start(solution.us, None, clock), clock, dual=lam)

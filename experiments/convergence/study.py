@@ -9,7 +9,7 @@ import problems
 import trajopt
 from experiments.convergence.starts import kind_of, perturbed
 
-MODES = ("parallel", "value", "costate", "tensor")
+MODES = ("parallel", "tensor")
 SOLVERS = {"ilqr": trajopt.ILQR(), **{f"ddp {mode}": trajopt.DDP(hessian=mode) for mode in MODES}}
 REFERENCE = "ddp parallel"
 STUDIED = ("arm", "double_pendulum")

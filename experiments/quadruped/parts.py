@@ -21,7 +21,7 @@ from trajopt.solvers.solve import formulation_of
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
 SHIFT = np.array([0.03, 0.02, 0.02])
 """Where the centre of mass is to go, m from where it is."""
-ITERATION = ("iLQR", "exact DDP", "exact DDP, not predicted", "exact DDP, costate")
+ITERATION = ("iLQR", "exact DDP", "exact DDP, not predicted")
 """Whole iterations."""
 
 

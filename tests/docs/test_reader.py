@@ -13,7 +13,7 @@ QUESTIONS = {
     "why did it stop": ("how_to/why_did_it_stop.html", "solution.explain() says what happened, where, and what to try"),
     "how to warm start": ("how_to/warm_starts.html", "solve(problem, warm_start=solution)"),
     "how to use my function": ("how_to/own_dynamics.html", "Any function of a state and a control can be a system"),
-    'what does hessian="costate" mean': ("derivatives.html", 'hessian="costate" is Newton'),
+    "what does hessian= choose": ("derivatives.html", "option hessian= of trajopt.DDP says when it is known"),
 }
 
 

@@ -83,7 +83,7 @@ KNOWN = dict.fromkeys(
         ("combine(robots)", "", "dynamics.combine"),
         ("energies(q)", "dynamics.rods", "dynamics.rods.energies"),
         ("Tendon", "", "dynamics.rods.Tendon"),
-        ("hessian='costate'", "", None),
+        ("hessian='tensor'", "", None),
         ("problem.py", "", None),
     ],
 )

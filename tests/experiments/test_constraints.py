@@ -29,7 +29,7 @@ from experiments.constraints.study import (
     summary,
 )
 from experiments.constraints.tables import feasible_rows, infeasible_rows, markdown
-from trajopt.solvers import loop, solve
+from trajopt.solvers import constrained, solve
 
 EQUAL = 1e-12
 INFEASIBLE = ("weak_force", "wall_before_goal", "out_of_reach")
@@ -301,9 +301,9 @@ def test_ablation_leaves_parts_out_and_puts_them_back(tmp_path, capsys, monkeypa
     chosen = ("no second solve", "penalty not updated by the model")
     some = tuple(variant for variant in VARIANTS if variant.what in chosen)
     monkeypatch.setattr("experiments.constraints.ablation.VARIANTS", some)
-    raised, turn = loop.Constrained._raised, solve.TURN
+    raised, turn = constrained.AugmentedLagrangian._raised, solve.TURN
     assert main(["--ablation", "--starts", "1", "--only", "bead_on_circle", "--out", str(tmp_path)]) == 0
-    assert loop.Constrained._raised is raised and turn == solve.TURN
+    assert constrained.AugmentedLagrangian._raised is raised and turn == solve.TURN
     record = json.loads((tmp_path / "constraints.json").read_text())["ablation"]
     assert list(record) == ["all parts", *chosen] and record["all parts"] == record["no second solve"]
     assert record["all parts"]["converged"] == 1 and record["all parts"]["steps"] > 0

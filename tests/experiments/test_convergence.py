@@ -59,7 +59,7 @@ def test_tables_are_printed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("experiments.convergence.__main__.STUDIED", ("double_pendulum",))
     assert main(["--quick", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("pendulum", "ddp costate", "perturbed starts", "mild (3)", "hard (2)"))
+    assert all(word in text for word in ("pendulum", "ddp tensor", "perturbed starts", "mild (3)", "hard (2)"))
     assert all(f"wrote {tmp_path / name}" in text for name in ("convergence.json", "gradients.png", "starts.png"))
 
 

@@ -59,7 +59,7 @@ def test_quick_study(tmp_path, capsys):
     assert np.ptp(costs) < 1e-8 * costs.min()
     assert imread(tmp_path / "convergence.png").std() > 0.05
     assert (tmp_path / "quadruped_stand.gif").stat().st_size > 1e4
-    assert "DDP costate" in capsys.readouterr().out
+    assert "DDP tensor" in capsys.readouterr().out
 
 
 def test_a_part_that_is_left_out_is_told_of(tmp_path, capsys):

@@ -15,7 +15,7 @@ SMALL = {
     "pendulum": {"horizon": 40, "dt": 0.05},
 }
 SOLVERS = {
-    "ilqr": trajopt.ILQR(), "parallel": trajopt.DDP(), "value": trajopt.DDP(hessian="value"),
+    "ilqr": trajopt.ILQR(), "parallel": trajopt.DDP(), "tensor": trajopt.DDP(hessian="tensor"),
     "gauss_newton": trajopt.DDP(cost_hessian="gauss_newton"),
 }  # fmt: skip
 
@@ -53,7 +53,7 @@ def nearby(us):
 @pytest.mark.parametrize("name", SMALL)
 def test_same_optimum_gains_and_value_function(name):
     torques, accelerations = both(name)
-    forward = trajopt.DDP(tolerance=1e-18, hessian="value").solve(torques)
+    forward = trajopt.DDP(tolerance=1e-18, hessian="tensor").solve(torques)
     inverse = trajopt.DDP(tolerance=1e-18).solve(accelerations, us=nearby(forward.us))
     assert inverse.log[-1].step == "exact" and inverse.iterations > 0
     assert_same_solution(inverse, forward)
@@ -80,7 +80,7 @@ def test_with_a_matrix_between_controls_and_torques(name, integrator, rng):
     n = problems.make(name, **SMALL[name]).system.nv
     B = np.eye(n) + 0.3 * rng.standard_normal((n, n))
     torques, accelerations = both(name, actuation=B, integrator=integrator)
-    forward = trajopt.DDP(tolerance=1e-18, hessian="value").solve(torques)
+    forward = trajopt.DDP(tolerance=1e-18, hessian="tensor").solve(torques)
     inverse = trajopt.DDP(tolerance=1e-18).solve(accelerations, us=nearby(forward.us))
     assert inverse.log[-1].step == "exact"
     assert_same_solution(inverse, forward)

@@ -106,7 +106,7 @@ def tail_order(solution, stop=None):
 
 @pytest.mark.parametrize("name", ["arm", "double_pendulum", "pendulum"])
 def test_all_hessian_modes_reach_the_same_trajectory(name, solved):
-    reference = solved(name, "value")
+    reference = solved(name, "tensor")
     for hessian in HESSIANS:
         solution = solved(name, hessian)
         assert solution.cost == pytest.approx(reference.cost, rel=1e-12)

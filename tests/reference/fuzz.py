@@ -157,7 +157,6 @@ def _more_of_them(constraints, rng):
 def _solver(rng):
     options = {
         "max_iterations": ITERATIONS,
-        "regularization": str(rng.choice(["control", "state", "both"])),
         "control_limits": "box" if _maybe(rng, 0.7) else "augmented_lagrangian",
     }
     for share, name, value in (

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from trajopt.backward.expansions import Expansion
+from trajopt.interfaces.system import window
 
 STEP = 0.02
 """Seconds of a knot of `expansion` with semi-implicit form."""
@@ -61,10 +62,10 @@ def box_minimum(H, g, lower, upper):
     return x, clamped
 
 
-def riccati(fx, fu, lx, lu, lxx, lux, luu, mu, gaps=None, limits=None, tensors=None) -> Riccati:
+def riccati(fx, fu, lx, lu, lxx, lux, luu, mu, gaps=None, limits=None, curvature=None) -> Riccati:
     """The sweep [Tassa 2012, eq. 5, 10, 11; Tassa 2014]; Vx shifted by Vxx gap at every knot.
 
-    limits: (lower, upper) of k, (N, nu) each; tensors: fxx, fux, fuu, contracted with Vx'.
+    limits: (lower, upper) of k, (N, nu) each; curvature(t, Vx') of the dynamics, contracted: Hxx, Hux, Huu of a knot.
     """
     N, nu = lu.shape
     k, K, Vx, Vxx, clamped = np.empty_like(lu), np.zeros_like(lux), lx.copy(), lxx.copy(), np.zeros((N, nu), bool)
@@ -75,8 +76,8 @@ def riccati(fx, fu, lx, lu, lxx, lux, luu, mu, gaps=None, limits=None, tensors=N
         A, B, v, V = fx[t], fu[t], Vx[t + 1], Vxx[t + 1]
         Qx, Qu = lx[t] + A.T @ v, lu[t] + B.T @ v
         Qxx, Qux, Quu = lxx[t] + A.T @ V @ A, lux[t] + B.T @ V @ A, luu[t] + B.T @ V @ B
-        if tensors is not None:
-            Qxx, Qux, Quu = (Q + np.tensordot(v, f[t], 1) for Q, f in zip((Qxx, Qux, Quu), tensors, strict=True))
+        if curvature is not None:
+            Qxx, Qux, Quu = (Q + H for Q, H in zip((Qxx, Qux, Quu), curvature(t, v), strict=True))
         H = Quu + mu * np.eye(nu)
         if limits is None:
             k[t] = -np.linalg.solve(H, Qu)
@@ -92,6 +93,20 @@ def riccati(fx, fu, lx, lu, lxx, lux, luu, mu, gaps=None, limits=None, tensors=N
         if gaps is not None:
             Vx[t] += Vxx[t] @ gaps[t]
     return Riccati(k, K, Vx, Vxx, d1, d2, clamped)
+
+
+def by_products(system, xs, us):
+    """Curvature for `riccati` by `System.hessian_products`, one knot per call."""
+
+    def curvature(t, Vx):
+        return [H[0] for H in window(system, t, t + 1).hessian_products(xs[t : t + 2], us[t : t + 1], Vx[None])]
+
+    return curvature
+
+
+def by_tensors(fxx, fux, fuu):
+    """Curvature for `riccati` by all second derivatives of the dynamics."""
+    return lambda t, Vx: [np.tensordot(Vx, f[t], 1) for f in (fxx, fux, fuu)]
 
 
 def assert_agree(result, expected, tolerance=1e-11):

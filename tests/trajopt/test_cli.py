@@ -123,9 +123,9 @@ def test_solve_takes_a_solver_a_folder_and_a_seed(problems, tmp_path):
     plain, again, perturbed, repeated, other = (
         us("a", "--solver", "ilqr"),
         us("b", "--solver", "ilqr", "--seed", "7"),
-        us("c", "--perturb", "0.1", "--seed", "7", "--hessian", "costate"),
-        us("d", "--perturb", "0.1", "--seed", "7", "--hessian", "costate"),
-        us("e", "--perturb", "0.1", "--seed", "8", "--hessian", "costate"),
+        us("c", "--perturb", "0.1", "--seed", "7", "--hessian", "tensor"),
+        us("d", "--perturb", "0.1", "--seed", "7", "--hessian", "tensor"),
+        us("e", "--perturb", "0.1", "--seed", "8", "--hessian", "tensor"),
     )
     assert plain[0] == "ilqr.npz" and perturbed[0] == "ddp.npz"
     assert plain[1][0] == again[1][0]  # a seed without a perturbation changes nothing

@@ -111,7 +111,7 @@ def changing(rng, limits):
     problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
     rows = pack(problem, problem.residual_constraints)
     box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
-    formulation, clock = ForwardFormulation(problem, rows, box, Curvature(), "control"), Stopwatch()
+    formulation, clock = ForwardFormulation(problem, rows, box, Curvature()), Stopwatch()
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
     return problem, rows, formulation, weighted(rows, model, multipliers), multipliers, clock
@@ -339,7 +339,7 @@ def test_a_step_may_not_multiply_the_violation():
 def test_a_short_step_leaves_the_multipliers():
     problem, clock = problems.make("arm_obstacle"), Stopwatch()
     rows = pack(problem, problem.residual_constraints)
-    formulation = ForwardFormulation(problem, rows, problem.control_limits, Curvature(), "control")
+    formulation = ForwardFormulation(problem, rows, problem.control_limits, Curvature())
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)

@@ -53,7 +53,7 @@ def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, 
     problem, clock = linear(rng), Stopwatch()
     us = rng.standard_normal((problem.horizon, 2))
     xs = rng.standard_normal((problem.horizon + 1, 4)) if with_gaps else None
-    formulation = ForwardFormulation(problem, None, None, Curvature(), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     assert (model.iterate.gaps is not None) is with_gaps
     sweep = formulation.sweep(model, 0.0, clock)
@@ -69,7 +69,7 @@ def test_predicted_multiplier_errs_by_the_square_of_the_step():
     """Against the Gauss-Newton sweep of where the full step leads, on the way to the optimum of a curved problem."""
     problem, clock = tip(), Stopwatch()
     optimum = DDP().solve(problem).us
-    formulation = ForwardFormulation(problem, None, None, Curvature(), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature())
     errors = []
     for size in (1e-2, 1e-3):
         us = optimum + size * np.sin(np.arange(optimum.size)).reshape(optimum.shape)

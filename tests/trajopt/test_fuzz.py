@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.reference.fuzz import SYSTEMS, complaints, fuzz_case, run
+from tests.reference.fuzz import ITERATIONS, SYSTEMS, complaints, fuzz_case, run
+from trajopt import DDP, ILQR
 
 CASES = 150
 GROUPS = 10
@@ -19,10 +20,18 @@ def test_every_end_has_a_name(group):
     assert "converged" in statuses
 
 
-@pytest.mark.parametrize("seed", [618, 738, 1093, 828, 3528])
-def test_what_fuzzing_found(seed):
+@pytest.mark.parametrize(
+    ("seed", "kind", "options"),
+    [
+        (618, DDP, {"hessian": "tensor"}), (738, ILQR, {}),
+        (1093, DDP, {"cost_hessian": "gauss_newton", "soft_penalty": 2308.0500773595318}),
+        (828, DDP, {"hessian": "tensor", "switch_threshold": 1e6, "tolerance": 4.127387273122164e-17}),
+        (3528, DDP, {"cost_hessian": "gauss_newton"}),
+    ],
+)  # fmt: skip
+def test_what_fuzzing_found(seed, kind, options):
     """Controls that ended off their limits by rounding; minima that only rounding spoils."""
-    case = fuzz_case(seed)
+    case = fuzz_case(seed)._replace(solver=kind(max_iterations=ITERATIONS, **options))
     solution = run(case)
     assert solution.converged and complaints(case, solution) == []
 

@@ -6,9 +6,11 @@ import pytest
 import dynamics
 import trajopt
 from problems.quadruped_model import FEET, quadruped, standing
+from tests.reference.riccati import assert_agree_or_zero, by_products, riccati
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
-from trajopt.backward.expansions import adjoint, expand
+from trajopt.backward.backward_pass import sweep
+from trajopt.backward.expansions import adjoint, expand, tensors_of
 from trajopt.capabilities import CAPABILITIES, members
 from trajopt.interfaces.system import semi_implicit_form, window
 
@@ -50,17 +52,26 @@ def problem(system, running=(), **options):
 
 
 # ------------------------------------------------------------------------------------------------ solving
+def test_tensors_and_products_over_an_impact(step_forwards):
+    """A sweep that contracts tensors is that of Hessian products with its own multiplier, one knot after another."""
+    problem, _ = step_forwards
+    us = problem.us_init + 0.01 * np.cos(np.arange(problem.us_init.size)).reshape(problem.us_init.shape)
+    xs = problem.system.rollout(problem.x0, us)
+    e, tensors = expand(problem, xs, us), tensors_of(problem.system, xs, us)
+    by_hand = riccati(*e, 100.0, curvature=by_products(problem.system, xs, us))
+    assert_agree_or_zero(sweep(*e, 100.0, tensors=tensors), by_hand)
+
+
 def test_solvers_agree(step_forwards):
     problem, foot = step_forwards
     ilqr = trajopt.ILQR(max_iterations=200).solve(problem)
-    ddp = {hessian: trajopt.DDP(hessian=hessian).solve(problem) for hessian in ("parallel", "value", "tensor")}
+    ddp = {hessian: trajopt.DDP(hessian=hessian).solve(problem) for hessian in ("parallel", "tensor")}
     for solution in (ilqr, *ddp.values()):
         assert solution.converged
         assert solution.cost == pytest.approx(ilqr.cost, rel=1e-9)
         assert relative_error(solution.xs, ilqr.xs) < 1e-4
         assert not solution.us[IMPACT].any() and not solution.K[IMPACT].any()
-    xs, us = ddp["value"].xs, ddp["value"].us
-    assert relative_error(xs, ddp["tensor"].xs) < 1e-9
+    xs, us = ddp["tensor"].xs, ddp["tensor"].us
     assert relative_error(xs, problem.system.rollout(problem.x0, us)) <= IDENTITY
     landed = dynamics.frame_placement(MODEL, xs[IMPACT:, :19], LIFTED).p
     assert np.abs(landed - foot - [0.05, 0.0, 0.0]).max() < 2e-3
@@ -274,6 +285,6 @@ def test_control_rates(step_forwards):
     x0 = system.state(inner.x0, inner.us_init[0])
     problem = trajopt.Problem(system, x0, N, running, terminal, us_init=inner.us_init)
     assert np.array_equal(problem.times, inner.times)
-    parallel, value = trajopt.DDP().solve(problem), trajopt.DDP(hessian="value").solve(problem)
-    assert parallel.converged and value.converged
-    assert parallel.cost == pytest.approx(value.cost, rel=1e-9)
+    parallel, tensor = trajopt.DDP().solve(problem), trajopt.DDP(hessian="tensor").solve(problem)
+    assert parallel.converged and tensor.converged
+    assert parallel.cost == pytest.approx(tensor.cost, rel=1e-9)

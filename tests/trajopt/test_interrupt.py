@@ -8,7 +8,7 @@ from tests.trajopt.constrained_cases import several, speed_limit
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateBounds, StateCost
 
-SOLVERS = {"ilqr": ILQR(), "ddp": DDP(), "value": DDP(hessian="value")}
+SOLVERS = {"ilqr": ILQR(), "ddp": DDP(), "tensor": DDP(hessian="tensor")}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -137,7 +137,7 @@ class SpoiltBlock(ControlCost):
         getattr(target, self.block)[self.knot] = np.nan
 
 
-@pytest.mark.parametrize("solver", ["ilqr", "parallel", "value"])
+@pytest.mark.parametrize("solver", ["ilqr", "parallel", "tensor"])
 @pytest.mark.parametrize("knot", [0, KNOT])
 @pytest.mark.parametrize("block", ["lx", "lu", "lxx", "lux", "luu"])
 @pytest.mark.parametrize("constraints", [(), (ControlBounds(-5.0, 5.0),)])
@@ -253,7 +253,7 @@ class SpoiltSystem(Pendulum):
 
 
 @pytest.mark.parametrize("which", ["fx", "fu"])
-@pytest.mark.parametrize("solver", ["ilqr", "parallel", "value"])
+@pytest.mark.parametrize("solver", ["ilqr", "parallel", "tensor"])
 def test_derivatives_of_the_dynamics(solver, which):
     system = SpoiltSystem()
     system.which = which

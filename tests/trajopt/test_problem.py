@@ -96,8 +96,10 @@ def test_a_manifold_needs_its_expansion():
     ("make", "error", "match"),
     [
         (lambda: DDP(max_iter=3), TypeError, "DDP: got the option 'max_iter'.*did you mean 'max_iterations'"),
-        (lambda: ILQR(hessian="value"), TypeError, "ILQR: got the option 'hessian'"),
-        (lambda: DDP("value"), TypeError, "options are given by name"),
+        (lambda: ILQR(hessian="tensor"), TypeError, "ILQR: got the option 'hessian'"),
+        (lambda: DDP("tensor"), TypeError, "options are given by name"),
+        (lambda: DDP(hessian="value"), ValueError, "hessian: got 'value', expected one of 'parallel', 'tensor'"),
+        (lambda: DDP(regularization="state"), TypeError, "DDP: got the option 'regularization', expected one of"),
         (lambda: DDP(hessian="paralel"), ValueError, "hessian: got 'paralel'.*did you mean 'parallel'"),
         (lambda: DDP(cost_hessian="full"), ValueError, "cost_hessian: got 'full'"),
         (lambda: DDP(switch_threshold=-1.0), ValueError, "switch_threshold: got -1.0"),
@@ -112,8 +114,8 @@ def test_solver_options_say_what_is_wrong(make, error, match):
 
 
 def test_solvers_are_frozen_and_show_their_options():
-    solver = DDP(hessian="value", tolerance=1e-9)
-    assert (solver.hessian, solver.tolerance, solver.switch_threshold) == ("value", 1e-9, 1e-2)
+    solver = DDP(hessian="tensor", tolerance=1e-9)
+    assert (solver.hessian, solver.tolerance, solver.switch_threshold) == ("tensor", 1e-9, 1e-2)
     with pytest.raises(AttributeError):
-        solver.hessian = "tensor"
-    assert "hessian='value'" in repr(solver)
+        solver.hessian = "parallel"
+    assert "hessian='tensor'" in repr(solver)

@@ -60,7 +60,7 @@ def test_gradient_by_differences_vanishes(name, solutions, rng):
 
 @pytest.mark.parametrize("name", NONLINEAR)
 def test_all_hessian_modes_and_ilqr_reach_the_same_trajectory(name, solutions):
-    best = solutions[name]["value"]
+    best = solutions[name]["tensor"]
     for solver, solution in solutions[name].items():
         assert solution.cost == pytest.approx(best.cost, rel=1e-8), solver
         np.testing.assert_allclose(solution.us, best.us, atol=1e-4 * np.abs(best.us).max(), err_msg=solver)
@@ -69,7 +69,7 @@ def test_all_hessian_modes_and_ilqr_reach_the_same_trajectory(name, solutions):
 def gradient_after_a_full_step(problem, us, hessian):
     """max |dJ/du| after one full step from the controls us: Gauss-Newton if hessian is None."""
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature(hessian or "parallel"), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature(hessian or "parallel"))
     model = formulation.expand(formulation.start(us, None, clock), clock)
     sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0, clock)
     assert sweep.ok
@@ -83,8 +83,8 @@ def gradient_after_a_full_step(problem, us, hessian):
 def test_order_of_convergence(name, hessian):
     """A full step from us* + h d leaves a gradient of order h^2 if it is exact, of order h if it is Gauss-Newton.
 
-    The sizes h are small enough for the costate's cubic transient on the pendulum to have died out, and large enough
-    for h^2 to stay above the gradient that is left at us*.
+    The sizes h are small enough for terms of third order to have died out, and large enough for h^2 to stay above the
+    gradient that is left at us*.
     """
     solution = DDP(tolerance=1e-17).solve(NONLINEAR[name]())
     d = np.sin(1.0 + np.arange(solution.us.size)).reshape(solution.us.shape)
@@ -177,7 +177,7 @@ def test_initial_controls_of_the_problem_and_of_the_call(rng):
 
 def test_policy_and_value_function_near_the_optimum(solutions):
     """Started off the optimal trajectory, the optimal cost is what V predicts, to third order."""
-    solution = solutions["cartpole"]["value"]
+    solution = solutions["cartpole"]["tensor"]
     p = solution.problem
     errors = []
     for h in (4e-2, 2e-2):

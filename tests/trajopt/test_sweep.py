@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.reference.riccati import STEP, assert_agree, expansion, riccati
+from tests.reference.riccati import STEP, assert_agree, by_products, by_tensors, expansion, riccati
 from tests.trajopt.cases import NONLINEAR, cartpole
-from trajopt.backward.backward_pass import sweep, sweep_with_curvature
-from trajopt.backward.expansions import by_products, by_tensors, expand
+from trajopt.backward.backward_pass import sweep
+from trajopt.backward.expansions import Tensors, expand, tensors_of
 
 SMALL = [(1, 1), (2, 1), (3, 1), (5, 4), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7)]
 SIZES = [*SMALL, (18, 9), (36, 12), (36, 18), (46, 23)]
@@ -124,28 +124,35 @@ def test_numbers_that_are_not_finite_are_reported(field, bad):
 # ------------------------------------------------------------------------------------------------ its own multiplier
 @pytest.mark.parametrize("name", NONLINEAR)
 def test_curvature_contracted_with_the_sweeps_own_multiplier(name, rng):
-    """By Hessian products of one knot after another and by tensors, with and without gaps and mu."""
+    """Against Hessian products of one knot after another and tensors contracted in numpy, with and without gaps and
+    mu; the expansion stays as it is."""
     problem = NONLINEAR[name](horizon=8)
     system = problem.system
     us = 0.1 * rng.standard_normal((8, system.nu))
     xs = system.rollout(problem.x0, us)
     e = expand(problem, xs, us)
     e = e._replace(luu=e.luu + 10.0 * np.eye(system.nu))
+    before, tensors = [a.copy() for a in e], tensors_of(system, xs, us)
     for mu, gaps in (0.0, None), (0.5, 1e-3 * rng.standard_normal((9, system.ndx))):
-        expected = riccati(*e, mu, gaps, tensors=system.hessians(xs, us))
-        for curvature in by_products, by_tensors:
-            result = sweep_with_curvature(e, curvature(system, xs, us), mu, 0.0, gaps)
-            assert result.ok and result.failed_knot == -1
-            assert_agree(result, expected, 1e-10)
+        result = sweep(*e, mu, 0.0, gaps, tensors=tensors)
+        assert result.ok and result.failed_knot == -1
+        for curvature in by_products(system, xs, us), by_tensors(*system.hessians(xs, us)):
+            assert_agree(result, riccati(*e, mu, gaps, curvature=curvature), 1e-10)
+    for a, b in zip(e, before, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_indefinite_curvature_is_reported_at_its_knot():
     e = expansion(12, 6, 10, STEP)
-    bent = np.zeros((12, 12)), np.zeros((6, 12)), -1e3 * np.eye(6)
-    result = sweep_with_curvature(e, lambda t, lam: [(t == 4) * H for H in bent], 0.0, STEP)
-    assert not result.ok and result.finite and result.failed_knot == 4
-    result = sweep_with_curvature(e, lambda t, lam: [(np.nan if t == 4 else 0.0) * H for H in bent], 0.0, STEP)
-    assert not result.ok and not result.finite and result.failed_knot == 4
-    straight = sweep_with_curvature(e, lambda t, lam: [0.0 * H for H in bent], 0.0, STEP)
-    for a, b in zip(straight, sweep(*e, 0.0, STEP), strict=True):
+    plain = sweep(*e, 0.0, STEP)
+    lam = plain.Vx[5]
+    tensors = Tensors(np.zeros((10, 12, 12, 12)), np.zeros((10, 12, 6, 12)), np.zeros((10, 12, 6, 6)))
+    straight = sweep(*e, 0.0, STEP, tensors=tensors)
+    for a, b in zip(straight, plain, strict=True):
         np.testing.assert_array_equal(a, b)
+    tensors.fuu[4] = -1e3 * lam[:, None, None] / (lam @ lam) * np.eye(6)  # Huu = -1000 I
+    result = sweep(*e, 0.0, STEP, tensors=tensors)
+    assert not result.ok and result.finite and result.failed_knot == 4
+    tensors.fuu[4] = np.nan
+    result = sweep(*e, 0.0, STEP, tensors=tensors)
+    assert not result.ok and not result.finite and result.failed_knot == 4

@@ -60,7 +60,7 @@ def test_indefinite_free_block_is_reported(rng):
 def full_step(problem, xs, us):
     """The first iterate and the full step from it."""
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature(), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     sweep = formulation.sweep(model, 0.0, clock)
     return model.iterate, sweep, next(formulation.candidates(model, sweep))
@@ -89,7 +89,7 @@ def test_a_partial_step_is_the_interpolation(rng):
     problem = linear(rng)
     xs, us = rng.standard_normal((16, 4)), rng.standard_normal((15, 2))
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature(), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     sweep = formulation.sweep(model, 0.0, clock)
     full, *others = formulation.candidates(model, sweep)

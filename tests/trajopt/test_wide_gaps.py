@@ -68,18 +68,16 @@ def test_short_steps_that_close_gaps_leave_mu():
     assert r.after_step(1.0, closing=True) == r.after_step(1.0)
 
 
-@pytest.mark.parametrize("kind", ["control", "state", "both"])
-def test_where_mu_goes(kind, rng):
+def test_where_mu_goes(rng):
     problem = linear(rng)
     e = expand(problem, np.zeros((16, 4)), np.zeros((15, 2)))
     for gaps in (None, np.ones((16, 4))):
         for mu in (0.0, 1e-8, 2.0):
-            on_states, left = shares_of(mu, gaps, kind)
+            on_states, left = shares_of(mu, gaps)
             new = with_more(e, on_states)
-            expected = mu * (kind != "control" or gaps is not None) * np.eye(4)
+            expected = mu * (gaps is not None) * np.eye(4)
             np.testing.assert_allclose(new.lxx - e.lxx, np.tile(expected, (16, 1, 1)), atol=1e-12)
-            full = kind == "both" or (kind == "control" and gaps is None)
-            assert left == (mu if full or mu == 0.0 else min(mu, FIRST) if kind == "control" else 0.0)
+            assert left == (mu if gaps is None else min(mu, FIRST))
 
 
 def test_controls_without_cost_or_effect_and_gaps():

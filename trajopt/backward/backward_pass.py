@@ -18,7 +18,7 @@ from dynamics.simd import LANES, driver, fma, helper
 from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
 from trajopt.backward.box_qp import NO_BOX, PIVOT, Box, box_qp
-from trajopt.backward.expansions import NO_TENSORS, CurvatureOfKnot, Expansion, Tensors, add_contraction, finite
+from trajopt.backward.expansions import NO_TENSORS, Expansion, Tensors, add_contraction, finite
 from trajopt.matrix_products import copy_rows, padded, product, row_product
 
 # --------------------------------------------------------------------------------------------
@@ -482,15 +482,14 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     shared = None if constant_ndx > 0 else ()
 
     @driver
-    def sweep(first, last, mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
+    def sweep(mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
         shape, e, result = SweepShape(*shape), Expansion(*e), _Arrays(*result)
         s = slice_scratch(ws, shape)
-        if last == len(e.fx):
-            final_value(shape.ndx, gaps, e, result)
+        final_value(shape.ndx, gaps, e, result)
         d1, d2 = 0.0, 0.0
-        for t in range(last - 1, first - 1, -1):
+        for t in range(len(e.fx) - 1, -1, -1):
             if tensors is not None:
                 add_contraction(t, shape.ndx, result.Vx, tensors, (e.lxx, e.lux, e.luu))
             Qxx = action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
@@ -499,20 +498,20 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
                 return t, 0.0, 0.0
             value_function(shared, t, shape, mu, gaps, Qxx, s, result)
             d1, d2 = d1 + linear, d2 + quadratic
-        if first == 0 and not finite_value(shape.ndx, result):
+        if not finite_value(shape.ndx, result):
             return 0, 0.0, 0.0
         return -1, d1, d2
 
     return sweep
 
 
-MU, GAPS = 2, 8
+MU, GAPS = 0, 6
 """Places of arguments in the compiled sweep."""
 
 
 class SweepWindow:
-    """A sweep that continues from one range of knots to the next; arguments as of `sweep`, arrays checked, and tensors
-    to contract; `arrays` are those of the result, new ones by default."""
+    """A sweep with all its arguments, those of `sweep`, arrays checked; the Hessians of e take up the contracted
+    tensors.  `arrays` are those of the result, new ones by default."""
 
     def __init__(
         self,
@@ -524,7 +523,7 @@ class SweepWindow:
         leading: int,
         accelerations: bool = False,
         constant_sizes: bool | None = None,
-        tensors: Any = None,
+        tensors: Tensors | None = None,
         arrays: tuple[np.ndarray, ...] | None = None,
     ) -> None:
         knots, ndx, nu = e[1].shape
@@ -536,26 +535,26 @@ class SweepWindow:
         constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
         constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
         self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
-        if box is not None or tensors is not None:  # both, so that one kernel serves for either
-            box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
+        curvature = None if tensors is None else tuple(tensors)
+        if box is not None or curvature is not None:  # both, so that one kernel serves for either
+            box, curvature = NO_BOX if box is None else tuple(box), curvature or NO_TENSORS
         self.arrays = arrays or (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
             np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
         )  # fmt: skip
         # plain tuples: numba takes a microsecond to recognize a named one
-        self._start = float(mu), shape, seconds, accelerations, e, tensors
-        self._end = NO_GAPS if gaps is None else gaps, box, self.arrays
-        self._scratch = np.empty(scratch_size(ndx, nu))
+        self._arguments = (
+            float(mu), shape, seconds, accelerations, e, curvature,
+            NO_GAPS if gaps is None else gaps, box, self.arrays, np.empty(scratch_size(ndx, nu)),
+        )  # fmt: skip
 
-    def sweep(self, first: int, last: int) -> SweepResult:
-        """Sweep knots last - 1 to first, the knots from `last` on having been swept; returns the whole result, with d1
-        and d2 of these knots."""
-        return result_of(self.arrays, *self._run(first, last, *self._start, *self._end, self._scratch))
+    def sweep(self) -> SweepResult:
+        """The result of the sweep."""
+        return result_of(self.arrays, *self._run(*self._arguments))
 
     def prepared(self) -> PreparedCall:
-        """The sweep of all knots as a prepared call, which returns failed_knot, d1 and d2."""
-        (_, *start), N = self._start, len(self.arrays[0])
-        return PreparedCall(self._run, 0, N, 0.0, *start, *self._end, self._scratch)
+        """The sweep as a prepared call, which returns failed_knot, d1 and d2."""
+        return PreparedCall(self._run, *self._arguments)
 
 
 def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -578,6 +577,7 @@ def sweep(
     constant_sizes: bool | None = None,
     accelerations: bool = False,
     leading: int = 0,
+    tensors: Tensors | None = None,
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
@@ -590,9 +590,15 @@ def sweep(
     ``accelerations`` asserts fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES where it is semi-implicit);
     the results agree to rounding.
+    ``tensors`` are second derivatives of the dynamics: contracted with the sweep's own Vx', they are added to the
+    Hessians of each knot [Tassa 2012, eq. 5c-5e].
     """
     e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
-    return SweepWindow(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes).sweep(0, len(fx))
+    if tensors is not None:
+        e = *e[:4], *[H.copy() for H in e[4:]]
+    window = SweepWindow(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes, tensors)
+    result = window.sweep()
+    return result if result.ok or tensors is None else result._replace(finite=finite(*e))
 
 
 def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -603,32 +609,3 @@ def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
     if not (at_knots and of_states and luu.shape == (knots, nu, nu)):
         raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
     return arrays
-
-
-def sweep_with_curvature(
-    e: Expansion,
-    curvature: CurvatureOfKnot,
-    mu: float,
-    semi_implicit_dt: float | np.ndarray = 0.0,
-    gaps: np.ndarray | None = None,
-    box: Box | None = None,
-    leading: int = 0,
-) -> SweepResult:
-    """The sweep of an expansion to which the curvature of the dynamics is added, contracted with the sweep's own Vx',
-    which is known only one knot after another [Tassa 2012, eq. 5c-5e]; parameters as of `sweep`."""
-    first, hessians = _contiguous(*e)[:4], tuple(H.copy() for H in e[4:])
-    tensors = tuple(curvature) if isinstance(curvature, Tensors) else None
-    window = SweepWindow((*first, *hessians), mu, semi_implicit_dt, gaps, box, leading, tensors=tensors)
-    N, d1, d2 = len(e.fx), 0.0, 0.0
-    if isinstance(curvature, Tensors):
-        result = window.sweep(0, N)
-        return result if result.ok else result._replace(finite=finite(*first, *hessians))
-    result = window.sweep(N, N)
-    for t in range(N - 1, -1, -1):
-        for H, more in zip(hessians, curvature(t, result.Vx[t + 1]), strict=True):
-            H[t] += more
-        result = window.sweep(t, t + 1)
-        d1, d2 = d1 + result.d1, d2 + result.d2
-        if not result.ok:
-            return result._replace(finite=finite(*first, *hessians))
-    return result._replace(d1=d1, d2=d2)

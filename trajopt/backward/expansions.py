@@ -17,7 +17,7 @@ from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import stands_for
-from trajopt.interfaces.system import System, as_manifold, idle_knots, window
+from trajopt.interfaces.system import System, as_manifold, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
@@ -390,10 +390,7 @@ def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarr
 
 
 # --------------------------------------------------------------------------------------------
-# Curvature of the dynamics for sweeps that contract it with their own Vx', knot by knot.
-#
-# It is a function of a knot and a multiplier lam (ndx,) that returns sum_i lam_i d2 f_i there, Hxx (ndx, ndx),
-# Hux (nu, ndx), Huu (nu, nu); or all d2 f_i of all knots, which the sweep sums.
+# Curvature of the dynamics for sweeps that contract it with their own Vx', knot by knot: sum_i Vx'_i d2 f_i.
 
 
 class Tensors(NamedTuple):
@@ -407,7 +404,6 @@ class Tensors(NamedTuple):
 
 NO_TENSORS = tuple(np.empty((0, 0, 0, 0)) for _ in range(3))
 """Tensors of size zero: no curvature."""
-CurvatureOfKnot = Callable[[int, np.ndarray], Blocks] | Tensors
 
 
 @helper
@@ -422,18 +418,8 @@ def add_contraction(t, ndx, Vx, tensors, hessians):
         row_product(0, 0, width, total, total, (Term(p, matrix(tensor, t * ndx * width, width), ndx),))
 
 
-def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
-    """Curvature by `System.hessian_products`, one knot per call (classical DDP)."""
-
-    def curvature(t: int, lam: np.ndarray) -> Blocks:
-        of_knot = window(system, t, t + 1)
-        return [H[0] for H in hessian_products(of_knot, xs[t : t + 2], us[t : t + 1], lam[None])]
-
-    return curvature
-
-
-def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
-    """Curvature by the full tensors `System.hessians` of all knots, computed at once."""
+def tensors_of(system: System, xs: np.ndarray, us: np.ndarray) -> Tensors:
+    """`System.hessians` of all knots, with the shapes of its results checked."""
     (N, nu), ndx = us.shape, system.ndx
     shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))
     tensors = (

@@ -90,7 +90,7 @@ class ProblemPackages:
 # The commands.
 
 
-HESSIANS = ("parallel", "value", "costate", "tensor")
+HESSIANS = ("parallel", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2
 COMPILE = "_compile"
 SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.command_line.cli import main; sys.exit(main())"

@@ -16,7 +16,6 @@ from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, Iterati
 NEARLY_DONE = 1e-6
 """Fraction of the cost below which a predicted decrease is called small."""
 MANY_STEPS = 20
-SHORT = 0.1
 SMALL_VIOLATION = 1e-6
 GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
 
@@ -159,19 +158,11 @@ def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterat
         yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
 
 
-def _state_regularization(solver: Any) -> bool:
-    """True if regularization of the states is worth trying."""
-    return getattr(solver, "regularization", "control") == "control"
-
-
 def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
     steps = [r for r in solution.log if r.descends]
-    accepted = [r.alpha for r in steps if r.alpha > 0.0]
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
     yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
-    if accepted and np.median(accepted) < SHORT and _state_regularization(solver):
-        yield "regularization='state': most steps had to be short, and it keeps them near the trajectory"
     if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
@@ -197,8 +188,6 @@ def _for_indefinite(solution: SolutionData, solver: Any) -> Iterator[str]:
         yield "start from other controls, nearer to those that hold the initial state"
     limit = getattr(solver, "max_regularization", None)
     yield "a larger max_regularization" + ("" if limit is None else f" than {limit:.1g}")
-    if _state_regularization(solver):
-        yield "regularization='both': the Hessians in the states are raised too"
 
 
 def _straight_line(solution: SolutionData) -> str:

@@ -293,7 +293,7 @@ class PiecewiseModel(NamedTuple):
         )  # fmt: skip
         for own, array in zip(search.given, given, strict=True):
             own[...] = array
-        on_states, mu = shares_of(self.mu, None, formulation.regularization)
+        on_states, mu = shares_of(self.mu, None)
         smooth, closed = m.barrier > 0.0, gaps is None
         search.numbers[:WANTED] = (
             m.penalty, m.barrier, on_states, 0.0 if closed else np.inf, direction.change,

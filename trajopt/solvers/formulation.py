@@ -16,17 +16,16 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep_with_curvature
+from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
-    CurvatureOfKnot,
     Expansion,
+    Tensors,
     adjoint,
-    by_products,
-    by_tensors,
     finite,
     hessian_products,
     largest_gradient,
+    tensors_of,
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
@@ -129,11 +128,11 @@ class Iterate(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """An expansion with all curvature; the curvature of the dynamics may be computed during the sweep, knot by knot.
-    `convex`: the positive part of the curvature; None where it is not known (yet)."""
+    """An expansion with all curvature.  `tensors`: second derivatives of the dynamics for sweeps to contract, where the
+    expansion is without their curvature.  `convex`: the positive part of the curvature; None where it is not known."""
 
     expansion: Expansion
-    of_knot: CurvatureOfKnot | None = None
+    tensors: Tensors | None = None
     convex: Expansion | None = None
 
 
@@ -175,11 +174,11 @@ class LocalModel(NamedTuple):
         assert self.exact is not None
         return self.exact.expansion
 
-    def of_kind(self, kind: str) -> tuple[Expansion, CurvatureOfKnot | None]:
+    def of_kind(self, kind: str) -> tuple[Expansion, Tensors | None]:
         """The model of this kind, which must be known."""
         if kind == EXACT:
             assert self.exact is not None
-            return self.exact.expansion, self.exact.of_knot
+            return self.exact.expansion, self.exact.tensors
         if kind == CONVEXIFIED:
             assert self.exact is not None and self.exact.convex is not None
             return self.exact.convex, None
@@ -225,7 +224,6 @@ class Formulation(Protocol):
     problem: Problem
     limits: Limits | None
     rows: Rows | None
-    regularization: str
     kept: dict[str, Any]  # what others have prepared for it
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
@@ -502,7 +500,7 @@ class Curvature:
 
     Attributes
     ----------
-    hessian : "parallel", "value", "costate" or "tensor"
+    hessian : "parallel" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
     escape : True if the solve leaves saddles (`trajopt.solvers.solve`)
@@ -513,15 +511,14 @@ class Curvature:
     escape: bool = False
 
 
-def shares_of(mu: float, gaps: np.ndarray | None, regularization: str) -> tuple[float, float]:
-    """How much of mu is added to the Hessians in the states, by `regularization`, and how much to Quu.
+def shares_of(mu: float, gaps: np.ndarray | None) -> tuple[float, float]:
+    """How much of mu is added to the Hessians in the states, and how much to Quu.
 
-    With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
-    alone the feedback vanishes as mu grows, and nothing keeps the trajectory together while its gaps close.
+    Without gaps all of it is added to Quu.  With gaps the states have it, and Quu no more than makes a singular one
+    definite: with mu on Quu alone the feedback vanishes as mu grows, and nothing keeps the trajectory together while
+    its gaps close.
     """
-    if regularization == "control" and gaps is None:
-        return 0.0, mu
-    return mu, {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
+    return (0.0, mu) if gaps is None else (mu, min(mu, FIRST))
 
 
 def with_more(e: Expansion, more: float) -> Expansion:
@@ -552,20 +549,10 @@ class ForwardFormulation:
     limits : (lower, upper), (N, nu) each, or None
         Control limits that sweeps and rollouts keep.
     curvature : Curvature
-    regularization : "control", "state" or "both"
-        Hessians to which mu is added (see `LoopOptions`).
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        rows: Rows | None,
-        limits: Limits | None,
-        curvature: Curvature,
-        regularization: str,
-    ) -> None:
-        self.problem, self.rows, self.limits = problem, rows, limits
-        self.curvature, self.regularization = curvature, regularization
+    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
+        self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
         self._slots = take_slots(problem, limits)
         self.kept, self.window = self._slots.kept, self._slots.window
 
@@ -637,8 +624,8 @@ class ForwardFormulation:
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
-        hessian, system, (xs, us, *_) = self.curvature.hessian, self.problem.system, model.iterate
-        if hessian == "parallel" and Vx is None:
+        parallel, system, (xs, us, *_) = self.curvature.hessian == "parallel", self.problem.system, model.iterate
+        if parallel and Vx is None:
             return model
         assert model.gauss_newton is not None
         with clock.measure("derivatives"):
@@ -648,24 +635,23 @@ class ForwardFormulation:
                 self.problem.objective.accumulate(xs, us, None, cost_curvature)
                 if self.rows is not None and model.rows is not None:
                     self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
-            if hessian in ("value", "tensor"):
-                of_knot = (by_products if hessian == "value" else by_tensors)(system, xs, us)
-                return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), of_knot))
-            multiplier = model.costate if Vx is None or hessian == "costate" else Vx
-            products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
+            if Vx is None or not parallel:
+                tensors = tensors_of(system, xs, us)
+                return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), tensors))
+            products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
             return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature, products)))
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of the model of this kind."""
-        expansion, of_knot = model.of_kind(kind)
+        expansion, tensors = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            on_states, mu = shares_of(mu, gaps, self.regularization)
+            on_states, mu = shares_of(mu, gaps)
             terms = None if self.rows is None or model.rows is None else model.rows.weights
-            if of_knot is not None:
-                e = with_more(with_terms_of(expansion, self.rows, model), on_states)
-                slots = self._slots
-                return completed(sweep_with_curvature(e, of_knot, mu, slots.dt, gaps, box, slots.leading), e, gaps)
+            if tensors is not None:
+                e, seconds = with_more(with_terms_of(expansion, self.rows, model), on_states), self._slots.dt
+                result = sweep(*e, mu, seconds, gaps, box, leading=self._slots.leading, tensors=tensors)
+                return completed(result, e, gaps)
             as_it_is = terms is None and gaps is None and on_states == 0.0
             swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
             if swept is None:

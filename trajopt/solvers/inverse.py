@@ -75,10 +75,9 @@ class InverseFormulation:
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, curvature: Curvature, regularization: str) -> None:
-        self.problem, self.rows = problem, rows
+    def __init__(self, problem: Problem, rows: Rows | None, curvature: Curvature) -> None:
+        self.problem, self.rows, self.curvature = problem, rows, curvature
         self.limits: Limits | None = None
-        self.curvature, self.regularization = curvature, regularization
         system: Any = problem.system
         self._map = system.acceleration_control
         N = problem.horizon
@@ -180,7 +179,7 @@ class InverseFormulation:
         expansion, _ = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
-            on_states, mu = shares_of(mu, gaps, self.regularization)
+            on_states, mu = shares_of(mu, gaps)
             e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 

@@ -213,7 +213,7 @@ def _convexified(
 ) -> FoundDirection | None:
     """The direction with the positive part of the curvature, where an exact sweep is rejected."""
     exact = model.exact
-    if exact is None or exact.of_knot is not None or not rejected.finite:
+    if exact is None or exact.tensors is not None or not rejected.finite:
         return None
     convex = convexified(exact.expansion)
     while True:

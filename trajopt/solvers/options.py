@@ -29,7 +29,6 @@ def solver_options(cls: type[T]) -> type[T]:
     return cls
 
 
-REGULARIZATIONS = ("control", "state", "both")
 CONTROL_LIMITS = ("box", "augmented_lagrangian")
 
 
@@ -52,12 +51,10 @@ class LoopOptions:
         The same in units of the cost, for problems whose optimal cost is zero.
     initial_regularization : float
         The first mu, in the units of Quu; where the second derivatives of the costs in the controls are below 1e-6 or
-        above 1e6, in units of these.
+        above 1e6, in units of these.  It is added to the diagonal of Quu; while the states have gaps, to the diagonals
+        of the Hessians in the states, so that the step stays near the trajectory.
     max_regularization : float
         The mu beyond which the solve gives up.
-    regularization : str
-        Hessians to which mu is added: "control" (default), the diagonal of Quu, but as "state" while the states have
-        gaps; "state", the diagonals of the Hessians in the states, so that the step stays near the trajectory; "both".
     control_limits : str
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
         "augmented_lagrangian", as all other constraints, to the tolerance (the inverse-dynamics formulation and second
@@ -82,7 +79,6 @@ class LoopOptions:
     absolute_tolerance: float = 1e-24
     initial_regularization: float = 0.0
     max_regularization: float = 1e10
-    regularization: str = "control"
     control_limits: str = "box"
     feasibility_tolerance: float = 1e-7
     complementarity_tolerance: float = 1e-7
@@ -97,5 +93,4 @@ class LoopOptions:
         ):  # fmt: skip
             as_not_negative(name, getattr(self, name))
         as_flag("verbose", self.verbose)
-        as_choice("regularization", self.regularization, REGULARIZATIONS)
         as_choice("control_limits", self.control_limits, CONTROL_LIMITS)

@@ -351,8 +351,8 @@ def formulation_of(
     """The formulation for the problem's system: forward or inverse dynamics."""
     keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
     if takes_accelerations(problem.system):
-        return InverseFormulation(problem, rows, curvature, options.regularization)
-    return ForwardFormulation(problem, rows, limits, curvature, options.regularization)
+        return InverseFormulation(problem, rows, curvature)
+    return ForwardFormulation(problem, rows, limits, curvature)
 
 
 def check_callback(callback: object) -> None:

@@ -175,7 +175,7 @@ class ILQR(ShootingSolver):
         return Curvature(), None
 
 
-HESSIANS = ("parallel", "value", "costate", "tensor")
+HESSIANS = ("parallel", "tensor")
 COST_HESSIANS = ("exact", "gauss_newton")
 
 
@@ -195,11 +195,9 @@ class DDP(ShootingSolver):
         Which multiplier lam contracts the curvature sum_i lam_i d2 f_i of the dynamics at each knot:
         "parallel" (default), Vx' known before the sweep, so that all knots are evaluated in one call: after a full
         step what the last sweep predicts, Vx' + Vxx' dx', else that of a Gauss-Newton sweep of the same iteration;
-        "value", Vx' of the exact sweep itself, one knot after another (classical DDP);
-        "costate", the costate of the trajectory (stagewise Newton), indefinite more often far from an optimum;
-        "tensor", as "value" with the full tensors of all knots computed beforehand.
-        In the inverse-dynamics formulation the multiplier is the gradient of the cost in the controls, and all four
-        are the same.
+        "tensor", Vx' of the exact sweep itself (classical DDP), from the full tensors of all knots.
+        In the inverse-dynamics formulation the multiplier is the gradient of the cost in the controls, and both are
+        the same.
     cost_hessian : str
         "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
     switch_threshold : float
@@ -217,7 +215,7 @@ class DDP(ShootingSolver):
     >>> print(solution.status, solution.xs[-1, 0].round(2))  # rad, upright
     converged 3.14
     >>> policy = solution.policy()  # u = policy(t, x), with gains
-    >>> again = trajopt.DDP(hessian="costate").solve(problem, warm_start=solution)
+    >>> again = trajopt.DDP(hessian="tensor").solve(problem, warm_start=solution)
     >>> again.iterations  # the solution is where it starts
     0
     """
