@@ -96,6 +96,10 @@ class Expanded:
         self._calls: dict[str, Callable[[], Any]] = {}
         results.settle(self.e, self.box)
 
+    @cached_property
+    def _left_out(self) -> Blocks:
+        return zero_blocks(self._slots.problem.horizon, self._system.ndx, self._system.nu)
+
     def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
         """Make the call of this name, which is prepared with these arguments."""
         if name not in self._calls:
@@ -120,10 +124,10 @@ class Expanded:
         if not with_curvature:
             self._costs(self.own_e[2:], None, "costs")
             return self.e, None
-        left_out = zero_blocks(len(us), self._system.ndx, self._system.nu)
-        self._slots.objective.accumulate(self._xs, self._us, self.own_e[2:], left_out)
-        settle_idle_controls(self.own_e, self._idle)
-        return self.e, left_out
+        for block in self._left_out:
+            block.fill(0.0)
+        self._costs(self.own_e[2:], self._left_out, "costs and what they leave out")
+        return self.e, tuple([block.copy() for block in self._left_out])
 
     def expand_exactly(self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the

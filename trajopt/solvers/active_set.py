@@ -26,17 +26,7 @@ from trajopt.backward.box_qp import OUTWARD, box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
-from trajopt.solvers.formulation import (
-    NOTHING,
-    Direction,
-    Formulation,
-    LocalModel,
-    Stopwatch,
-    change,
-    dot,
-    follow,
-    shares_of,
-)
+from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, Stopwatch, change, dot, follow
 from trajopt.solvers.line_search import INVISIBLE, ROUNDING, SUFFICIENT
 
 FULL, LOWERING, HALVINGS = 8, 12, 25
@@ -52,8 +42,8 @@ NO_LIMITS = NOTHING, NOTHING
 
 # ------------------------------------------------------------------------------------------------ parts of the search
 # Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
-PENALTY, BARRIER, ON_STATES, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(7)
-WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(7, 16)
+PENALTY, BARRIER, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(6)
+WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(6, 15)
 
 
 @by_address
@@ -127,9 +117,6 @@ def _sweep(
     for i in range(c.shape[0]):
         _, p[i], w[i] = term(c[i] + rows[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
     add_terms(first, *C, p, w, *blocks)
-    for t in range(N + 1 if numbers[ON_STATES] > 0.0 else 0):
-        for i in range(ndx):
-            lxx[t, i, i] += numbers[ON_STATES]
     low, high = box
     for t in range(low.shape[0]):
         for i in range(nu):
@@ -293,14 +280,13 @@ class PiecewiseModel(NamedTuple):
         )  # fmt: skip
         for own, array in zip(search.given, given, strict=True):
             own[...] = array
-        on_states, mu = shares_of(self.mu, None)
         smooth, closed = m.barrier > 0.0, gaps is None
         search.numbers[:WANTED] = (
-            m.penalty, m.barrier, on_states, 0.0 if closed else np.inf, direction.change,
+            m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
             0 if smooth else FULL, 0 if not closed else NEWTON if smooth else LOWERING,
         )  # fmt: skip
         with self.clock.measure("backward_pass"):
-            search.sweep.set(MU, mu)
+            search.sweep.set(MU, self.mu)
             value, linear, other = search.run()
         (dx, du, moved), (k, K, Vx, Vxx) = search.best, search.found
         end = StepPoint(dx.copy(), du.copy(), moved.copy(), value, linear)

@@ -164,7 +164,7 @@ def _leads_away(
 ) -> bool:
     """True if a rollout of the first controls is worse than the states `held`, by the rule in the module's
     docstring."""
-    J, J_held = rollout.cost, formulation.problem.objective.value(held, rollout.us)
+    J, J_held = rollout.cost, formulation.cost(held, rollout.us)
     rows, dear = formulation.rows, 0.0 < FAR * J_held < J
     if not np.isfinite(J):
         return True
