@@ -331,9 +331,7 @@ def _reached(
     return state.model.iterate, state.log[: state.tried]
 
 
-def checked(
-    formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run
-) -> State:
+def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run) -> State:
     """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
     that search, or with its certificate and the status "infeasible"."""
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.feasibility
@@ -352,7 +350,7 @@ def checked(
     found, hopeless = check(formulation, iterate, since.first, budget, tolerance, run)
     state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
-        return state._replace(feasibility=known)
+        return state._replace(feasibility=known._replace(tried=state.tried))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
     penalty = min(FACTOR * m.penalty, 1e6 * m.scale)
     if saved > 0.0 and stuck > found.value:
