@@ -8,6 +8,9 @@ from scipy.optimize import minimize
 
 import dynamics
 import problems
+from experiments.constraints.catalogue import statement
+from experiments.constraints.residuals import problem_of
+from experiments.constraints.starts import controls
 from tests.trajopt.constrained_cases import CASES
 from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
 from tests.trajopt.test_augmented_lagrangian import impossible
@@ -260,9 +263,10 @@ def test_soft_constraints_cost_what_their_violation_costs():
     assert hard.converged == (hard.violation <= 1e-7)
 
 
-def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkeypatch):
-    """Where an exact direction leads nowhere in the piecewise model and the Gauss-Newton sweep instead of it fails, the
-    direction stays, and so must the model that it is from."""
+def promising_nothing(monkeypatch, least):
+    """The results of all searches in a solve for the minimum of a model that start from an exact direction alone, where
+    such directions lead nowhere and Gauss-Newton sweeps are positive definite with a mu of at least this alone; each
+    with True if the sweep itself promised something."""
     minimum, sweep, found = PiecewiseModel.minimum, ForwardFormulation.sweep, []
     towards = AugmentedLagrangian._towards_minimum
 
@@ -274,7 +278,8 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
         exact_alone = chosen.direction.kind == EXACT and chosen.model.gauss_newton is None
 
         def fails(formulation, model, mu, clock, kind=GAUSS_NEWTON):
-            return sweep(formulation, model, mu, clock, kind)._replace(ok=kind != GAUSS_NEWTON)
+            result = sweep(formulation, model, mu, clock, kind)
+            return result._replace(ok=result.ok and (kind != GAUSS_NEWTON or mu >= least))
 
         with monkeypatch.context() as patch:
             if exact_alone:
@@ -282,15 +287,64 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
                 patch.setattr(ForwardFormulation, "sweep", fails)
             result = towards(constrained, state, chosen, enough)
         if exact_alone:
-            found.append(result)
+            found.append((result, -chosen.direction.change > enough))
         return result
 
     monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)
     DDP(max_iterations=60).solve(problems.make("arm_obstacle"))
     assert found
-    for result in found:
+    return found
+
+
+def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkeypatch):
+    """Where an exact direction leads nowhere in the piecewise model and all Gauss-Newton sweeps instead of it fail, the
+    direction stays, and so must the model that it is from."""
+    for result, _ in promising_nothing(monkeypatch, np.inf):
         assert result.direction.kind == EXACT
         assert result.model.of_kind(EXACT)[0] is not None
+
+
+def test_a_direction_that_leads_nowhere_is_no_minimum_where_gauss_newton_sweeps_need_mu(monkeypatch):
+    """Where an exact direction leads nowhere in the piecewise model, mu is raised until there is a Gauss-Newton sweep
+    instead of it; as the solve converges only with a small mu, that iterate is not taken for a minimum."""
+    results = [result for result, promising in promising_nothing(monkeypatch, 1e-3) if promising]
+    assert results
+    for result in results:
+        assert result.direction.kind == GAUSS_NEWTON
+        assert result.regularization.mu >= 1e-3 and not result.regularization.small
+
+
+def searches_of_landers(monkeypatch, *starts):
+    """Of each solve, from these starts, of a lander whose thrust lies on its limits most of the time: its status, and
+    of every search for the minimum of a model what it began with, its result, the least promise that counts, and the
+    minimum that its first sweep leads to."""
+    searches, towards = [], AugmentedLagrangian._towards_minimum
+
+    def watched(constrained, state, found, enough):
+        model, m, regularization = found.model, found.multipliers, found.regularization
+        piecewise = constrained._piecewise(model, m, found.direction.kind, regularization)
+        searches.append((found, towards(constrained, state, found, enough), enough, piecewise.minimum(found.direction)))
+        return searches[-1][1]
+
+    monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)
+    lander = statement("moon_lander")
+    for start in starts:
+        searches.clear()
+        yield DDP().solve(problem_of(lander), us=controls(lander, start, 0)).status, tuple(searches)
+
+
+def leads_nowhere(found, enough, minimum):
+    """True if a sweep promises something, and the piecewise model is not lower along its step."""
+    return -found.direction.change > enough and minimum.promise <= enough
+
+
+def test_a_direction_that_leads_nowhere_is_no_minimum(monkeypatch):
+    """Where a solve converges, its last sweep promises no more than the tolerance, or a lower model was found."""
+    ends = [searches[-1] for status, searches in searches_of_landers(monkeypatch, 0, 2, 4) if status == "converged"]
+    assert ends
+    for found, result, enough, minimum in ends:
+        nothing = result.regularization.small and -result.direction.change <= enough
+        assert not (nothing and leads_nowhere(found, enough, minimum))
 
 
 # ------------------------------------------------------------------------------------------------ steps and multipliers

@@ -1,7 +1,8 @@
 """An iteration under constraints: minimum of the quadratic model, update of the penalty, update of the multipliers.
 
     the centre of the multipliers moves to the dual iterate where that reduces the error of the optimality conditions
-    direction: to the minimum of the piecewise quadratic model
+    direction: to the minimum of the piecewise quadratic model; where the sweep's step leads nowhere in that, mu is
+    raised until a Gauss-Newton step does
     the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
     of the augmented Lagrangian; or more than 0.1, after a step that gained its predicted decrease, if then a full
     step does so too and lowers the violation
@@ -60,7 +61,6 @@ from trajopt.solvers.formulation import (
     Stopwatch,
     linear_step,
     sweep_of_kind,
-    with_gauss_newton,
 )
 from trajopt.solvers.iteration import (
     IDLE,
@@ -349,13 +349,12 @@ class AugmentedLagrangian(SoftConstraints):
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
-            plain = with_gauss_newton(self.formulation, model, self.clock)
-            sweep = direction.fallback
-            sweep = sweep or sweep_of_kind(self.formulation, plain, GAUSS_NEWTON, regularization.shift, self.clock)
-            if not sweep.ok:
+            plain = find_direction(self.formulation, model, regularization, False, self.clock)
+            if plain.direction is None:
                 break
-            model = plain
-            direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
+            model, regularization = plain.model, plain.regularization
+            knot = max(direction.indefinite_knot, plain.direction.indefinite_knot)
+            direction = plain.direction._replace(indefinite_knot=knot)
             minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
         found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
         return self._with_updated_penalty(state, found, minimum)
