@@ -436,6 +436,7 @@ COMMON_SIZES = {(12, 6), (14, 7)}
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
 new robot compiles nothing."""
 ANY_SIZES = 0, 0, 0
+"""Sizes of the kernel for all others."""
 NO_GAPS = np.empty((0, 0))
 
 

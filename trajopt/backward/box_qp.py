@@ -20,7 +20,9 @@ PIVOT = 1e-14
 OUTWARD = 1.0 + 4.0 * float(np.finfo(np.float64).eps)
 """Overshoot factor of a step to a limit, by a few units of rounding, so that clipping lands exactly on the limit."""
 SUFFICIENT = 0.1
+"""Least part of the decrease to first order that a projected step has to gain [Bertsekas 1982]."""
 PROJECTED_STEPS, MAX_STEPS = 8, 200
+"""Number of steps that may cross several limits at once, before each ends at the first one; and of all steps."""
 
 
 class Box(NamedTuple):

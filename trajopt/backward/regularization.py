@@ -22,8 +22,11 @@ FACTOR = 10.0
 FIRST = 1e-6
 """First nonzero value of mu; up to here it counts as small."""
 VANISHING = 1e-9
+"""Value below which mu becomes zero."""
 LONG_STEP, SHORT_STEP = 0.3, 0.05
+"""Step lengths above which mu falls, and below which it rises."""
 SHARE_FACTOR, LEAST_SHARE = 4.0, 1e-8
+"""Factor by which the share of an indefinite Hessian's negative part changes, and its least value."""
 MORE, MUCH_LESS = 1.5, 0.3
 """The share falls if a full step gains more than MORE times the predicted decrease, and rises below MUCH_LESS times."""
 ORDINARY = 1e-6, 1e6

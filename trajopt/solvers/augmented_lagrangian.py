@@ -227,6 +227,8 @@ start."""
 LARGEST_WARM = 1e3
 """Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
 FAST, SLOW = 0.5, 0.25
+"""Factors of the error of the optimality conditions below which the centre moves; and of the violation since the last
+minimum of the augmented Lagrangian above which the penalty rises."""
 TIGHTER = 0.1
 """Factor of the gradient tolerance from one minimum of the augmented Lagrangian to the next."""
 NOISY = 10.0

@@ -109,6 +109,8 @@ AT_START, AWAY, CLOSE, BOLD = (
     Bound(1.0, FACTOR, 8, 1e2, 1e-3), Bound(1.0, FACTOR, 2, 1e2, 1e-3), Bound(0.9, FACTOR, 2, LARGEST, 1e-3),
     Bound(0.1, 1e3, 2, LARGEST, 1e-7),
 )  # fmt: skip
+"""Limits at the first iterate; away from minima of the augmented Lagrangian; near them; and after a full step that
+gained its predicted decrease."""
 HELP, HELP_AWAY = 2.0, 0.8
 """A larger penalty helps if it removes at least HELP times the violation that the smaller one removes, or leaves at
 most the fraction HELP_AWAY of it."""

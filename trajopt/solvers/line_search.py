@@ -39,6 +39,7 @@ INVISIBLE = 1e-12
 that inexact steps of the dynamics bring into the cost.  And the difference, relative to 1 and to a control, beyond
 which limits have clipped it."""
 LEAST_GAP_WEIGHT = 1e-3
+"""Least weight of all gaps together, as a fraction of the cost."""
 GAP_SHARE = 0.5
 """Least decrease of the merit that its weight ensures, as a fraction of the decrease that closing the gaps gives."""
 

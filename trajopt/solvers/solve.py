@@ -189,6 +189,7 @@ ESCAPES = 3
 FAR = 10.0
 """Longest step along the eigenvector, in units of the largest control, or of 1 if that is smaller."""
 SHORTER = 2.0**-8
+"""Factor of a second longest step, so that the lengths of both searches reach down to 2^-15."""
 VISIBLE = 1e-10
 """Fraction of the cost that an escape must gain."""
 ESCAPE = "escape"
