@@ -200,11 +200,6 @@ class SoftConstraints(Unconstrained):
         merit, bound = self.merit(found.multipliers), self.bound(model)
         return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
 
-    def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
-        """The step along a direction: that to the model's minimum knows limits better than others do."""
-        assert found.direction is not None
-        return self.trials(found, gap_weight, noise).along(found.direction)
-
     def _piecewise(
         self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
     ) -> PiecewiseModel:
@@ -430,6 +425,11 @@ class AugmentedLagrangian(SoftConstraints):
         return found
 
     # ------------------------------------------------------------------------------------------------ the step
+    def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step along a direction: that to the model's minimum knows limits better than others do."""
+        assert found.direction is not None
+        return self.trials(found, gap_weight, noise).along(found.direction)
+
     def bound(self, model: LocalModel) -> ViolationBound | None:
         """The bound for steps from an iterate; None where constraints are nearly met, or gaps are closed."""
         if model.rows is None or model.iterate.gaps is not None:

@@ -193,8 +193,8 @@ def find_direction(
         whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
         newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
         if newton.ok:
-            kept = model if model.rows is None else whole
-            return FoundDirection(Direction(EXACT, newton, gauss_newton, knot), kept, regularization)
+            used = model if model.rows is None else whole
+            return FoundDirection(Direction(EXACT, newton, gauss_newton, knot), used, regularization)
         found = _convexified(formulation, whole, regularization, clock, newton, gauss_newton) if near else None
         if found is not None:
             return found
