@@ -58,9 +58,9 @@ STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 AGAINST = 10.0
 """The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
-ENDS, REACH = 2, 40
-"""Number of terminal states to which solves lead first, from where the rows are searched for again, and number of steps
-of such a solve."""
+ENDS, REACH, ROBUST = 2, 40, 4
+"""Number of terminal states to which solves lead first, from where the rows are searched for again; number of steps of
+such a solve, and of one that leads to no other state."""
 CLOSE = 1e-8
 """Violation with which a trajectory counts as led to a state of least violation, relative to that."""
 SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
@@ -218,8 +218,8 @@ def check(
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
     first iterate of the solve, if it has no gaps, and from perturbed ones; and, wherever it ends, from trajectories to
     states that meet the last knot's rows, unless its last state leads to one by itself
-    (`trajopt.solvers.terminal_states`).  Where rows of one knot alone show that no trajectory meets them, the first
-    minimum is the last.
+    (`trajopt.solvers.terminal_states`): then, if rows on the way are violated, from where a solve ends that fails less
+    often.  Where rows of one knot alone show that no trajectory meets them, the first minimum is the last.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
     other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
@@ -244,19 +244,20 @@ def check(
     def hopeless() -> bool:
         return unmet() and best.minimum and certified(formulation, best)
 
-    others: tuple[float | np.ndarray, ...] = ()
+    others: tuple[float | np.ndarray | None, ...] = ()
     if unmet():
         ends = terminal_states(formulation.problem, rows, best.model.iterate.xs) if ends is None else ends
         others = tuple(ends.met[i] for i in ends.beside[:ENDS])
         if hopeless():
-            others = 0.0, SPREADS[0], *others, SPREADS[1]
+            on_the_way = (None,) if best.weights[: rows.first[-2]].any() else ()
+            others = 0.0, SPREADS[0], *(others or on_the_way or SPREADS[1:])
             if ends.nearest is not None or _given(formulation, best):
                 others = ()
     for other in others:
         if not (unmet() if isinstance(other, np.ndarray) else hopeless()):
             break
         us = best.model.iterate.us
-        if isinstance(other, np.ndarray):
+        if other is None or isinstance(other, np.ndarray):
             trial, log = _reached(formulation, start if first is None else first, other, budget, run)
             budget = budget._replace(log=log)
         elif other > 0.0:
@@ -322,12 +323,12 @@ def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budge
 
 
 def _reached(
-    formulation: Formulation, first: Iterate, end: np.ndarray, budget: Budget, run: Run
+    formulation: Formulation, first: Iterate, end: np.ndarray | None, budget: Budget, run: Run
 ) -> tuple[Iterate, Log]:
     """Where a solve from the first iterate ends whose last state is to be another one (nx,) instead of what the
-    constraints say of it; and the log."""
-    other = _towards(formulation, first, end)
-    state = run(other, first, budget.log, len(budget.log) + REACH)
+    constraints say of it, None for what they say; and the log."""
+    other = formulation if end is None else _towards(formulation, first, end)
+    state = run(other, first, budget.log, len(budget.log) + (REACH if end is not None else ROBUST))
     return state.model.iterate, state.log[: state.tried]
 
 
