@@ -1,12 +1,15 @@
 """An interrupted solve returns the best iterate so far, whatever it was doing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import trajopt
 from tests.trajopt.cases import cartpole, tip
 from tests.trajopt.constrained_cases import several, speed_limit
 from tests.trajopt.systems import Pendulum
-from trajopt import DDP, ILQR, ControlCost, Problem, StateBounds, StateCost
+from trajopt import DDP, ILQR, ControlCost, Problem, StateBounds, StateCost, Status
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP(), "tensor": DDP(hessian="tensor")}
 
@@ -150,3 +153,19 @@ def test_other_exceptions_pass():
 
     with pytest.raises(RuntimeError, match="of the callback"):
         DDP().solve(tip(), callback=fail)
+
+
+def test_a_comparison_ends_at_an_interrupt():
+    """Of the first of two solves, too, which warms up."""
+
+    class Interrupted:
+        solved = 0
+
+        def solve(self, problem, us=None):
+            self.solved += 1
+            return replace(ILQR(max_iterations=2).solve(problem), status=Status.INTERRUPTED)
+
+    solver = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        trajopt.compare(tip(), {"first": solver, "second": ILQR()})
+    assert solver.solved == 1

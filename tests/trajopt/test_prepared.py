@@ -11,6 +11,7 @@ import pytest
 import problems
 import trajopt
 from tests.trajopt.cases import NONLINEAR, cartpole, pendulum
+from tests.trajopt.infeasible_cases import held
 from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
@@ -269,3 +270,15 @@ def test_warming_up_changes_nothing():
     assert_same(prepared.solve(), plain.solve())
     with pytest.raises(TypeError, match="warm_start: got int"):
         prepared.warm_up(3)
+
+
+@pytest.mark.parametrize("solver", [ILQR, DDP])
+def test_multipliers_of_a_limit_that_cannot_be_kept_do_not_grow_from_sample_to_sample(solver):
+    """A pendulum whose motor is too weak to hold it within its limits: the plans miss them, sample after sample."""
+    problem = held(5.0)
+    prepared, plan, largest = solver(max_iterations=1).prepare(problem), None, []
+    for _ in range(80):
+        plan = prepared.solve(problem.x0, warm_start=plan)
+        assert plan.violation > 0.1
+        largest.append(max(np.abs(report.multipliers).max() for report in plan.constraints[1:]))
+    assert max(largest[40:]) <= 2.0 * max(largest[:40])

@@ -117,6 +117,8 @@ def compare(problem: Problem, solvers: Mapping[str, Solver], us: ArrayLike | Non
     start = problem.us_init if us is None else problem.controls("us", us)
     solutions = {}
     for name, solver in solvers.items():
-        solver.solve(problem, start)
-        solutions[name] = solver.solve(problem, start)
+        for _ in range(2):
+            solutions[name] = solver.solve(problem, start)
+            if solutions[name].status is Status.INTERRUPTED:  # not of that solve alone
+                raise KeyboardInterrupt
     return Comparison(problem, solutions)

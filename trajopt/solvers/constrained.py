@@ -448,6 +448,15 @@ class AugmentedLagrangian(SoftConstraints):
         dx, du = linear_step(model.expansion, model.iterate.gaps, used.sweep, model.box)
         return stepped(self.rows, model.rows, dx, du, m, step.alpha)
 
+    def after_single_step(self, state: State, used: Direction, step: Step) -> Multipliers:
+        """The multipliers after the step of a real-time iteration; half of those before where that leaves most of the
+        violation, as where limits of controls keep rows from being met: from sample to sample they would grow without
+        bound, and be in the way long after."""
+        m, before = self.after_step(state, used, step), state.multipliers
+        assert before is not None and step.c is not None
+        left = total_violation(self.rows, step.c)
+        return m._replace(dual=HALF * before.dual) if left > max(NOTICEABLE, HALF * m.violation) else m
+
     def relaxed(self, model: LocalModel, multipliers: Multipliers) -> tuple[LocalModel, Multipliers]:
         """The model with a smaller penalty, where rows allow one."""
         assert model.rows is not None

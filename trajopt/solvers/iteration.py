@@ -295,6 +295,10 @@ class Unconstrained:
         """The multipliers after a step along a direction."""
         return None
 
+    def after_single_step(self, state: State, used: Direction, step: Step) -> Any:
+        """The multipliers after the step of a real-time iteration."""
+        return self.after_step(state, used, step)
+
     def moved(self, model: LocalModel, multipliers: Any, c: np.ndarray | None) -> LocalModel:
         """A model moved to another iterate, with the values c (R,) of rows there."""
         return model

@@ -89,7 +89,7 @@ class RealTimeIteration(Loop):
 
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after the step: the model of the start, moved to where it leads."""
-        model, m = state.model, self.constraints.after_step(state, used, step)
+        model, m = state.model, self.constraints.after_single_step(state, used, step)
         iterate = step.end(model.iterate.gaps, self.clock)
         end = self.constraints.moved(model._replace(iterate=iterate), m, step.c)
         last = left_of(self.formulation, model.iterate, used, step)
