@@ -244,8 +244,9 @@ one that updates reach at a start."""
 MOSTLY = 0.5
 """A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
 conditions."""
-RELAXATIONS = 8
-"""Largest number of decreases of the penalty in a solve."""
+RELAXATIONS, LEAST_RELAXED = 8, 10.0
+"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
+not decrease."""
 LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
 """Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
 LARGE_COST = 1e-3
@@ -373,7 +374,7 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
 def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
     """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
     are nearly met; otherwise unchanged."""
-    if m.relaxed >= RELAXATIONS or measures(rows, c, m.dual).scaled >= CLOSE:
+    if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
         return m
     penalty = m.penalty / FACTOR
     return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
