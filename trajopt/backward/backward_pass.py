@@ -510,7 +510,7 @@ MU, GAPS = 0, 6
 """Places of arguments in the compiled sweep."""
 
 
-class SweepWindow:
+class SweepCall:
     """A sweep with all its arguments, those of `sweep`, arrays checked; the Hessians of e take up the contracted
     tensors.  `arrays` are those of the result, new ones by default."""
 
@@ -597,8 +597,8 @@ def sweep(
     e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
     if tensors is not None:
         e = *e[:4], *[H.copy() for H in e[4:]]
-    window = SweepWindow(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes, tensors)
-    result = window.sweep()
+    call = SweepCall(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes, tensors)
+    result = call.sweep()
     return result if result.ok or tensors is None else result._replace(finite=finite(*e))
 
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepResult, SweepWindow, result_of
+from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepCall, SweepResult, result_of
 from trajopt.backward.box_qp import OUTWARD, Box, box_around
 from trajopt.backward.expansions import (
     Expansion,
@@ -167,7 +167,7 @@ class Swept:
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
         else:
             self.e, self._box = of.own_e, of.own_box
-        self._call = slots.window(tuple(self.e), self._box, tuple(results.own)).prepared()
+        self._call = slots.sweep_call(tuple(self.e), self._box, tuple(results.own)).prepared()
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
@@ -244,9 +244,9 @@ class Slots:
         """A free backward pass over what it is given to hold."""
         return _free(self._swept, Swept, self)
 
-    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
         """A backward pass over these arrays, without gaps, to be prepared."""
-        return SweepWindow(e, 0.0, self.dt, None, box, self.leading, arrays=results)
+        return SweepCall(e, 0.0, self.dt, None, box, self.leading, arrays=results)
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""

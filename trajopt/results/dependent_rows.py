@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import expand
+from trajopt.backward.expansions import Expansion, adjoint, expand
 from trajopt.interfaces.residual import at_knots
 from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import ConstraintReport, SolutionData
 from trajopt.results.stationary import solution_inside
 
@@ -103,13 +104,14 @@ def _factor(report: ConstraintReport) -> float:
 def _influence(Cx: np.ndarray, Cu: np.ndarray, A: np.ndarray, fu: np.ndarray, knot: int) -> np.ndarray:
     """Jacobian (r, N, nu) of r rows of a knot with respect to the controls; A (N, ndx, ndx): fx, or fx + fu K for
     changes of the controls under feedback."""
-    J, Y = np.zeros((len(fu), *Cu.shape)), Cx
-    if knot < len(fu):
-        J[knot] = Cu
-    for s in range(min(knot, len(fu)) - 1, -1, -1):
-        J[s] = Y @ fu[s]
-        Y = Y @ A[s]
-    return J.transpose(1, 0, 2)
+    N, ndx, nu = fu.shape
+    J = []
+    for of_state, of_control in zip(Cx, Cu, strict=True):
+        row = Expansion(A, fu, *zero_blocks(N, ndx, nu))
+        row.lx[knot] = of_state
+        row.lu[knot : knot + 1] = of_control  # the last knot has none
+        J.append(adjoint(row)[1])
+    return np.stack(J)
 
 
 def _dependences(

@@ -75,7 +75,7 @@ from trajopt.solvers.iteration import (
     find_direction,
     kept,
 )
-from trajopt.solvers.line_search import LONG_STEP, Merit, Step, TrialStep, TrialSteps
+from trajopt.solvers.line_search import LONG_STEP, Merit, Step, TrialStep
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import Run, checked
 
@@ -189,16 +189,6 @@ class SoftConstraints(Unconstrained):
             return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 
         return merit
-
-    def bound(self, model: LocalModel) -> ViolationBound | None:
-        """The bound for steps from an iterate; None where there is none."""
-        return None
-
-    def trials(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialSteps:
-        """The searches from an iterate."""
-        model, mu = found.model, found.regularization.shift
-        merit, bound = self.merit(found.multipliers), self.bound(model)
-        return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
 
     def _piecewise(
         self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
@@ -382,10 +372,9 @@ class AugmentedLagrangian(SoftConstraints):
         assert direction is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, direction, gap_weight)
         trial = self.search(bold, weight, 0.0)
-        if trial.step is None or trial.step.alpha < 1.0:
+        if trial.step is None or trial.step.alpha < 1.0 or trial.step.c is None:
             return None
-        xs, us = trial.step.candidate.xs, trial.step.candidate.us
-        lower = total_violation(rows, self.formulation.row_values(xs, us)) <= LOWER * total_violation(rows, at.c)
+        lower = total_violation(rows, trial.step.c) <= LOWER * total_violation(rows, at.c)
         good = lower and kept(-direction.change, bold.model.iterate.cost - trial.step.cost)
         return bold._replace(trial=trial) if good else None
 

@@ -104,10 +104,13 @@ class Loop:
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
-        state, options = self.constraints.begin(start, self._exact_wanted(predicted, start), log), self.options
-        scale = curvature_scale(state.model.expansion)
-        regularization = Regularization(options.initial_regularization, options.max_regularization, scale=scale)
-        return state._replace(regularization=regularization, predicted=predicted)
+        state = self.constraints.begin(start, self._exact_wanted(predicted, start), log)
+        return state._replace(regularization=self._regularization(state.model), predicted=predicted)
+
+    def _regularization(self, model: LocalModel) -> Regularization:
+        """The first regularization, in the unit of the model's curvature."""
+        first, limit = self.options.initial_regularization, self.options.max_regularization
+        return Regularization(first, limit, scale=curvature_scale(model.expansion))
 
     def step(self, state: State, stopping: bool = False) -> State:
         """One iteration; the status of its result is the reason to stop, None to go on; stopping: True if the callback
@@ -118,13 +121,15 @@ class Loop:
             return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
-        exact, enough = self._exact_wanted(state.predicted, state.model.iterate), self._enough(state.model)
+        exact = self._exact_wanted(state.predicted, state.model.iterate)
+        uncertain = noise(self.formulation.problem, state.model)
+        enough = self._enough(state.model, uncertain)
         found = self.constraints.find_direction(state, exact, enough)
         state = found.of(state)
-        status = Status.STOPPED_BY_CALLBACK if stopping else found.status or self._end(state)
+        status = Status.STOPPED_BY_CALLBACK if stopping else found.status or self._end(state, enough)
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
-        trial = found.trial or self.constraints.search(found, state.gap_weight, self._noise(state.model))
+        trial = found.trial or self.constraints.search(found, state.gap_weight, uncertain)
         return self._after(state, found.direction, trial)
 
     def _after(self, state: State, direction: Direction, trial: TrialStep) -> State:
@@ -185,9 +190,9 @@ class Loop:
         """True if the last predicted decrease was small enough for an exact step from this iterate."""
         return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
-    def _end(self, state: State) -> Status | None:
-        """The status with which to stop before a step, None to go on."""
-        iterate, enough = state.model.iterate, self._enough(state.model)
+    def _end(self, state: State, enough: float) -> Status | None:
+        """The status with which to stop before a step, None to go on; enough: a decrease that counts as zero."""
+        iterate = state.model.iterate
         if state.tried == 0 and self._given_back(state, enough):
             return Status.CONVERGED
         if state.multipliers is not None and state.stall.idle >= IDLE:  # their terms round off more than the cost
@@ -219,14 +224,9 @@ class Loop:
             return None
         return Status.LINE_SEARCH_FAILED if state.stall.rejected.blocked is None else Status.NOT_FINITE
 
-    def _enough(self, model: LocalModel) -> float:
-        """The predicted decrease that counts as zero."""
-        within = max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance)
-        return max(within, self._noise(model))
-
-    def _noise(self, model: LocalModel) -> float:
-        """Standard deviation of the cost."""
-        return noise(self.formulation.problem, model)
+    def _enough(self, model: LocalModel, uncertain: float) -> float:
+        """The predicted decrease that counts as zero, `uncertain` being the standard deviation of the cost."""
+        return max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance, uncertain)
 
     def _invisible(self, state: State) -> bool:
         """True if the predicted decrease is below the rounding of the cost."""

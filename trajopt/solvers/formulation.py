@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep
+from trajopt.backward.backward_pass import SweepCall, SweepResult, sweep
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     Expansion,
@@ -251,7 +251,7 @@ class Formulation(Protocol):
         """Backward pass of this kind, whose expansion the model must have."""
         ...
 
-    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
         """The backward pass over these arrays, without gaps, to be prepared."""
         ...
 
@@ -554,7 +554,7 @@ class ForwardFormulation:
     def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
         self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
         self._slots = take_slots(problem, limits)
-        self.kept, self.window = self._slots.kept, self._slots.window
+        self.kept, self.sweep_call = self._slots.kept, self._slots.sweep_call
 
     def close(self) -> None:
         """Leave what is prepared to the next solves."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import SweepResult, SweepWindow, sweep
+from trajopt.backward.backward_pass import SweepCall, SweepResult, sweep
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.problem.objective import zero_blocks
@@ -183,9 +183,9 @@ class InverseFormulation:
             e = with_more(with_terms_of(expansion, self.rows, model), on_states)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
-    def window(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepWindow:
+    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
         """See `Formulation`."""
-        return SweepWindow(e, 0.0, self._dt, None, box, 0, self._dt > 0.0, arrays=results)
+        return SweepCall(e, 0.0, self._dt, None, box, 0, self._dt > 0.0, arrays=results)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, with the controls that they need."""

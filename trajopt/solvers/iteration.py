@@ -32,7 +32,7 @@ from trajopt.solvers.formulation import (
     gradient_at,
     with_gauss_newton,
 )
-from trajopt.solvers.line_search import Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
+from trajopt.solvers.line_search import Bound, Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
 from trajopt.solvers.options import LoopOptions
 
 Log = tuple[IterationRecord, ...]
@@ -275,10 +275,15 @@ class Unconstrained:
         """The merit of trajectories without gaps."""
         return own_merit(self.formulation.cost)
 
+    def bound(self, model: LocalModel) -> Bound | None:
+        """The bound of rows for steps from an iterate; None where there is none."""
+        return None
+
     def trials(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialSteps:
         """The searches from an iterate, `noise` being that of its cost."""
-        mu, merit = found.regularization.shift, self.merit(None)
-        return TrialSteps(self.formulation, found.model, merit, mu, gap_weight, self.clock, noise)
+        model, mu = found.model, found.regularization.shift
+        merit, bound = self.merit(found.multipliers), self.bound(model)
+        return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
 
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
         """The step along a direction and, where that is short, along others."""

@@ -23,8 +23,8 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.ddp import Loop
-from trajopt.solvers.formulation import Direction, Iterate
-from trajopt.solvers.iteration import FoundDirection, Log, Stall, State, find_direction, kept, left_of
+from trajopt.solvers.formulation import Direction, LocalModel, noise
+from trajopt.solvers.iteration import FoundDirection, Stall, State, find_direction, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
 
 
@@ -39,11 +39,9 @@ class RealTimeIteration(Loop):
     costate: np.ndarray | None = None
     warm: bool = False
 
-    def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
-        """The state before the step."""
-        state, options = self.constraints.begin(start, self._exact_wanted(predicted, start), log), self.options
-        regularization = Regularization(options.initial_regularization, options.max_regularization)
-        return state._replace(regularization=regularization, predicted=predicted)
+    def _regularization(self, model: LocalModel) -> Regularization:
+        """The first regularization, in the units of Quu: that of the curvature takes longer than a step may."""
+        return Regularization(self.options.initial_regularization, self.options.max_regularization)
 
     def step(self, state: State, stopping: bool = False) -> State:
         """The iteration; asked again, its end."""
@@ -51,31 +49,32 @@ class RealTimeIteration(Loop):
             return self.ended(state, Status.STOPPED_BY_CALLBACK if stopping else Status.MAX_ITERATIONS)
         if self.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
-        found = self._find_direction(state)
+        uncertain = noise(self.formulation.problem, state.model)
+        enough = self._enough(state.model, uncertain)
+        found = self._find_direction(state, enough)
         state = found.of(state)
-        status = found.status or self._end(state)
+        status = found.status or self._end(state, enough)
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
-        return self._after(state, found.direction, self._search(state, found))
+        return self._after(state, found.direction, self._search(state, found, uncertain))
 
-    def _find_direction(self, state: State) -> FoundDirection:
+    def _find_direction(self, state: State, enough: float) -> FoundDirection:
         """The direction of one sweep; without multipliers to start from, that of any first iteration."""
         model, exact = state.model, self._exact_wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and not self.warm:
-            return self.constraints.find_direction(state, exact, self._enough(model))
+            return self.constraints.find_direction(state, exact, enough)
         if exact and model.exact is None:
             costate = model.costate if self.costate is None else self.costate
             model = self.formulation.with_curvature(model, costate, self.clock)
         found = find_direction(self.formulation, model, state.regularization, exact, self.clock)
         return found._replace(multipliers=state.multipliers)
 
-    def _search(self, state: State, found: FoundDirection) -> TrialStep:
+    def _search(self, state: State, found: FoundDirection, uncertain: float) -> TrialStep:
         """The step along the direction, or along another one where it is short or gains less than it predicted."""
-        noise = self._noise(state.model)
-        trial = self.constraints.search(found, state.gap_weight, noise)
+        trial = self.constraints.search(found, state.gap_weight, uncertain)
         if (trial.long and self._as_predicted(state, trial)) or (state.multipliers is not None and not self.warm):
             return trial
-        return self.constraints.search_elsewhere(found, trial, state.gap_weight, noise)
+        return self.constraints.search_elsewhere(found, trial, state.gap_weight, uncertain)
 
     def _as_predicted(self, state: State, trial: TrialStep) -> bool:
         """True if a full step was found that gains its predicted decrease."""

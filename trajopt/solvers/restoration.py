@@ -213,7 +213,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
 
 
 def check(
-    formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float, run: Run
+    formulation: Formulation, start: Iterate, first: Iterate, budget: Budget, tolerance: float, run: Run
 ) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
     first iterate of the solve, if it has no gaps, and from perturbed ones; and, wherever it ends, from trajectories to
@@ -258,13 +258,13 @@ def check(
             break
         us = best.model.iterate.us
         if other is None or isinstance(other, np.ndarray):
-            trial, log = _reached(formulation, start if first is None else first, other, budget, run)
+            trial, log = _reached(formulation, first, other, budget, run)
             budget = budget._replace(log=log)
         elif other > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
             scale = other * np.where(largest > NO_CONTROL, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
-        elif first is not None and first.gaps is None:
+        elif first.gaps is None:
             trial = first
         else:
             continue

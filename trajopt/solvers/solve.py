@@ -410,8 +410,8 @@ def solve(
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     formulation.rows = rows
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
-    at_optimum = warm is not None and warm.gradient_norm > 0.0 and options.soft_penalty == 0.0
-    optimum = (warm.gradient_norm, predicted) if warm is not None and at_optimum else None
+    soft = options.soft_penalty > 0.0
+    optimum = None if warm is None or soft or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     constraints = constraints_of(formulation, options, clock, multipliers)
     of_loop = formulation, options, threshold, clock, constraints, optimum
     loop = Loop(*of_loop)
