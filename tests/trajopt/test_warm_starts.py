@@ -13,6 +13,7 @@ from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt import (
     DDP,
     ILQR,
+    CallableSystem,
     ControlBounds,
     ControlCost,
     ControlResidual,
@@ -57,6 +58,21 @@ def test_a_warm_start_helps_nearby(name, solutions):
     assert cold.converged and warm.converged and warm.iterations < cold.iterations
     assert warm.cost == pytest.approx(cold.cost, rel=1e-6)
     np.testing.assert_allclose(warm.us, cold.us, atol=1e-4 * np.abs(cold.us).max())
+
+
+@pytest.mark.parametrize("wider", [0.731, 0.75, 1.0])
+@pytest.mark.parametrize("solver", [DDP(), ILQR()], ids=["DDP", "iLQR"])
+def test_an_optimum_of_a_tighter_limit_is_none_of_a_wider_one(solver, wider):
+    def crossing(limit):
+        system = CallableSystem(step=lambda x, u: (x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]), nx=2, nu=1, dt=0.1)
+        there = ResidualConstraint(StateResidual(system, [1.0, 0.0]), at="terminal", name="there")
+        speed = StateBounds(system, [-np.inf, -np.inf], [np.inf, limit], name="speed")
+        return Problem(system, [0.0, 0.0], 20, [ControlCost([1.0])], constraints=[there, speed])
+
+    slow, scratch = solver.solve(crossing(0.7)), solver.solve(crossing(wider))
+    found = solver.solve(crossing(wider), warm_start=slow)
+    assert found.converged and scratch.cost < 0.99 * slow.cost
+    np.testing.assert_allclose(found.cost, scratch.cost, rtol=1e-8)
 
 
 def test_a_warm_start_serves_the_other_way_to_keep_control_limits(solutions):

@@ -453,10 +453,11 @@ class AugmentedLagrangian(SoftConstraints):
         return (model, multipliers) if less is multipliers else (self.weighted(model, less), less)
 
     # ------------------------------------------------------------------------------------------------ the end
-    def satisfied(self, model: LocalModel) -> bool:
-        """True if violation and complementarity are within their tolerances."""
+    def satisfied(self, model: LocalModel, multipliers: np.ndarray | None = None) -> bool:
+        """True if violation and complementarity are within their tolerances, with these multipliers (R,), or p."""
         assert model.rows is not None and model.rows.weights is not None
-        reached = measures(self.rows, model.rows.c, model.rows.weights.p)
+        lam = model.rows.weights.p if multipliers is None else multipliers
+        reached = measures(self.rows, model.rows.c, lam)
         slack = self.options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
         step_noise = capability(self.formulation.problem.system, Steps).step_noise
         met = reached.excess <= self.options.feasibility_tolerance

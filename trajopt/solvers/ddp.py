@@ -206,13 +206,14 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if stalled else None
 
     def _given_back(self, state: State, enough: float) -> bool:
-        """True if the start is an optimum at which a solve of this problem has ended."""
-        if self.optimum is None or state.model.iterate.gaps is not None:
+        """True if the start is an optimum at which a solve of this problem has ended, with its multipliers."""
+        model = state.model
+        if self.optimum is None or model.iterate.gaps is not None:
             return False
         gradient, promise = self.optimum
-        little = promise <= max(enough, visible(state.model))
-        stationary = little and state.model.gradient_norm <= SAME * gradient
-        return stationary and self.constraints.satisfied(state.model)
+        little = promise <= max(enough, visible(model))
+        stationary = little and model.gradient_norm <= SAME * gradient
+        return stationary and self.constraints.satisfied(model, None if model.rows is None else model.rows.dual)
 
     def _end_without_step(self, state: State) -> Status | None:
         """The status with which to stop after a line search without an acceptable step, None to try again with a larger

@@ -317,8 +317,9 @@ class Unconstrained:
         helps."""
         return model, multipliers
 
-    def satisfied(self, model: LocalModel) -> bool:
-        """True if all constraints hold, within their tolerances."""
+    def satisfied(self, model: LocalModel, multipliers: np.ndarray | None = None) -> bool:
+        """True if all constraints hold, and with these multipliers (R,) complementarity, within their tolerances; None:
+        those of the next step."""
         return True
 
     def violation(self, model: LocalModel) -> float:
