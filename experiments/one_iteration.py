@@ -8,7 +8,6 @@ import numpy as np
 import trajopt
 from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
 from trajopt.solvers.line_search import Step, own_merit, search
-from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of, takes_accelerations
 
 
@@ -19,7 +18,7 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     the solver does after others.
     """
     clock = Stopwatch()
-    posed = formulation_of(problem, None, LoopOptions(), Curvature())
+    posed = formulation_of(problem, None, Curvature())
     iterate = posed.start(us, None, clock)
 
     def step(model: Any, sweep: Any) -> Step:

@@ -213,7 +213,6 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.interfaces.system import semi_implicit_form
     from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
     from trajopt.solvers.line_search import own_merit, search
-    from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import formulation_of
 
     problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
@@ -242,9 +241,9 @@ def iteration(repeats: int) -> list[dict]:
 
         return ilqr, ddp
 
-    forward = formulation_of(problem, None, LoopOptions(), Curvature())
+    forward = formulation_of(problem, None, Curvature())
     accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
-    inverse = formulation_of(accelerations, None, LoopOptions(), Curvature())
+    inverse = formulation_of(accelerations, None, Curvature())
     (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
     model = forward.expand(forward.start(us, None, clock), clock)
     found = forward.sweep(model, 0.0, clock)

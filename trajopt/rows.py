@@ -68,6 +68,13 @@ def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
                         luu[t, a, b] += x * Cu[i, b]
 
 
+@routine
+def add_gradients(first, Cx, Cu, multipliers, lx, lu):
+    """Add C'lam to gradients."""
+    none = np.empty((0, 0, 0))
+    add_terms(first, Cx, Cu, multipliers, np.zeros(len(multipliers)), lx, lu, none, none, none)
+
+
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
     """The expansion with C'p in its gradients and C'wC in its Hessians."""
     copies = [block.copy() for block in e[2:]]
@@ -79,8 +86,8 @@ def with_multipliers(
     e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], multipliers: np.ndarray
 ) -> Expansion:
     """The expansion with C'lam in its gradients, those of the Lagrangian."""
-    lx, lu, none = e.lx.copy(), e.lu.copy(), np.empty((0, 0, 0))
-    add_terms(first, *C, multipliers, np.zeros(len(multipliers)), lx, lu, none, none, none)
+    lx, lu = e.lx.copy(), e.lu.copy()
+    add_gradients(first, *C, multipliers, lx, lu)
     return e._replace(lx=lx, lu=lu)
 
 
@@ -160,6 +167,19 @@ class Block(NamedTuple):
         place = place_of(self.knots)
         return xs[place], None if self.of_states else us[place]
 
+    def evaluated(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """r (K, nr)."""
+        return evaluated(self.residual, self.constraint.nr, *self.points(xs, us))
+
+    def linearized(
+        self, xs: np.ndarray, us: np.ndarray, sizes: tuple[int, int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None."""
+        (K, nr), (_, ndx, nu) = self.rows.shape, sizes
+        r, rx, ru = linearized(self.residual, nr, *self.points(xs, us))
+        rx = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False)
+        return r, rx, None if ru is None else as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False)
+
 
 class Singles(NamedTuple):
     """Rows that are one component each: place, knot and component (S,), controls counted after states, and reference
@@ -213,6 +233,8 @@ class Rows:
         Accuracy of rows, in the user's units; zeros before `scaled_at`.
     large : bool
         True if rows are scaled by the size of their terms.
+    calls : PreparedRows or None
+        Prepared evaluations of the blocks, of `prepared` rows.
     """
 
     constraints: tuple[ResidualConstraint, ...]
@@ -228,6 +250,11 @@ class Rows:
     sizes: tuple[int, int, int]
     rounding: np.ndarray
     large: bool = False
+    calls: PreparedRows | None = None
+
+    def prepared(self) -> Rows:
+        """The rows with prepared evaluations, also of those that differ in factors alone: for one thread at a time."""
+        return replace(self, calls=PreparedRows(self))
 
     def __len__(self) -> int:
         return len(self.D)
@@ -245,37 +272,39 @@ class Rows:
         _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
         return Cx, Cu
 
-    def values(self, xs: np.ndarray, us: np.ndarray, prepared: PreparedRows | None = None) -> np.ndarray:
+    def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Values c (R,)."""
-        c = np.empty(len(self))
+        c = np.empty(self.D.size)
         _read(*self.singles, xs, us, self.D, c)
-        with np.errstate(all="ignore"):
-            for i, block in enumerate(self._others):
-                call = None if prepared is None else prepared.values[i]
-                r = evaluated(block.residual, block.constraint.nr, *block.points(xs, us)) if call is None else call()[0]
-                c[block.rows] = r * self.D[block.rows]
+        if self._others:
+            calls = None if self.calls is None else self.calls.at(xs, us).values
+            with np.errstate(all="ignore"):
+                for i, block in enumerate(self._others):
+                    call = None if calls is None else calls[i]
+                    r = block.evaluated(xs, us) if call is None else call()[0]
+                    c[block.rows] = r * self.D[block.rows]
         return c
 
-    def linearized(
-        self, xs: np.ndarray, us: np.ndarray, prepared: PreparedRows | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
-        _, ndx, nu = self.sizes
-        c, Cx, Cu = np.empty(len(self)), self._constant[0].copy(), self._constant[1].copy()
+        c, Cx, Cu = np.empty(self.D.size), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
-        with np.errstate(all="ignore"):
-            for i, block in enumerate(self._others):
-                nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
-                call = None if prepared is None else prepared.jacobians[i]
-                r, rx, ru = linearized(block.residual, nr, *block.points(xs, us)) if call is None else call()
-                c[block.rows] = r * D
-                Cx[block.rows] = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False) * D[:, :, None]
-                if ru is not None and not block.of_states:
-                    Cu[block.rows] = as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False) * D[:, :, None]
+        if self._others:
+            calls = None if self.calls is None else self.calls.at(xs, us).jacobians
+            with np.errstate(all="ignore"):
+                for i, block in enumerate(self._others):
+                    call = None if calls is None else calls[i]
+                    r, rx, ru = block.linearized(xs, us, self.sizes) if call is None else call()
+                    D = self.D[block.rows]
+                    c[block.rows], Cx[block.rows] = r * D, rx * D[:, :, None]
+                    if ru is not None and not block.of_states:
+                        Cu[block.rows] = ru * D[:, :, None]
         return c, Cx, Cu
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, multipliers: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
+        if not self._others:
+            return
         lam = multipliers * self.D
         with np.errstate(all="ignore"):
             for block in self._others:
@@ -459,7 +488,7 @@ class PreparedRows:
 
     def __init__(self, rows: Rows) -> None:
         (nx, _, nu), N = rows.sizes, len(rows.first) - 2
-        self._blocks, self._xs, self._us = rows.blocks, np.zeros((N + 1, nx)), np.zeros((N, nu))
+        self._xs, self._us = np.zeros((N + 1, nx)), np.zeros((N, nu))
         self.values, self.jacobians = ([self._call(block, both) for block in rows._others] for both in (False, True))
 
     def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]] | None:
@@ -467,10 +496,6 @@ class PreparedRows:
         if prepare is None or not isinstance(place_of(block.knots), slice):
             return None
         return prepare(*block.points(self._xs, self._us), jacobians)
-
-    def serve(self, rows: Rows) -> bool:
-        """True for rows of the same constraints."""
-        return rows.blocks is self._blocks
 
     def at(self, xs: np.ndarray, us: np.ndarray) -> PreparedRows:
         """The calls for this trajectory."""

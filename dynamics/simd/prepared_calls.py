@@ -78,39 +78,34 @@ _NUMBER, _WORD = Struct("d"), Struct("q")
 _CONTEXT = cpu_target.target_context
 
 
-def _reader(kind, code, at: int) -> Callable[[np.ndarray], Callable[[], Any]]:
-    """How a result of numba's type `kind`, LLVM's `code`, is read: a function of bytes, behind whose `at` it lies."""
-    if isinstance(kind, types.NoneType):
-        return lambda room: lambda: None
-    if isinstance(kind, types.Boolean):
-        return lambda room: lambda: bool(room[at])
-    if isinstance(kind, types.Float | types.Integer):
-        number = np.dtype(str(kind))
-        return lambda room: room[at : at + number.itemsize].view(number).item
-    if isinstance(kind, types.BaseTuple):
-        members = code.elements if isinstance(code, ir.LiteralStructType) else [code.element] * len(kind)
-        parts = []
-        for part, member in zip(tuple(kind), members, strict=True):  # pyright: ignore[reportArgumentType]
-            align = member.get_abi_alignment(_CONTEXT.target_data)
-            at = -(-at // align) * align
-            parts.append(_reader(part, member, at))
-            at += member.get_abi_size(_CONTEXT.target_data)
-        make = getattr(kind, "instance_class", lambda *results: results)
+def _layout(kind, code) -> np.dtype:
+    """How a result of numba's type `kind`, LLVM's `code`, lies in memory: a number, or a tuple as one record."""
+    if isinstance(kind, types.Boolean | types.Float | types.Integer):
+        return np.dtype(str(kind))
+    if not isinstance(kind, types.BaseTuple):
+        raise TypeError(f"results of prepared calls: got {kind}, expected None, numbers, and tuples of them")
+    members = code.elements if isinstance(code, ir.LiteralStructType) else [code.element] * len(kind)
+    formats, offsets, end = [], [], 0
+    for part, member in zip(tuple(kind), members, strict=True):  # pyright: ignore[reportArgumentType]
+        align = member.get_abi_alignment(_CONTEXT.target_data)
+        offsets.append(-(-end // align) * align)
+        formats.append(_layout(part, member))
+        end = offsets[-1] + member.get_abi_size(_CONTEXT.target_data)
+    names = [f"f{i}" for i in range(len(formats))]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
 
-        def read(room: np.ndarray) -> Callable[[], Any]:
-            reads = [part(room) for part in parts]
-            return lambda: make(*[read() for read in reads])
 
-        return read
-    raise TypeError(f"results of prepared calls: got {kind}, expected None, numbers, and tuples of them")
+def _nothing() -> None:
+    """The result of a function that returns None."""
 
 
 class _Compiled(NamedTuple):
-    """A function compiled for some types: the address of its entry, the words of its result and how they are read."""
+    """A function compiled for some types: the address of its entry, the words of its result, and the layout of that,
+    None for a function that returns None."""
 
     entry: int
     words: int
-    read: Callable[[np.ndarray], Callable[[], Any]]
+    layout: np.dtype | None
 
 
 def _compiled(function: KeepingDispatcher, args: tuple) -> _Compiled:
@@ -122,7 +117,8 @@ def _compiled(function: KeepingDispatcher, args: tuple) -> _Compiled:
         raise TypeError(f"{function.__qualname__} has no entry: only drivers and routines have one")
     kind = compiled.fndesc.restype
     code = _CONTEXT.get_value_type(kind)
-    return _Compiled(entry, -(-code.get_abi_size(_CONTEXT.target_data) // 8) + 1, _reader(kind, code, 0))
+    layout = None if isinstance(kind, types.NoneType) else _layout(kind, code)
+    return _Compiled(entry, -(-code.get_abi_size(_CONTEXT.target_data) // 8) + 1, layout)
 
 
 # ------------------------------------------------------------------------------------------------ calls
@@ -146,20 +142,26 @@ class PreparedCall:
         result = len(words)
         words += (0,) * compiled.words
         self.block = np.array(words, dtype=np.int64)
+        self._numbers = self.block.view(np.float64)
         self.address: int = self.block.__array_interface__["data"][0]
         """Of the block, for `enter` and for compiled callers."""
         self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
         self.room = self.block[result:]
         """Words of the last result, for compiled callers."""
-        self.result: Callable[[], Any] = compiled.read(self.room.view(np.uint8))
+        layout = compiled.layout
+        at = None if layout is None else self.room.view(np.uint8)[: layout.itemsize].view(layout)
+        self.result: Callable[[], Any] = _nothing if at is None else at.item
         """Result of the last call."""
 
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
-        known = self._args[place]
-        if value is known or (type(value) is type(known) is float and _NUMBER.pack(value) == _NUMBER.pack(known)):
+        known, start = self._args[place], self._starts[place]
+        if value is known:
             return
-        words, kept, start = [], [], self._starts[place]
+        if type(value) is type(known) is float:
+            self._numbers[start] = self._args[place] = value
+            return
+        words, kept = [], []
         got = _pack(value, words, kept)
         if got != self._kinds[place]:
             raise TypeError(

@@ -25,7 +25,7 @@ from trajopt.backward.expansions import Expansion
 from trajopt.results.records import HELD
 from trajopt.solvers.augmented_lagrangian import Multipliers, first_multipliers
 from trajopt.solvers.formulation import EXACT, Curvature, Formulation, LocalModel, Stopwatch
-from trajopt.solvers.solve import formulation_of, transcribe
+from trajopt.solvers.solve import transcribe
 
 PROBLEMS = ("double_integrator", "arm_tip", "cart_pole")
 PENALTIES = (1e2, 1e4, 1e6, 1e8, 1e10)
@@ -36,12 +36,13 @@ LAST = 5
 
 def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formulation, LocalModel, np.ndarray, float]:
     """The formulation, its exact model at a solution, the multipliers of its rows, and the unit of penalties."""
-    problem, clock, posed = solution.problem, Stopwatch(), transcribe(solution.problem, solver)
-    reports = [report for report, boxed in zip(solution.constraints, posed.boxed, strict=True) if boxed is None]
-    assert posed.rows is not None
-    rows = posed.rows.with_factors([report.factors for report in reports])  # pyright: ignore[reportArgumentType]
+    problem, clock, formulation = solution.problem, Stopwatch(), transcribe(solution.problem, solver, Curvature())
+    boxes = formulation.kept["transcribed"].boxed
+    reports = [report for report, box in zip(solution.constraints, boxes, strict=True) if box is None]
+    assert formulation.rows is not None
+    factors: list[Any] = [report.factors for report in reports]
+    rows = formulation.rows = formulation.rows.with_factors(factors)
     lam = rows.packed("multipliers", [report.multipliers for report in reports]) / rows.D
-    formulation = formulation_of(problem, posed.limits, solver, Curvature(), rows)
     held = np.repeat(problem.x0[None], problem.horizon + 1, axis=0) if solution.start == HELD else None
     first = formulation.expand(formulation.start(problem.us_init, held, clock), clock, dual=0.0 * lam)
     model = formulation.expand(formulation.start(solution.us, None, clock), clock, dual=lam)

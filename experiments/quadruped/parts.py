@@ -15,7 +15,6 @@ from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import adjoint, expand
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.solvers.formulation import Curvature, Stopwatch
-from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of
 
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
@@ -52,7 +51,7 @@ class Expanded(NamedTuple):
 def one_step_in(problem: trajopt.Problem) -> Expanded:
     """The iterate after one step of iLQR."""
     clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
-    posed = formulation_of(problem, None, LoopOptions(), Curvature())
+    posed = formulation_of(problem, None, Curvature())
     iterate = posed.start(us, None, clock)
     model = posed.expand(iterate, clock)
     return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))

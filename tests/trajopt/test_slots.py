@@ -199,6 +199,7 @@ def test_a_solve_within_a_solve():
 
 def test_few_are_kept(monkeypatch):
     """Those used last, and no more than a limit in all."""
+    monkeypatch.setattr("trajopt.backward.slots.MOST_KEPT", 4)
     several = [make("arm", horizon) for horizon in range(5, 11)]
     for problem in several:
         trajopt.ILQR(max_iterations=1).solve(problem)
@@ -319,19 +320,20 @@ def rows_of(name):
 def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
     problem = rows_of(name)
     rows = pack(problem, tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint)))
-    prepared, (xs, us) = PreparedRows(rows), trajectory(problem, rng)
-    kinds = [call is None for call in prepared.values]
-    assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in prepared.jacobians]
+    calls, (xs, us) = PreparedRows(rows), trajectory(problem, rng)
+    kinds = [call is None for call in calls.values]
+    assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in calls.jacobians]
+    prepared = rows.prepared()
     for step in range(4):
-        scaled = rows.with_factors([(1.0 + step) * np.ones(c.nr) for c in rows.constraints])
-        assert prepared.serve(scaled) and not prepared.serve(pack(problem, rows.constraints))
+        factors = [(1.0 + step) * np.ones(c.nr) for c in rows.constraints]
+        scaled, called = rows.with_factors(factors), prepared.with_factors(factors)
+        assert scaled.calls is None and called.calls is prepared.calls is not None
         if step == 2:
             monkeypatch.setitem(globals(), "SHIFT", np.array([0.25]))  # functions are traced again
         us += 0.1 * rng.standard_normal(us.shape)
         xs = problem.system.rollout(problem.x0, us)
-        found, plain = scaled.values(xs, us, prepared.at(xs, us)), scaled.values(xs, us)
-        assert found.tobytes() == plain.tobytes()
-        assert same(scaled.linearized(xs, us, prepared.at(xs, us)), scaled.linearized(xs, us))
+        assert called.values(xs, us).tobytes() == scaled.values(xs, us).tobytes()
+        assert same(called.linearized(xs, us), scaled.linearized(xs, us))
 
 
 class Doubtful(dynamics.RigidBodySystem):

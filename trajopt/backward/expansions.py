@@ -164,14 +164,15 @@ def write_derivatives(
     """Write what `System.linearize` returns along xs (N+1, nx), us (N, nu) into fx, fu, and with multipliers lam
     (N, ndx) what `System.hessian_products` returns into H; by one evaluation where a system has `write_expansion`."""
     write_expansion = capability(system, Expansions).write_expansion
-    if lam is not None and write_expansion is not None:
-        write_expansion(xs, us, lam, fx, fu, *H)
-        return
-    for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
-        into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
-    if lam is not None:
-        for into, part in zip(H, hessian_products(system, xs, us, lam), strict=True):
-            into[...] = part
+    with np.errstate(all="ignore"):
+        if lam is not None and write_expansion is not None:
+            write_expansion(xs, us, lam, fx, fu, *H)
+            return
+        for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
+            into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
+        if lam is not None:
+            for into, part in zip(H, hessian_products(system, xs, us, lam), strict=True):
+                into[...] = part
 
 
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
@@ -201,8 +202,7 @@ def expand_exactly(
     first, blocks = (np.empty((N, n, n)), np.empty((N, n, nu))), _blocks_for_dynamics(N, n, nu)
     lxx, lux, luu = blocks[2:]
     H = lxx[:-1], lux, luu
-    with np.errstate(all="ignore"):
-        write_derivatives(system, xs, us, *first, multiplier, *H)
+    write_derivatives(system, xs, us, *first, multiplier, *H)
     (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
     expansion = Expansion(*first, *blocks)
     settle_idle_controls(expansion, idle_knots(system))
@@ -232,11 +232,10 @@ def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
 
 def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     """Set curvature 1 for controls that have neither cost nor effect at these knots, so that Quu is regular."""
-    if len(knots):
-        i = np.arange(expansion.luu.shape[1])
-        diagonal = expansion.luu[knots[:, None], i, i]
-        settled = np.where((diagonal == 0.0) & ~expansion.fu[knots].any(axis=1), 1.0, diagonal)
-        expansion.luu[knots[:, None], i, i] = settled
+    i = np.arange(expansion.luu.shape[1])
+    diagonal = expansion.luu[knots[:, None], i, i]
+    settled = np.where((diagonal == 0.0) & ~expansion.fu[knots].any(axis=1), 1.0, diagonal)
+    expansion.luu[knots[:, None], i, i] = settled
 
 
 @routine

@@ -83,6 +83,8 @@ class Expanded:
         self.results = results = _Results(*_shapes(N, n, nu), (N + 1, n), *[(N, nu)] * (2 if slots.limits else 0))
         self.e, self.own_e = Expansion(*results.given[:7]), Expansion(*results.own[:7])
         self._costate, self._gradient, self._lam = results.given[7], np.zeros((N, nu)), np.zeros((N, n))
+        self.gradients = np.zeros((N + 1, n)), np.zeros((N, nu))
+        """lx and lu for `adjoint`, those of the last expansion, which others may change to the Lagrangian's."""
         self._xs, self._us = np.zeros((N + 1, self._system.nx)), np.zeros((N, nu))
         self.box = self.own_box = None
         if slots.limits is not None:
@@ -92,7 +94,8 @@ class Expanded:
             )
         self.swept: list[Swept] = []
         self._idle = idle_knots(self._system)
-        self._adjoint = prepared_adjoint(self.own_e, results.own[7], self._gradient)
+        lagrangian = self.own_e._replace(lx=self.gradients[0], lu=self.gradients[1])
+        self._adjoint = prepared_adjoint(lagrangian, results.own[7], self._gradient)
         self._calls: dict[str, Callable[[], Any]] = {}
         results.settle(self.e, self.box)
 
@@ -107,12 +110,13 @@ class Expanded:
         self._calls[name]()
 
     def _derivatives(self, name: str, *more: np.ndarray) -> None:
-        with np.errstate(all="ignore"):
-            self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self.own_e[:2], *more)
+        self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self.own_e[:2], *more)
 
     def _costs(self, blocks: Blocks, curvature: Blocks | None, name: str) -> None:
         self._call(name, self._slots.objective.prepared_expansion, self._xs, self._us, blocks, curvature)
-        settle_idle_controls(self.own_e, self._idle)
+        self.gradients[0][...], self.gradients[1][...] = blocks[:2]
+        if len(self._idle):
+            settle_idle_controls(self.own_e, self._idle)
 
     def expand(self, xs: np.ndarray, us: np.ndarray, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
         """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
@@ -141,7 +145,7 @@ class Expanded:
         return self.e
 
     def adjoint(self) -> tuple[np.ndarray, np.ndarray]:
-        """Costate (N+1, ndx), and the gradient (N, nu), which the next call overwrites."""
+        """Costate (N+1, ndx), and the gradient (N, nu), which the next call overwrites, from `gradients`."""
         self._adjoint()
         return self._costate, self._gradient
 
@@ -315,7 +319,7 @@ def _rollouts(
 # --------------------------------------------------------------------------------------------
 # Slots that a thread keeps.
 
-MOST_KEPT, LARGEST_KEPT = 4, 300_000
+MOST_KEPT, LARGEST_KEPT = 16, 300_000
 """Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion of all of
 them together, some tens of megabytes; what is larger takes longer to compute than to prepare."""
 

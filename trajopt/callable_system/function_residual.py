@@ -371,8 +371,7 @@ class FunctionResidual:
             if calls is None:
                 return None
             calls.value()
-            with np.errstate(all="ignore"):
-                self._source = up_to_date(source, X, U, calls.values)
+            self._source = up_to_date(source, X, U, calls.values)
             if self._source is source:
                 return calls
 

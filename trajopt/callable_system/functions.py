@@ -341,10 +341,11 @@ class PointFunction(_PythonFunction):
 
     def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
         """g (ny,) by one call."""
-        try:
-            return _checked(self.name, np.asarray(self._call(x, u)), (self.ny,), x.dtype)
-        except ARITHMETIC:
-            return None
+        with np.errstate(all="ignore"):
+            try:
+                return _checked(self.name, np.asarray(self._call(x, u)), (self.ny,), x.dtype)
+            except ARITHMETIC:
+                return None
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny), one call per point."""

@@ -448,7 +448,7 @@ class CallableSystem(ClosedLoopRollouts):
             raise ValueError(f"x: got {len(X)} points for {len(U)} of u, expected as many")
         K = max(len(X), len(U))
         X, U = np.broadcast_to(X, (K, self.nx)), np.broadcast_to(U, (K, self.nu))
-        out = self._advance(np.ascontiguousarray(X), np.ascontiguousarray(U))
+        out = self._advance(plain(X), plain(U))
         return out[0] if x.ndim == u.ndim == 1 else out
 
     @property
@@ -553,8 +553,7 @@ class CallableSystem(ClosedLoopRollouts):
                 call, X, U = calls
                 starts[...] = x0
                 call()
-                with np.errstate(all="ignore"):
-                    self._keep_up(X[0, :-1], U[0])
+                self._keep_up(X[0, :-1], U[0])
                 if step is self._integrator:
                     return X, U
             return self.closed_loop_rollout(x0, *given, *optional)
@@ -571,7 +570,10 @@ class CallableSystem(ClosedLoopRollouts):
         lam: np.ndarray | None = None,
         *H: np.ndarray,
     ) -> Callable[[], Any] | None:
-        """See `trajopt.capabilities.Expansions`; None where derivatives of steps are not traced."""
+        """See `trajopt.capabilities.Expansions`; None where derivatives of steps are not traced.
+
+        The trace is that of the trajectory's rollout: whoever has rolled it out, or made its steps, has compared the
+        function with it."""
         if not is_plain(xs, us, *(() if lam is None else (lam,))):
             return None
         X, U = xs[: len(us)], us
@@ -582,8 +584,6 @@ class CallableSystem(ClosedLoopRollouts):
         prepared = Renewed(lambda: self._integrator, prepare)
 
         def write() -> None:
-            with np.errstate(all="ignore"):
-                self._keep_up(X, U)
             call = prepared.calls()
             if call is not None:
                 call()
@@ -631,4 +631,4 @@ class CallableSystem(ClosedLoopRollouts):
             raise ValueError(
                 f"xs, us: got shapes {xs.shape} and {us.shape}, expected (N or N+1, {self.nx}) and (N, {self.nu})"
             )
-        return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)
+        return plain(xs[: len(us)]), plain(us)

@@ -8,16 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.cost import (
-    ExpandedCost,
-    Into,
-    OfTime,
-    PlacedCost,
-    as_rows,
-    check_knots,
-    common_knots,
-    scalars_or_rows,
-)
+from trajopt.costs.cost import ExpandedCost, Into, OfTime, PlacedCost, check_knots, common_knots, scalars_or_rows
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.interfaces.terms import At, Tangents, checked_at, summed_to
 
@@ -92,25 +83,20 @@ class LinearCost(PlacedCost, ExpandedCost):
         if terminal and (callable(self.controls) or self.controls.any()):
             raise ValueError("terminal_costs: got a LinearCost of controls, expected one of states alone")
 
-    def _rows(self, value: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Coefficients (1 or K, n) at points (K, n)."""
-        return as_rows(value, points.shape[1])
-
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         check_knots("LinearCost", self.knots, xs)
-        of_states = np.sum(self._rows(self.states, xs) * xs, axis=1)
-        return of_states if us is None else of_states + np.sum(self._rows(self.controls, us) * us, axis=1)
+        of_states = np.add.reduce(self.states * xs, axis=1)
+        return of_states if us is None else of_states + np.add.reduce(self.controls * us, axis=1)
 
     def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the gradient is constant, and there is no curvature."""
         check_knots("LinearCost", self.knots, xs)
         if target is None:
             return
-        if self.states.any():
-            target.lx[...] += scale * self._rows(self.states, xs)
+        target.lx[...] += scale * self.states
         if us is not None and target.lu is not None:
-            target.lu[...] += scale * self._rows(self.controls, us)
+            target.lu[...] += scale * self.controls
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: l is linear in its coefficients."""

@@ -240,24 +240,43 @@ def add_rows_at(blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scal
             block[knots] += part if factors is None else part * factors
 
 
-def _add_expansion(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
+def _value(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray]:
+    """Values (K,) of the cost at what these arrays hold, as a function without arguments."""
+    if isinstance(term.place(len(us)), slice):
+        return partial(term.cost.value, *term.points(xs, us))
+    return lambda: term.cost.value(*term.points(xs, us))
+
+
+def _sum(term: Term, values: np.ndarray) -> float:
+    if isinstance(term.scale, np.ndarray):
+        return float(term.scale @ values)
+    return term.scale * float(np.add.reduce(values))
+
+
+def _expansion(
+    term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
+) -> Callable[[], None]:
+    """The addition of its expansion at what these arrays hold, as a function without arguments."""
     knots, scale = term.place(len(us)), term.scale
-    first = None if blocks is None else rows_at(blocks, knots, term.terminal)
-    second = None if curvature is None else first if curvature is blocks else rows_at(curvature, knots, term.terminal)
-    add_expansion(term.cost, *term.points(xs, us), 1.0 if isinstance(scale, np.ndarray) else scale, first, second)
-    if first is not None and blocks is not None:
-        add_rows_at(blocks, knots, first, scale)
-    if second is not None and second is not first and curvature is not None:
-        add_rows_at(curvature, knots, second, scale)
 
+    def rows() -> tuple[Quadratic | None, Quadratic | None]:
+        first = None if blocks is None else rows_at(blocks, knots, term.terminal)
+        if curvature is None or curvature is blocks:
+            return first, None if curvature is None else first
+        return first, rows_at(curvature, knots, term.terminal)
 
-def _add_expansions(
-    terms: Sequence[Term], xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
-) -> None:
-    if terms:
-        with np.errstate(all="ignore"):
-            for term in terms:
-                _add_expansion(term, xs, us, blocks, curvature)
+    if isinstance(knots, slice):
+        return partial(add_expansion, term.cost, *term.points(xs, us), scale, *rows())
+
+    def add() -> None:
+        first, second = rows()
+        add_expansion(term.cost, *term.points(xs, us), 1.0 if isinstance(scale, np.ndarray) else scale, first, second)
+        if first is not None and blocks is not None:
+            add_rows_at(blocks, knots, first, scale)
+        if second is not None and second is not first and curvature is not None:
+            add_rows_at(curvature, knots, second, scale)
+
+    return add
 
 
 @routine
@@ -348,11 +367,7 @@ class Objective:
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
-                values = term.cost.value(*term.points(xs, us))
-                if isinstance(term.scale, np.ndarray):
-                    total += float(term.scale @ values)
-                else:
-                    total += term.scale * float(np.add.reduce(values))
+                total += _sum(term, _value(term, xs, us)())
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
@@ -360,15 +375,17 @@ class Objective:
     def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
         """`value` at these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        if terms:
-            return partial(self.value, xs, us)
-        finite = PreparedCall(_both_finite, xs, us)
+        finite, values = PreparedCall(_both_finite, xs, us), [(term, _value(term, xs, us)) for term in terms]
         sums = [s.prepared(xs, us, None, None) for s in squares]
 
         def value() -> float:
             if not finite():
                 return np.inf
             total = 0.0  # not `sum`, whose rounding differs between versions of Python
+            if values:
+                with np.errstate(all="ignore"):
+                    for term, found in values:
+                        total += _sum(term, found())
             for add in sums:
                 total += add()
             return total if math.isfinite(total) else np.inf
@@ -380,10 +397,14 @@ class Objective:
     ) -> Callable[[], None]:
         """`accumulate` with these arrays, as a function without arguments."""
         terms, squares = self._for(us)
+        expansions = [_expansion(term, xs, us, blocks, curvature) for term in terms]
         sums = [s.prepared(xs, us, blocks, curvature) for s in squares]
 
         def accumulate() -> None:
-            _add_expansions(terms, xs, us, blocks, curvature)
+            if expansions:
+                with np.errstate(all="ignore"):
+                    for add in expansions:
+                        add()
             for add in sums:
                 add()
 
@@ -399,8 +420,9 @@ class Objective:
         """Add gradients and Gauss-Newton Hessians to ``blocks`` lx, lu, lxx, lux, luu, and what those Hessians leave
         out to the Hessians in ``curvature``, which may be the same arrays; None for what is not asked for."""
         terms, squares = self._for(us)
-        _add_expansions(terms, xs, us, blocks, curvature)
         with np.errstate(all="ignore"):
+            for term in terms:
+                _expansion(term, xs, us, blocks, curvature)()
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
@@ -414,7 +436,7 @@ class Objective:
                     at = term.knot(row) % (len(us) + 1)
                     return f"cost term '{term.name}' is {number_name(values[row])} at knot {at}"
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _add_expansion(term, xs, us, blocks, None)
+                _expansion(term, xs, us, blocks, None)()
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of cost term '{term.name}' is not finite at knot {found[1]}"
         return None
@@ -424,7 +446,7 @@ class Objective:
         with np.errstate(all="ignore"):
             for term in self.terms:
                 blocks = zero_blocks(len(us), ndx, us.shape[1])
-                _add_expansion(term, xs, us, None, blocks)
+                _expansion(term, xs, us, None, blocks)()
                 if (found := _block_not_finite(blocks)) is not None:
                     return f"{found[0]} of the curvature of cost term '{term.name}' is not finite at knot {found[1]}"
         return None

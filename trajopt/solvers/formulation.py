@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     Expansion,
     Tensors,
-    adjoint,
     finite,
     hessian_products,
     largest_gradient,
@@ -34,7 +33,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import PreparedRows, Rows, Weights, add_terms, with_multipliers, with_terms
+from trajopt.rows import Rows, Weights, add_gradients, add_terms, with_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -216,64 +215,6 @@ class Candidate(NamedTuple):
     xs: np.ndarray
     us: np.ndarray
     controls: np.ndarray
-
-
-class Formulation(Protocol):
-    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them."""
-
-    problem: Problem
-    limits: Limits | None
-    rows: Rows | None
-    kept: dict[str, Any]  # what others have prepared for it
-
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The first iterate: a rollout, or the states xs with their gaps."""
-        ...
-
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
-    ) -> LocalModel:
-        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
-        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
-        ...
-
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
-        needed and None."""
-        ...
-
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of this kind, whose expansion the model must have."""
-        ...
-
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """The backward pass over these arrays, without gaps, to be prepared."""
-        ...
-
-    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
-        """Trajectories along a direction, longest step first."""
-        ...
-
-    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
-        """The problem's own cost."""
-        ...
-
-    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Values (R,) of the rows, which there must be."""
-        ...
-
-    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """k (N, nu) and K (N, nu, ndx) for the controls us."""
-        ...
-
-    def close(self) -> None:
-        """End its use; what it has prepared is left to the next solves."""
-        ...
 
 
 @routine
@@ -491,7 +432,7 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
 
 
 # --------------------------------------------------------------------------------------------
-# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
+# What formulations have in common.
 
 
 @dataclass(frozen=True)
@@ -538,8 +479,8 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 
-class ForwardFormulation:
-    """Rollouts of the system under its own controls.
+class Formulation:
+    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them.
 
     Parameters
     ----------
@@ -549,16 +490,77 @@ class ForwardFormulation:
     limits : (lower, upper), (N, nu) each, or None
         Control limits that sweeps and rollouts keep.
     curvature : Curvature
+
+    Attributes
+    ----------
+    kept : dict
+        What others prepare for it, and for all problems that differ in numbers alone.
     """
 
     def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
         self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
         self._slots = take_slots(problem, limits)
-        self.kept, self.sweep_call = self._slots.kept, self._slots.sweep_call
+        self.kept = self._slots.kept
 
     def close(self) -> None:
-        """Leave what is prepared to the next solves."""
+        """End its use; what it has prepared is left to the next solves."""
         give_back(self._slots)
+
+    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The problem's own cost."""
+        return self._slots.cost(xs, us)
+
+    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Values (R,) of the rows, which there must be."""
+        assert self.rows is not None
+        if self.rows.calls is None:
+            self.rows = self.rows.prepared()
+        return self.rows.values(xs, us)
+
+    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The first iterate: a rollout, or the states xs with their gaps."""
+        raise NotImplementedError
+
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
+        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
+        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
+        raise NotImplementedError
+
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
+        needed and None."""
+        raise NotImplementedError
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of this kind, whose expansion the model must have."""
+        raise NotImplementedError
+
+    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
+        """The backward pass over these arrays, without gaps, to be prepared."""
+        raise NotImplementedError
+
+    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
+        """Trajectories along a direction, longest step first."""
+        raise NotImplementedError
+
+    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
+        """k (N, nu) and K (N, nu, ndx) for the controls us."""
+        raise NotImplementedError
+
+
+# --------------------------------------------------------------------------------------------
+# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
+
+
+class ForwardFormulation(Formulation):
+    """Rollouts of the system under its own controls."""
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
@@ -572,23 +574,6 @@ class ForwardFormulation:
             xs, us = np.array(xs, order="C"), np.array(us, order="C")
             cost = self.cost(xs, us) if known else np.inf
             return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
-
-    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
-        """The problem's own cost."""
-        return self._slots.cost(xs, us)
-
-    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Values (R,) of the rows."""
-        assert self.rows is not None
-        return self.rows.values(xs, us, self._prepared_rows.at(xs, us))
-
-    @property
-    def _prepared_rows(self) -> PreparedRows:
-        assert self.rows is not None
-        known: PreparedRows | None = self.kept.get("rows")
-        if known is None or not known.serve(self.rows):
-            known = self.kept["rows"] = PreparedRows(self.rows)
-        return known
 
     def expand(
         self,
@@ -611,14 +596,13 @@ class ForwardFormulation:
             else:
                 expansion, cost_curvature = at.expand(xs, us, all_of_costs)
                 models, curvature = (expansion, None), cost_curvature
-            if self.rows is None or dual is None:
-                costate, gradient = at.adjoint()
-            else:
-                c, *C = self.rows.linearized(xs, us, self._prepared_rows.at(xs, us))
-                rows = RowModel(c, (C[0], C[1]), dual)
-                costate, gradient = adjoint(with_multipliers(expansion, self.rows.first, rows.C, dual))
+            if self.rows is not None and dual is not None:
+                c, Cx, Cu = self.rows.linearized(xs, us)
+                rows = RowModel(c, (Cx, Cu), dual)
+                add_gradients(self.rows.first, Cx, Cu, dual, *at.gradients)
                 if all_of_costs and curvature is not None:
                     self.rows.add_curvature(xs, us, dual, curvature)
+            costate, gradient = at.adjoint()
             norm = largest_gradient(gradient, us, self.limits)
             return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), cost_curvature, rows)
 
@@ -662,6 +646,10 @@ class ForwardFormulation:
                 if on_states > 0.0:
                     np.einsum("tii->ti", e.lxx)[...] += on_states
             return completed(swept.sweep(mu), e, gaps)
+
+    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
+        """See `Formulation`."""
+        return self._slots.sweep_call(e, box, results)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

@@ -9,7 +9,7 @@ lu, known before any sweep.  A trajectory is a linear recursion, and all its con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dynamics.simd import routine
 from trajopt.backward.backward_pass import SweepCall, SweepResult, sweep
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
+from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, with_multipliers
@@ -27,6 +28,7 @@ from trajopt.solvers.formulation import (
     Candidate,
     Curvature,
     Exact,
+    Formulation,
     Iterate,
     Limits,
     LocalModel,
@@ -38,16 +40,6 @@ from trajopt.solvers.formulation import (
     with_more,
     with_terms_of,
 )
-
-
-class CostBlocks(NamedTuple):
-    """lx, lu, lxx, lux, luu of the costs in (x, u), Gauss-Newton."""
-
-    lx: np.ndarray
-    lu: np.ndarray
-    lxx: np.ndarray
-    lux: np.ndarray
-    luu: np.ndarray
 
 
 @routine
@@ -69,22 +61,20 @@ def _roll_out(x0, xs, a, k, K, h, semi_implicit, gaps, alpha, xs_new, a_new):
             y[n + i] = v - left * gaps[t + 1, n + i]
 
 
-class InverseFormulation:
-    """Trajectories of accelerations; parameters as for `ForwardFormulation`, without control limits.
+class InverseFormulation(Formulation):
+    """Trajectories of accelerations; there are no control limits.
 
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, curvature: Curvature) -> None:
-        self.problem, self.rows, self.curvature = problem, rows, curvature
-        self.limits: Limits | None = None
+    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
+        super().__init__(problem, rows, limits, curvature)
         system: Any = problem.system
         self._map = system.acceleration_control
         N = problem.horizon
         self._fx, self._fu = np.tile(self._map.fx, (N, 1, 1)), np.tile(self._map.fu, (N, 1, 1))
         self._dt = system.dt if system.semi_implicit else 0.0
         self._no_gaps = np.zeros((N + 1, system.ndx))
-        self.kept: dict[str, Any] = {}
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
@@ -102,20 +92,8 @@ class InverseFormulation:
                     return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
                 reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = remaining_gaps(reached - xs, 0.0, xs)
-            cost = self.problem.objective.value(xs, us)
+            cost = self.cost(xs, us)
             return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
-
-    def close(self) -> None:
-        """Nothing is prepared."""
-
-    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Values (R,) of the rows."""
-        assert self.rows is not None
-        return self.rows.values(xs, us)
-
-    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
-        """The problem's own cost."""
-        return self.problem.objective.value(xs, us)
 
     def expand(
         self,
@@ -128,7 +106,7 @@ class InverseFormulation:
         """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
-            blocks = CostBlocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+            blocks = Quadratic(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
             rows = None
@@ -143,7 +121,7 @@ class InverseFormulation:
             return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
 
     def _with_rows(
-        self, iterate: Iterate, blocks: CostBlocks, dual: np.ndarray, exact: bool
+        self, iterate: Iterate, blocks: Quadratic, dual: np.ndarray, exact: bool
     ) -> tuple[Expansion, Expansion, RowModel]:
         """Expansions of the cost and of the Lagrangian, and the rows, in (x, a).
 
@@ -168,7 +146,7 @@ class InverseFormulation:
         dual = None if model.rows is None else model.rows.dual
         return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
-    def _substituted(self, iterate: Iterate, blocks: CostBlocks, exact: bool) -> Expansion:
+    def _substituted(self, iterate: Iterate, blocks: Quadratic, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
             return Expansion(
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)

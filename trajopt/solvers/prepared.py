@@ -1,9 +1,9 @@
 """A solver and a problem prepared to be solved repeatedly from new initial states, as in predictive control.
 
 All that does not depend on the initial state is checked once, when the problem is made; a new initial state is put into
-a shallow copy, where `dataclasses.replace` would check every cost again.  Constraints are packed into rows once. The
-solves are those of the solver itself, bit for bit, and independent of one another: the first one compiles the kernels,
-scratch memory is reused, and no solution refers to it.
+a shallow copy, where `dataclasses.replace` would check every cost again.  The solves are those of the solver itself,
+bit for bit, and independent of one another: the first one compiles the kernels, scratch memory is reused, and no
+solution refers to it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from trajopt.problem.transcription import transcription_of
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.solvers.solve import TranscribedProblem, transcribe
+from trajopt.solvers.options import LoopOptions
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
-    from trajopt.solvers.options import LoopOptions
 
 
 OFF = 0.0, 1e-6, 1e-3, 1e-2, 0.0
@@ -57,7 +56,7 @@ class PreparedSolver:
     def __init__(
         self, solver: LoopOptions, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
     ) -> None:
-        if not callable(getattr(solver, "solve_transcribed", None)):
+        if not (isinstance(solver, LoopOptions) and callable(getattr(solver, "solve", None))):
             raise TypeError(f"solver: got {type(solver).__name__}, expected a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
@@ -65,7 +64,6 @@ class PreparedSolver:
             raise TypeError(f"parameters: got {type(parameters).__name__}, expected {expected}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
-        self._transcribed: TranscribedProblem | None = None
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -99,10 +97,7 @@ class PreparedSolver:
             raise TypeError(f"update: got {type(by_name).__name__}, expected a mapping of terms' names to values")
         if self._places is None:
             self._places = places(self.problem)
-        problem = with_values(self.problem, self._places, by_name or {}, everywhere)
-        if problem.constraints is not self.problem.constraints:
-            self._transcribed = None
-        self.problem = problem
+        self.problem = with_values(self.problem, self._places, by_name or {}, everywhere)
 
     def warm_up(self, warm_start: WarmStart | Solution | None = None) -> None:
         """Compile, load and prepare what cycles need, so that the first sample waits for nothing of that.
@@ -143,9 +138,7 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        if self._transcribed is None and transcription_of(problem) is None:
-            self._transcribed = transcribe(problem, solver)
-        return solver.solve_transcribed(problem, self._transcribed, us, xs, callback, warm_start, time_limit)
+        return solver.solve(problem, us, xs, callback, warm_start, time_limit)
 
     def prepare_step(
         self,

@@ -60,12 +60,11 @@ from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_tra
 # Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
 
 
-class TranscribedProblem(NamedTuple):
-    """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None if there are none; for
-    each of the problem's constraints that has no rows what its reports have in common, as `Rows.of_reports`, None for
-    one that has some."""
+class Transcribed(NamedTuple):
+    """A problem's constraints; their unscaled rows, None if there are none; for each of the constraints that has no
+    rows what its reports have in common, as `Rows.of_reports`, None for one that has some."""
 
-    limits: Limits | None
+    constraints: Sequence[ResidualConstraint | ControlBounds]
     rows: Rows | None
     boxed: tuple[dict[str, Any] | None, ...]
 
@@ -75,17 +74,32 @@ def takes_accelerations(system: System) -> bool:
     return capability(system, Expansions).acceleration_control is not None
 
 
-def transcribe(problem: Problem, options: LoopOptions) -> TranscribedProblem:
-    """Transcribe the problem for these options."""
+def formulation_of(
+    problem: Problem, limits: Limits | None, curvature: Curvature, rows: Rows | None = None
+) -> Formulation:
+    """The formulation for the problem's system: forward or inverse dynamics."""
+    keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
+    make = InverseFormulation if takes_accelerations(problem.system) else ForwardFormulation
+    return make(problem, rows, limits, curvature)
+
+
+def transcribe(problem: Problem, options: LoopOptions, curvature: Curvature) -> Formulation:
+    """The formulation with the rows of all constraints that sweeps and rollouts do not keep, unscaled: those of the
+    last solve, where that had the same constraints."""
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
-    limits = problem.control_limits if boxed else None
-    constraints = _smooth_constraints(problem, boxed=limits is not None)
-    rows = pack(problem, constraints) if constraints else None
-    boxes = [
-        _of_reports(problem, one) if limits is not None and isinstance(one, ControlBounds) else None
-        for one in problem.constraints
-    ]
-    return TranscribedProblem(limits, rows, tuple(boxes))
+    formulation = formulation_of(problem, problem.control_limits if boxed else None, curvature)
+    known: Transcribed | None = formulation.kept.get("transcribed")
+    if known is None or known.constraints is not problem.constraints:
+        boxed = formulation.limits is not None
+        constraints = _smooth_constraints(problem, boxed)
+        rows = pack(problem, constraints).prepared() if constraints else None
+        boxes = [
+            _of_reports(problem, one) if boxed and isinstance(one, ControlBounds) else None
+            for one in problem.constraints
+        ]
+        known = formulation.kept["transcribed"] = Transcribed(problem.constraints, rows, tuple(boxes))
+    formulation.rows = known.rows
+    return formulation
 
 
 def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
@@ -346,16 +360,6 @@ def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | 
 # From a problem and options to a solution: formulate the problem, run the loop, report.
 
 
-def formulation_of(
-    problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, rows: Rows | None = None
-) -> Formulation:
-    """The formulation for the problem's system: forward or inverse dynamics."""
-    keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
-    if takes_accelerations(problem.system):
-        return InverseFormulation(problem, rows, curvature)
-    return ForwardFormulation(problem, rows, limits, curvature)
-
-
 def check_callback(callback: object) -> None:
     """Raise TypeError unless the callback is a function or None."""
     if not (callback is None or callable(callback)):
@@ -371,11 +375,10 @@ def solve(
     xs: ArrayLike | None,
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
-    transcribed: TranscribedProblem | None = None,
     time_limit: float | None = None,
 ) -> Solution:
     """Improve the controls until there is a status; threshold None is iLQR, the other arguments are those of
-    `trajopt.DDP.solve`; transcribed: the result of `transcribe`, if it is known."""
+    `trajopt.DDP.solve`."""
     clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
     check_callback(callback)
@@ -387,12 +390,11 @@ def solve(
     if by is not None:
         started = _transcribed_start(by, us, xs, warm)
         arguments = options, curvature, threshold, *started[:2], callback_inside(by, callback), started[2]
-        found = solution_outside(by, solve(by.problem, *arguments, time_limit=time_limit))
+        found = solution_outside(by, solve(by.problem, *arguments, time_limit))
         return replace(found, not_taken_over=both(left, found.not_taken_over))
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
-    transcribed = transcribed or transcribe(problem, options)
-    rows, multipliers = transcribed.rows, None
-    formulation = formulation_of(problem, transcribed.limits, options, curvature, rows)
+    formulation = transcribe(problem, options, curvature)
+    rows, multipliers = formulation.rows, None
     real_time_iteration = warm is not None and options.max_iterations == 1
     start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, options, clock)
     iterate = start.iterate
@@ -420,14 +422,14 @@ def solve(
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
-        transcribed, loop, state = _with_second_solve(loop, transcribed, state, iterate, curvature, callback)
+        loop, state = _with_second_solve(loop, state, iterate, curvature, callback)
     saddles = ""
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
         return _diverged(loop.formulation, start.rejected or iterate, clock)
     final = deployed_gains(loop.formulation, state, options, clock)
-    solution = _solution(loop.formulation, transcribed, state, final, clock, start.kind, left, saddles)
+    solution = _solution(loop.formulation, state, final, clock, start.kind, left, saddles)
     loop.formulation.close()
     return solution
 
@@ -504,21 +506,15 @@ FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_D
 
 
 def _with_second_solve(
-    loop: Loop,
-    transcribed: TranscribedProblem,
-    state: State,
-    start: Iterate,
-    curvature: Curvature,
-    callback: Callback | None,
-) -> tuple[TranscribedProblem, Loop, State]:
+    loop: Loop, state: State, start: Iterate, curvature: Curvature, callback: Callback | None
+) -> tuple[Loop, State]:
     """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
     whichever is better."""
     problem, clock, log = loop.formulation.problem, loop.clock, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
-    other = transcribe(problem, options)
-    assert other.rows is not None
-    rows = other.rows.scaled_at(start.xs, start.us, problem.system.linearize)
-    formulation = formulation_of(problem, None, options, curvature, rows)
+    formulation = transcribe(problem, options, curvature)
+    assert formulation.rows is not None
+    formulation.rows = formulation.rows.scaled_at(start.xs, start.us, problem.system.linearize)
     again = Loop(formulation, options, loop.threshold, clock, robust(formulation, options, clock, len(log)))
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
@@ -527,9 +523,9 @@ def _with_second_solve(
     first_wins = first_wins or loop.rank(state) <= again.rank(found)
     if first_wins and found.status is not Status.CONVERGED:
         formulation.close()
-        return transcribed, loop, _of_both(loop, state, found)
+        return loop, _of_both(loop, state, found)
     loop.formulation.close()
-    return other, again, _of_both(again, found, state)
+    return again, _of_both(again, found, state)
 
 
 def _of_both(loop: Loop, state: State, other: State) -> State:
@@ -544,7 +540,6 @@ def _of_both(loop: Loop, state: State, other: State) -> State:
 # ------------------------------------------------------------------------------------------------ the end
 def _solution(
     formulation: Formulation,
-    transcribed: TranscribedProblem,
     state: State,
     final: SweepResult | None,
     clock: Stopwatch,
@@ -558,7 +553,7 @@ def _solution(
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
     xs, us, _, _, gaps, _, cost = model.iterate
     policy = _policy(formulation, model, last, status)
-    reports = _reports(formulation, transcribed, state, model, policy[1])
+    reports = _reports(formulation, state, model, policy[1])
     k, K, Vx, Vxx = [x.copy() for x in (policy if final is last else _policy(formulation, model, final, status))]
     of_solver = Solution.unchecked if xs.dtype == us.dtype == np.float64 else Solution  # of a system's rollouts, these
     return of_solver(
@@ -627,7 +622,7 @@ def _with_best_multipliers(formulation: Formulation, model: LocalModel) -> Local
 
 
 def _reports(
-    formulation: Formulation, transcribed: TranscribedProblem, state: State, model: LocalModel, K: np.ndarray
+    formulation: Formulation, state: State, model: LocalModel, K: np.ndarray
 ) -> tuple[ConstraintReport, ...]:
     """One report for each constraint, in the problem's order.
 
@@ -639,6 +634,7 @@ def _reports(
         assert model.rows is not None and state.multipliers is not None and state.feasibility is not None
         penalty, weights = state.multipliers.penalty, state.feasibility.certificate
         of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, penalty, weights))
+    transcribed: Transcribed = formulation.kept["transcribed"]
     for box in transcribed.boxed:
         if box is None:
             reports.append(next(of_rows))

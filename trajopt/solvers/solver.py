@@ -15,7 +15,7 @@ from trajopt.solvers.ddp import Callback
 from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.prepared import PreparedSolver
-from trajopt.solvers.solve import TranscribedProblem, check_callback, solve
+from trajopt.solvers.solve import check_callback, solve
 
 # --------------------------------------------------------------------------------------------
 # A solve printed as lines of text, one for each iteration.
@@ -118,23 +118,10 @@ class ShootingSolver(LoopOptions):
         TypeError, ValueError
             Naming the argument, the value it got and the one expected.
         """
-        return self.solve_transcribed(problem, None, us, xs, callback, warm_start, time_limit)
-
-    def solve_transcribed(
-        self,
-        problem: Problem,
-        transcribed: TranscribedProblem | None,
-        us: ArrayLike | None,
-        xs: ArrayLike | None,
-        callback: Callback | None,
-        warm_start: WarmStart | Solution | None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """`solve` with the problem already transcribed for this solver, None if it is not."""
         check_callback(callback)
         lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
-        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, transcribed, time_limit)
+        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, time_limit)
         if lines is not None:
             lines.end(solution)
         return solution
