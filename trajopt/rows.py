@@ -508,51 +508,37 @@ class PreparedRows:
 # control.
 
 
-class _Block(NamedTuple):
-    """A constraint at knots where it is evaluated in one call, the number of rows before its own at these knots, and
-    its limits."""
-
-    constraint: ResidualConstraint
-    number: int
-    knots: np.ndarray
-    of_states: bool
-    before: np.ndarray
-    limits: list[np.ndarray]
-
-
 def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     """The rows of these constraints, unscaled."""
     N, nx, ndx, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
-    first, parts, counts = np.zeros(N + 2, dtype=np.intp), [], np.zeros(N + 1, dtype=np.intp)
+    parts, counts = [], np.zeros(N + 1, dtype=np.intp)
     for number, constraint in enumerate(constraints):
         of_states = constraint.at == "terminal" or _state_only(constraint, problem)
         knots = constraint.knots(N, constraint.at != "terminal" and of_states)
-        both = constraint.limits(knots)
+        limits = constraint.limits(knots)
         for chosen in (slice(None),) if of_states else (knots < N, knots == N):
             some = knots[chosen]
             if len(some):
-                limits = [rows[chosen] for rows in both]
-                parts.append(_Block(constraint, number, some, of_states or some[0] == N, counts[some].copy(), limits))
+                parts.append((number, constraint, some, of_states or some[0] == N, [rows[chosen] for rows in limits]))
                 counts[some] += constraint.nr
-    first[1:] = np.cumsum(counts)
+    first = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(counts)])
+    free, components_before = first[:-1].copy(), np.cumsum([0, *(constraint.nr for constraint in constraints)])
     R, blocks, singles = first[-1], [], []
     lower, upper, component = np.empty(R), np.empty(R), np.empty(R, dtype=np.intp)
-    components_before = np.cumsum([0, *(constraint.nr for constraint in constraints)])
-    for part in parts:
-        constraint = part.constraint
-        rows = (first[part.knots] + part.before)[:, None] + np.arange(constraint.nr)
-        single = _singles(part, rows, nx, nu)
+    for number, constraint, knots, of_states, limits in parts:
+        rows = free[knots][:, None] + np.arange(constraint.nr)
+        free[knots] += constraint.nr
+        single = _singles(constraint, knots, of_states, rows, nx, nu)
         if single is not None:
             singles.append(single)
-        residual = at_knots(constraint.residual, part.knots)
-        blocks.append(Block(constraint, residual, part.number, part.knots, part.of_states, rows, single is not None))
-        lower[rows], upper[rows] = part.limits
-        component[rows] = components_before[part.number] + np.arange(constraint.nr)
-    order = np.concatenate([np.zeros(0, dtype=np.intp), *(block.rows.ravel() for block in blocks)])
-    none = Singles(*(np.zeros(0, dtype) for dtype in (np.intp, np.intp, np.intp, np.float64)))
-    columns = zip(none, *singles, strict=True)
-    none_here = np.zeros(0, dtype=np.intp)
-    at = [[none_here, *[block.knots for block in blocks if block.number == i]] for i in range(len(constraints))]
+        residual = at_knots(constraint.residual, knots)
+        blocks.append(Block(constraint, residual, number, knots, of_states, rows, single is not None))
+        lower[rows], upper[rows] = limits
+        component[rows] = components_before[number] + np.arange(constraint.nr)
+    nowhere = np.zeros(0, dtype=np.intp)
+    order = np.concatenate([nowhere, *(block.rows.ravel() for block in blocks)])
+    columns = zip(Singles(nowhere, nowhere, nowhere, np.zeros(0)), *singles, strict=True)
+    at = [[nowhere, *[block.knots for block in blocks if block.number == i]] for i in range(len(constraints))]
     return Rows(
         constraints, tuple(blocks), Singles(*map(np.concatenate, columns)),
         tuple(read_only(map(np.concatenate, at))), order, component, first, lower, upper,
@@ -560,19 +546,17 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     )  # fmt: skip
 
 
-def _singles(part: _Block, rows: np.ndarray, nx: int, nu: int) -> Singles | None:
+def _singles(
+    constraint: ResidualConstraint, knots: np.ndarray, of_states: bool, rows: np.ndarray, nx: int, nu: int
+) -> Singles | None:
     """The rows (K, nr) as single components of states or controls if they are that, else None."""
-    found = capability(part.constraint.residual, SingleComponents).components_read()
-    if found is None or (part.of_states and found.of_controls):
+    found = capability(constraint.residual, SingleComponents).components_read()
+    if found is None or (of_states and found.of_controls):
         return None
-    indices, reference, width = found.indices, found.reference, nu if found.of_controls else nx
-    if found.width != width or len(indices) != part.constraint.nr:
+    if found.width != (nu if found.of_controls else nx) or len(found.indices) != constraint.nr:
         return None
-    K = len(part.knots)
-    return Singles(
-        rows.ravel(), np.repeat(part.knots, len(indices)), np.tile(indices + nx * found.of_controls, K),
-        np.tile(reference, K),
-    )  # fmt: skip
+    K, components = len(knots), found.indices + nx * found.of_controls
+    return Singles(rows.ravel(), np.repeat(knots, len(components)), np.tile(components, K), np.tile(found.reference, K))
 
 
 def _state_only(constraint: ResidualConstraint, problem: Problem) -> bool:

@@ -172,9 +172,11 @@ class PreparedCall:
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
         status = enter(self.address)
-        if status != 0:
+        if status == 0:
+            return self.result()
+        if status != RETURNED_NONE:
             self.check(status)
-        return self.result()
+        return None
 
     def _looked_at(self) -> Any:
         """`__call__`, and a look at the arrays before and after it."""

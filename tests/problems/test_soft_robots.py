@@ -11,9 +11,10 @@ from dynamics.rods.kinematics.center_lines import link_placement
 from experiments.soft_manipulator.truth import executed
 from problems.parallel_rods import CORNERS
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
+from tests.reference.expansions import expand_exactly
 from tests.reference.robot_systems import slope
 from tests.tolerances import SLOPE
-from trajopt.backward.expansions import adjoint, expand, expand_exactly, total_cost
+from trajopt.backward.expansions import adjoint, expand, total_cost
 
 REACH = {"horizon": 16, "dt": 0.05}
 SMALL = {

@@ -7,10 +7,11 @@ import pytest
 
 import problems
 from tests.reference import dense_kkt
+from tests.reference.expansions import expand_exactly
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
-from trajopt.backward.expansions import Expansion, adjoint, cost_curvature, expand, expand_exactly
+from trajopt.backward.expansions import Expansion, adjoint, cost_curvature, expand
 from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,

@@ -184,31 +184,6 @@ def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 
-def expand_exactly(
-    problem: Problem,
-    xs: np.ndarray,
-    us: np.ndarray,
-    multiplier: np.ndarray,
-    objective: Objective | None = None,
-    cost_curvature: bool = True,
-) -> Expansion:
-    """The expansion with all curvature: that of the dynamics, contracted with multiplier (N, ndx), and if asked for
-    that of the costs.
-
-    See `write_derivatives`.
-    """
-    system, N = problem.system, problem.horizon
-    n, nu = system.ndx, system.nu
-    first, blocks = (np.empty((N, n, n)), np.empty((N, n, nu))), _blocks_for_dynamics(N, n, nu)
-    lxx, lux, luu = blocks[2:]
-    H = lxx[:-1], lux, luu
-    write_derivatives(system, xs, us, *first, multiplier, *H)
-    (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
-    expansion = Expansion(*first, *blocks)
-    settle_idle_controls(expansion, idle_knots(system))
-    return expansion
-
-
 def hessian_products(
     system: System, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,14 +197,6 @@ def hessian_products(
     )
 
 
-def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
-    """Zero blocks as from `zero_blocks`, except that Hessians of knots before the last are not set, as dynamics write
-    them."""
-    lxx = np.empty((N + 1, ndx, ndx))
-    lxx[N] = 0.0
-    return np.zeros((N + 1, ndx)), np.zeros((N, nu)), lxx, np.empty((N, nu, ndx)), np.empty((N, nu, nu))
-
-
 def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     """Set curvature 1 for controls that have neither cost nor effect at these knots, so that Quu is regular."""
     i = np.arange(expansion.luu.shape[1])
@@ -238,33 +205,14 @@ def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     expansion.luu[knots[:, None], i, i] = settled
 
 
-@routine
-def _sum(a, b, c, total):
-    """total = a + b + c of flat arrays; b may be empty, c shorter."""
-    if b.size > 0:
-        for i in range(c.size):
-            total[i] = a[i] + b[i] + c[i]
-        for i in range(c.size, a.size):
-            total[i] = a[i] + b[i]
-    else:
-        for i in range(c.size):
-            total[i] = a[i] + c[i]
-        for i in range(c.size, a.size):
-            total[i] = a[i]
-
-
-_NOTHING = np.empty(0)
-
-
 def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks | None = None) -> Expansion:
     """The expansion with Hessians added: blocks of the costs, and Hxx, Hux, Huu of N knots from the dynamics."""
-    totals = []
-    for i, H in enumerate(expansion[4:]):
-        total = np.empty_like(H)
-        of_costs = _NOTHING if costs is None else costs[2 + i].ravel()
-        of_dynamics = _NOTHING if dynamics is None else dynamics[i].ravel()
-        _sum(H.ravel(), of_costs, of_dynamics, total.reshape(-1))
-        totals.append(total)
+    totals = [H.copy() for H in expansion[4:]]
+    for i, total in enumerate(totals):
+        if costs is not None:
+            total += costs[2 + i]
+        if dynamics is not None:
+            total[: len(dynamics[i])] += dynamics[i]
     return Expansion(*expansion[:4], *totals)
 
 

@@ -204,6 +204,7 @@ class Slots:
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         dt, self.leading = semi_implicit_form(system)
         self.dt = np.full(N, dt, np.float64)
+        self._accelerations = capability(system, Expansions).acceleration_control is not None and self.dt.any()
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
         self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
@@ -250,7 +251,7 @@ class Slots:
 
     def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
         """A backward pass over these arrays, without gaps, to be prepared."""
-        return SweepCall(e, 0.0, self.dt, None, box, self.leading, arrays=results)
+        return SweepCall(e, 0.0, self.dt, None, box, self.leading, bool(self._accelerations), arrays=results)
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""

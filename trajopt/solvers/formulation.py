@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepCall, SweepResult, sweep
+from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import (
     Expansion,
@@ -388,7 +388,7 @@ def linear_step(
 
 @routine
 def change(lx, lu, lxx, lux, luu, dx, du):
-    """`change_along`, for compiled code."""
+    """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
     N, ndx, nu = lux.shape[0], dx.shape[1], du.shape[1]
     d1, d2 = 0.0, 0.0
     for t in range(N + 1):
@@ -412,11 +412,6 @@ def gradient_at(Vx, Vxx, dx):
             for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
                 gradient[t, i] += Vxx[t, j, i] * dx[t, j]
     return gradient
-
-
-def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
-    """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
-    return change(*e[2:], dx, du)
 
 
 def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
@@ -493,22 +488,19 @@ class Formulation:
 
     Attributes
     ----------
+    cost, sweep_call : methods of its `trajopt.backward.slots.Slots`
     kept : dict
         What others prepare for it, and for all problems that differ in numbers alone.
     """
 
     def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
         self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
-        self._slots = take_slots(problem, limits)
-        self.kept = self._slots.kept
+        self._slots = slots = take_slots(problem, limits)
+        self.cost, self.sweep_call, self.kept = slots.cost, slots.sweep_call, slots.kept
 
     def close(self) -> None:
         """End its use; what it has prepared is left to the next solves."""
         give_back(self._slots)
-
-    def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
-        """The problem's own cost."""
-        return self._slots.cost(xs, us)
 
     def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Values (R,) of the rows, which there must be."""
@@ -539,12 +531,26 @@ class Formulation:
         raise NotImplementedError
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of this kind, whose expansion the model must have."""
-        raise NotImplementedError
-
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """The backward pass over these arrays, without gaps, to be prepared."""
-        raise NotImplementedError
+        """Backward pass of the model of this kind, whose expansion it must have."""
+        expansion, tensors = model.of_kind(kind)
+        with clock.measure("backward_pass"):
+            gaps, box = model.iterate.gaps, model.box
+            on_states, mu = shares_of(mu, gaps)
+            terms = None if self.rows is None or model.rows is None else model.rows.weights
+            if tensors is not None:
+                e, seconds = with_more(with_terms_of(expansion, self.rows, model), on_states), self._slots.dt
+                result = sweep(*e, mu, seconds, gaps, box, leading=self._slots.leading, tensors=tensors)
+                return completed(result, e, gaps)
+            as_it_is = terms is None and gaps is None and on_states == 0.0
+            swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
+            if swept is None:
+                swept = self._slots.swept()
+                e = swept.hold(expansion, gaps, box)
+                if terms is not None and self.rows is not None and model.rows is not None:
+                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
+                if on_states > 0.0:
+                    np.einsum("tii->ti", e.lxx)[...] += on_states
+            return completed(swept.sweep(mu), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
         """Trajectories along a direction, longest step first."""
@@ -624,32 +630,6 @@ class ForwardFormulation(Formulation):
                 return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), tensors))
             products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
             return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature, products)))
-
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of the model of this kind."""
-        expansion, tensors = model.of_kind(kind)
-        with clock.measure("backward_pass"):
-            gaps, box = model.iterate.gaps, model.box
-            on_states, mu = shares_of(mu, gaps)
-            terms = None if self.rows is None or model.rows is None else model.rows.weights
-            if tensors is not None:
-                e, seconds = with_more(with_terms_of(expansion, self.rows, model), on_states), self._slots.dt
-                result = sweep(*e, mu, seconds, gaps, box, leading=self._slots.leading, tensors=tensors)
-                return completed(result, e, gaps)
-            as_it_is = terms is None and gaps is None and on_states == 0.0
-            swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
-            if swept is None:
-                swept = self._slots.swept()
-                e = swept.hold(expansion, gaps, box)
-                if terms is not None and self.rows is not None and model.rows is not None:
-                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
-                if on_states > 0.0:
-                    np.einsum("tii->ti", e.lxx)[...] += on_states
-            return completed(swept.sweep(mu), e, gaps)
-
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """See `Formulation`."""
-        return self._slots.sweep_call(e, box, results)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

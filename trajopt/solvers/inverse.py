@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import SweepCall, SweepResult, sweep
-from trajopt.backward.box_qp import Box
+from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
@@ -23,7 +22,6 @@ from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
-    GAUSS_NEWTON,
     Before,
     Candidate,
     Curvature,
@@ -34,11 +32,7 @@ from trajopt.solvers.formulation import (
     LocalModel,
     RowModel,
     Stopwatch,
-    completed,
     remaining_gaps,
-    shares_of,
-    with_more,
-    with_terms_of,
 )
 
 
@@ -151,19 +145,6 @@ class InverseFormulation(Formulation):
             return Expansion(
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)
             )
-
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of the model of this kind."""
-        expansion, _ = model.of_kind(kind)
-        with clock.measure("backward_pass"):
-            gaps = model.iterate.gaps
-            on_states, mu = shares_of(mu, gaps)
-            e = with_more(with_terms_of(expansion, self.rows, model), on_states)
-            return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
-
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """See `Formulation`."""
-        return SweepCall(e, 0.0, self._dt, None, box, 0, self._dt > 0.0, arrays=results)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, with the controls that they need."""

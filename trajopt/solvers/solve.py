@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.validation import as_positive
 from trajopt.backward.backward_pass import SweepResult, empty_gains
-from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly, finite, largest_gradient
+from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hessian_products, largest_gradient
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
@@ -25,7 +24,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import Objective, first_not_finite, number_name
+from trajopt.problem.objective import first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Status, WarmStart
@@ -78,7 +77,6 @@ def formulation_of(
     problem: Problem, limits: Limits | None, curvature: Curvature, rows: Rows | None = None
 ) -> Formulation:
     """The formulation for the problem's system: forward or inverse dynamics."""
-    keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
     make = InverseFormulation if takes_accelerations(problem.system) else ForwardFormulation
     return make(problem, rows, limits, curvature)
 
@@ -90,16 +88,25 @@ def transcribe(problem: Problem, options: LoopOptions, curvature: Curvature) -> 
     formulation = formulation_of(problem, problem.control_limits if boxed else None, curvature)
     known: Transcribed | None = formulation.kept.get("transcribed")
     if known is None or known.constraints is not problem.constraints:
-        boxed = formulation.limits is not None
-        constraints = _smooth_constraints(problem, boxed)
-        rows = pack(problem, constraints).prepared() if constraints else None
-        boxes = [
-            _of_reports(problem, one) if boxed and isinstance(one, ControlBounds) else None
-            for one in problem.constraints
-        ]
-        known = formulation.kept["transcribed"] = Transcribed(problem.constraints, rows, tuple(boxes))
+        known = formulation.kept["transcribed"] = _transcribed(problem, formulation.limits is not None)
     formulation.rows = known.rows
     return formulation
+
+
+def _transcribed(problem: Problem, boxed: bool) -> Transcribed:
+    """The constraints of a problem; limits of controls have rows unless boxed."""
+    with_rows, boxes = [], []
+    for constraint in problem.constraints:
+        boxes.append(None)
+        if isinstance(constraint, ResidualConstraint):
+            with_rows.append(constraint)
+        elif boxed:
+            boxes[-1] = _of_reports(problem, constraint)
+        else:
+            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+            with_rows.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
+    rows = pack(problem, tuple(with_rows)).prepared() if with_rows else None
+    return Transcribed(problem.constraints, rows, tuple(boxes))
 
 
 def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
@@ -108,18 +115,6 @@ def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
     knots, lower, upper = read_only([np.arange(N), *map(np.copy, bounds.limits(N, system.nu))])
     names = control_names(system)
     return {"name": bounds.name, "components": names, "knots": knots, "lower": lower, "upper": upper}
-
-
-def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
-    """The constraints for the augmented Lagrangian, in the problem's order; limits of controls unless boxed."""
-    constraints = []
-    for constraint in problem.constraints:
-        if isinstance(constraint, ResidualConstraint):
-            constraints.append(constraint)
-        elif not boxed:
-            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
-    return tuple(constraints)
 
 
 # --------------------------------------------------------------------------------------------
@@ -281,28 +276,6 @@ def _escape(loop: Loop, state: State, point: KKTPoint, found: Certificate) -> tu
 
 
 # --------------------------------------------------------------------------------------------
-# Memory of arrays that every iteration allocates again.
-#
-# The C library of Linux returns freed memory to the system beyond a threshold, twice the largest block that it has
-# mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page that is used again then costs a page fault: a
-# third of an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
-
-
-BLOCKS = 6
-"""Number of sets of expansions, curvature and value functions that an exact iteration holds at a time."""
-LARGEST_BLOCK = 31 << 20
-"""Largest size in bytes of the freed block; blocks beyond 32 MB leave the threshold as it is."""
-
-
-@cache
-def keep_freed(horizon: int, ndx: int, nu: int) -> None:
-    """Raise the threshold so that memory freed by one iteration serves the next, by freeing a block of that size, which
-    is never written."""
-    numbers = BLOCKS * (horizon + 1) * (ndx + nu) ** 2
-    np.empty(min(8 * numbers, LARGEST_BLOCK), dtype=np.uint8)
-
-
-# --------------------------------------------------------------------------------------------
 # Where a number is not finite: which term or which array, and at which knot.  Asked only where a solve went wrong.
 
 
@@ -325,8 +298,9 @@ def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.nda
         culprit = rows.curvature_culprit(xs, us)
     if culprit is None:
         ones = np.ones((problem.horizon, problem.system.ndx))
-        exact = expand_exactly(problem, xs, us, ones, Objective(()), cost_curvature=False)
-        culprit = _of_dynamics(exact[4:], ("Hxx", "Hux", "Huu"))
+        with np.errstate(all="ignore"):
+            products = hessian_products(problem.system, xs, us, ones)
+        culprit = _of_dynamics(products, ("Hxx", "Hux", "Huu"))
     return "" if culprit is None else f"{culprit}, so the last step does without curvature"
 
 
