@@ -42,6 +42,7 @@ from trajopt.problem.objective import Blocks, zero_blocks
 from trajopt.problem.problem import Problem
 
 Limits = tuple[np.ndarray, np.ndarray]
+"""Lower and upper limits (N, nu) of the controls."""
 T = TypeVar("T", "Expanded", "Swept")
 
 

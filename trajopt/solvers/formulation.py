@@ -28,7 +28,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.slots import give_back, take_slots
+from trajopt.backward.slots import Limits, give_back, take_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import Blocks, all_finite, zero_blocks
@@ -42,27 +42,13 @@ from trajopt.rows import Rows, Weights, add_gradients, add_terms, with_terms
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
 
-class _TimedPart:
-    """Seconds spent in with-blocks, which may not be nested."""
-
-    __slots__ = ("_begin", "seconds")
-
-    def __init__(self):
-        self.seconds = self._begin = 0.0
-
-    def __enter__(self) -> None:
-        self._begin = time.perf_counter()
-
-    def __exit__(self, *exception: object) -> None:
-        self.seconds += time.perf_counter() - self._begin
-
-
 class Stopwatch:
     """Seconds since construction, and the seconds spent in each part; `limit`: time limit in seconds, None for none."""
 
     def __init__(self, limit: float | None = None) -> None:
         self._start, self.limit = time.perf_counter(), limit
-        self._parts = {part: _TimedPart() for part in PARTS}
+        self._seconds: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+        self._part, self._begin = "", 0.0
 
     @property
     def elapsed(self) -> float:
@@ -74,15 +60,21 @@ class Stopwatch:
         """True if the time limit has passed."""
         return self.limit is not None and self.elapsed >= self.limit
 
-    def measure(self, part: str) -> _TimedPart:
-        """Context that adds the time inside the with-block to this part."""
-        return self._parts[part]
+    def measure(self, part: str) -> Stopwatch:
+        """Context that adds the time inside the with-block to this part; such blocks may not be nested."""
+        self._part = part
+        return self
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self._seconds[self._part] += time.perf_counter() - self._begin
 
     def split(self) -> dict[str, float]:
         """Seconds of total, derivatives, backward_pass, rollouts and other; the last four add up to the first."""
         total = self.elapsed
-        seconds = {name: part.seconds for name, part in self._parts.items()}
-        return {"total": total, **seconds, "other": total - sum(seconds.values())}
+        return {"total": total, **self._seconds, "other": total - sum(self._seconds.values())}
 
 
 # --------------------------------------------------------------------------------------------
@@ -91,8 +83,6 @@ class Stopwatch:
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
 EPSILON = float(np.finfo(np.float64).eps)
-Limits = tuple[np.ndarray, np.ndarray]
-"""Lower and upper limits (N, nu) of the controls."""
 
 
 @routine
