@@ -67,13 +67,8 @@ def test_expansions_are_the_plain_ones(name, rng):
     multiplier = rng.standard_normal((problem.horizon, problem.system.ndx))
     at = slots.expanded()
     for _ in range(2):
-        e, left_out = at.expand(xs, us, with_curvature=False)
-        plain = expand(problem, xs, us)
-        assert left_out is None and same(e, plain) and same(at.adjoint(), adjoint(plain))
-        e, left_out = at.expand(xs, us, with_curvature=True)
-        curvature = [np.zeros(block.shape) for block in left_out]
-        plain = expand(problem, xs, us, curvature=curvature)
-        assert same((*e, *left_out), (*plain, *curvature))
+        e, plain = at.expand(xs, us), expand(problem, xs, us)
+        assert same(e, plain) and same(at.adjoint(), adjoint(plain))
         for cost_curvature in (True, False):
             e = at.expand_exactly(xs, us, multiplier, cost_curvature)
             assert same(e, expand_exactly(problem, xs, us, multiplier, cost_curvature=cost_curvature))
@@ -95,7 +90,7 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
     slots, (xs, us) = Slots(problem, limits), trajectory(problem, rng)
     us = np.clip(us, -0.3, 0.2)
     at = slots.expanded()
-    e, _ = at.expand(xs, us, with_curvature=False)
+    e = at.expand(xs, us)
     for k in range(4):
         scaled = e if k < 2 else e._replace(lxx=2.0 * e.lxx)
         gaps, mu = None if k % 2 == 0 else 0.01 * rng.standard_normal((N + 1, n)), 0.1 * k
@@ -117,7 +112,7 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
 def test_sweeps_that_fail():
     problem = make("arm")
     slots, (xs, us) = Slots(problem, None), trajectory(problem, np.random.default_rng(0))
-    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    e = slots.expanded().expand(xs, us)
     bad = e._replace(luu=-e.luu)
     swept = slots.swept()
     write(swept.hold(bad, None, None), bad)
@@ -144,7 +139,7 @@ def test_an_expansion_is_free_once_nobody_holds_it(hold, rng):
     slots = Slots(problem, (np.full(us.shape, -1.0), np.full(us.shape, 1.0)))
     first = slots.expanded()
     assert slots.expanded() is first
-    held = hold(first.expand(xs, us, with_curvature=False)[0], first.box_around_controls(), first.adjoint()[0])
+    held = hold(first.expand(xs, us), first.box_around_controls(), first.adjoint()[0])
     for _ in range(3):
         assert slots.expanded() is not first
     del held
@@ -160,7 +155,7 @@ def test_an_expansion_that_was_swept_is_free(rng):
         if exact:
             first.expand_exactly(xs, us, np.ones((len(us), problem.system.ndx)), True)
         else:
-            first.expand(xs, us, with_curvature=True)
+            first.expand(xs, us)
         direct, other = slots.swept_over(first.e, None), slots.swept()
         write(other.hold(first.e, None, None), first.e)
         found = direct.sweep(0.0), other.sweep(0.1)
@@ -355,7 +350,7 @@ def test_methods_of_derived_classes_are_called(rng):
     system = Doubtful(inside.model, inside.dt)
     problem = Problem(system, [0.1, 0.0], 10, [ControlCost(1.0)], [])
     slots, (xs, us) = Slots(problem, None), trajectory(problem, rng)
-    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    e = slots.expanded().expand(xs, us)
     assert same(e[:2], system.linearize(xs, us))
     assert slots.rollouts(xs, us, us, np.zeros((10, 1, 2)), ALPHAS, None) is None
 
@@ -365,5 +360,5 @@ def test_expansions_of_phases_and_rods_are_written_in_place(name):
     problem = problems.make(name)
     slots, us = Slots(problem, None), problem.us_init
     xs = np.repeat(problem.x0[None], len(us) + 1, axis=0)
-    e, _ = slots.expanded().expand(xs, us, with_curvature=False)
+    e = slots.expanded().expand(xs, us)
     assert same(e, expand(problem, xs, us))

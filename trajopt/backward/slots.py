@@ -38,7 +38,7 @@ from trajopt.backward.expansions import (
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.stepwise import stands_for
 from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
-from trajopt.problem.objective import Blocks, zero_blocks
+from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
 
 Limits = tuple[np.ndarray, np.ndarray]
@@ -100,10 +100,6 @@ class Expanded:
         self._calls: dict[str, Callable[[], Any]] = {}
         results.settle(self.e, self.box)
 
-    @cached_property
-    def _left_out(self) -> Blocks:
-        return zero_blocks(self._slots.problem.horizon, self._system.ndx, self._system.nu)
-
     def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
         """Make the call of this name, which is prepared with these arguments."""
         if name not in self._calls:
@@ -119,20 +115,14 @@ class Expanded:
         if len(self._idle):
             settle_idle_controls(self.own_e, self._idle)
 
-    def expand(self, xs: np.ndarray, us: np.ndarray, with_curvature: bool) -> tuple[Expansion, Blocks | None]:
-        """Expand dynamics to first order and costs to Gauss-Newton along xs, us, and what the latter leave out; None if
-        that is not asked for."""
+    def expand(self, xs: np.ndarray, us: np.ndarray) -> Expansion:
+        """Expand dynamics to first order and costs to Gauss-Newton along xs, us."""
         self._xs[...], self._us[...] = xs, us
         self._derivatives("first")
         for block in self.own_e[2:]:
             block.fill(0.0)
-        if not with_curvature:
-            self._costs(self.own_e[2:], None, "costs")
-            return self.e, None
-        for block in self._left_out:
-            block.fill(0.0)
-        self._costs(self.own_e[2:], self._left_out, "costs and what they leave out")
-        return self.e, tuple([block.copy() for block in self._left_out])
+        self._costs(self.own_e[2:], None, "costs")
+        return self.e
 
     def expand_exactly(self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
         """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the

@@ -31,7 +31,7 @@ from trajopt.backward.regularization import FIRST
 from trajopt.backward.slots import Limits, give_back, take_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
-from trajopt.problem.objective import Blocks, all_finite, zero_blocks
+from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, Weights, add_gradients, add_terms, with_terms
 
@@ -141,9 +141,8 @@ class LocalModel(NamedTuple):
 
     costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; an entry whose
     control lies on a limit that the gradient pushes it against does not count.  `box`: the limits that a sweep keeps.
-    `cost_curvature`: the terms that the costs' Gauss-Newton Hessians leave out, and the curvature of constraints; None
-    if they were not asked for.  `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are
-    in neither model: sweeps add them.
+    `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are in neither model: sweeps add
+    them.
     """
 
     iterate: Iterate
@@ -152,7 +151,6 @@ class LocalModel(NamedTuple):
     costate: np.ndarray
     gradient_norm: float
     box: Box | None = None
-    cost_curvature: Blocks | None = None
     rows: RowModel | None = None
 
     @property
@@ -207,27 +205,12 @@ class Candidate(NamedTuple):
     controls: np.ndarray
 
 
-@routine
-def _larger(gaps, xs, ratio):
-    """True if the largest gap is more than this ratio times the largest number of the states; False where a gap is
-    NaN."""
-    gap, x = 0.0, 0.0
-    for t in range(xs.shape[0]):
-        for i in range(gaps.shape[1]):
-            if gaps[t, i] != gaps[t, i]:
-                return False
-            gap = max(gap, abs(gaps[t, i]))
-        for i in range(xs.shape[1]):
-            x = max(x, abs(xs[t, i]))
-    return gap > ratio * x
-
-
 def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
     """Gaps that remain after a step of length alpha to the states xs; None if they are below the states' rounding."""
     if gaps is None:
         return None
     left = (1.0 - alpha) * gaps
-    return left if _larger(left, xs, EPSILON) else None
+    return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
 
 
 def rounding(model: LocalModel) -> float:
@@ -579,28 +562,28 @@ class ForwardFormulation(Formulation):
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """First-order dynamics and Gauss-Newton costs, with the terms that these leave out if an exact model is to
-        follow; with a multiplier predicted by the sweep before, the exact model at once."""
-        (xs, us, *_), cost_curvature, rows = iterate, None, None
+        """First-order dynamics and Gauss-Newton costs; the exact model at once where the sweep before predicts its
+        multiplier."""
+        (xs, us, *_), rows, exact_model = iterate, None, None
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_multiplier(self.problem, *before, xs)
                 expansion = at.expand_exactly(xs, us, multiplier, all_of_costs)
-                models, curvature = (None, Exact(expansion)), expansion[2:]
+                exact_model = Exact(expansion)
             else:
-                expansion, cost_curvature = at.expand(xs, us, all_of_costs)
-                models, curvature = (expansion, None), cost_curvature
+                expansion = at.expand(xs, us)
             if self.rows is not None and dual is not None:
                 c, Cx, Cu = self.rows.linearized(xs, us)
                 rows = RowModel(c, (Cx, Cu), dual)
                 add_gradients(self.rows.first, Cx, Cu, dual, *at.gradients)
-                if all_of_costs and curvature is not None:
-                    self.rows.add_curvature(xs, us, dual, curvature)
+                if all_of_costs and exact_model is not None:
+                    self.rows.add_curvature(xs, us, dual, expansion[2:])
             costate, gradient = at.adjoint()
             norm = largest_gradient(gradient, us, self.limits)
-            return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), cost_curvature, rows)
+            models = (expansion, None) if exact_model is None else (None, exact_model)
+            return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
@@ -609,8 +592,8 @@ class ForwardFormulation(Formulation):
             return model
         assert model.gauss_newton is not None
         with clock.measure("derivatives"):
-            cost_curvature = model.cost_curvature
-            if cost_curvature is None and self.curvature.cost_hessian == "exact":
+            cost_curvature = None
+            if self.curvature.cost_hessian == "exact":
                 cost_curvature = zero_blocks(self.problem.horizon, system.ndx, system.nu)
                 self.problem.objective.accumulate(xs, us, None, cost_curvature)
                 if self.rows is not None and model.rows is not None:

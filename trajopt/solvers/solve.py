@@ -355,7 +355,6 @@ def solve(
     `trajopt.DDP.solve`."""
     clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
-    check_callback(callback)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     if not (warm is None or isinstance(warm, WarmStart)):
         raise TypeError(f"warm_start: got {type(warm).__name__}, expected a Solution or a WarmStart")
