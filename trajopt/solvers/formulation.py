@@ -412,11 +412,13 @@ class Curvature:
     hessian : "parallel" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
+    threshold : exact sweeps once the predicted decrease is below this fraction of the cost; None: never
     escape : True if the solve leaves saddles (`trajopt.solvers.solve`)
     """
 
     hessian: str = "parallel"
     cost_hessian: str = "exact"
+    threshold: float | None = None
     escape: bool = False
 
 

@@ -334,25 +334,17 @@ def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | 
 # From a problem and options to a solution: formulate the problem, run the loop, report.
 
 
-def check_callback(callback: object) -> None:
-    """Raise TypeError unless the callback is a function or None."""
-    if not (callback is None or callable(callback)):
-        raise TypeError(f"callback: got {type(callback).__name__}, expected a function of the progress")
-
-
 def solve(
     problem: Problem,
     options: LoopOptions,
     curvature: Curvature,
-    threshold: float | None,
     us: ArrayLike | None,
     xs: ArrayLike | None,
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
     time_limit: float | None = None,
 ) -> Solution:
-    """Improve the controls until there is a status; threshold None is iLQR, the other arguments are those of
-    `trajopt.DDP.solve`."""
+    """Improve the controls until there is a status; other arguments are those of `trajopt.DDP.solve`."""
     clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
@@ -362,7 +354,7 @@ def solve(
     by = transcription_of(problem)
     if by is not None:
         started = _transcribed_start(by, us, xs, warm)
-        arguments = options, curvature, threshold, *started[:2], callback_inside(by, callback), started[2]
+        arguments = options, curvature, *started[:2], callback_inside(by, callback), started[2]
         found = solution_outside(by, solve(by.problem, *arguments, time_limit))
         return replace(found, not_taken_over=both(left, found.not_taken_over))
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
@@ -388,7 +380,7 @@ def solve(
     soft = options.soft_penalty > 0.0
     optimum = None if warm is None or soft or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     constraints = constraints_of(formulation, options, clock, multipliers)
-    of_loop = formulation, options, threshold, clock, constraints, optimum
+    of_loop = formulation, options, curvature.threshold, clock, constraints, optimum
     loop = Loop(*of_loop)
     if options.max_iterations == 1:
         loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None)
@@ -397,7 +389,7 @@ def solve(
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
         loop, state = _with_second_solve(loop, state, iterate, curvature, callback)
     saddles = ""
-    if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not real_time_iteration:
+    if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
         return _diverged(loop.formulation, start.rejected or iterate, clock)

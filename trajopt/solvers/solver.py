@@ -15,7 +15,7 @@ from trajopt.solvers.ddp import Callback
 from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.prepared import PreparedSolver
-from trajopt.solvers.solve import check_callback, solve
+from trajopt.solvers.solve import solve
 
 # --------------------------------------------------------------------------------------------
 # A solve printed as lines of text, one for each iteration.
@@ -73,10 +73,9 @@ class IterationLines:
 class ShootingSolver(LoopOptions):
     """Base of the solvers; they differ in the curvature of their steps."""
 
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        """Curvature in exact sweeps, and the fraction of the cost below which the predicted decrease switches them on;
-        None: never."""
-        raise NotImplementedError
+    def _curvature(self) -> Curvature:
+        """Curvature in exact sweeps; by default there are none."""
+        return Curvature()
 
     def solve(
         self,
@@ -118,10 +117,11 @@ class ShootingSolver(LoopOptions):
         TypeError, ValueError
             Naming the argument, the value it got and the one expected.
         """
-        check_callback(callback)
+        if not (callback is None or callable(callback)):
+            raise TypeError(f"callback: got {type(callback).__name__}, expected a function of the progress")
         lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
-        solution = solve(problem, self, *self._curvature(), us, xs, called, warm_start, time_limit)
+        solution = solve(problem, self, self._curvature(), us, xs, called, warm_start, time_limit)
         if lines is not None:
             lines.end(solution)
         return solution
@@ -157,9 +157,6 @@ class ILQR(ShootingSolver):
     >>> trajopt.ILQR().solve(problem, warm_start=first).converged
     True
     """
-
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        return Curvature(), None
 
 
 HESSIANS = ("parallel", "tensor")
@@ -218,5 +215,5 @@ class DDP(ShootingSolver):
         as_choice("cost_hessian", self.cost_hessian, COST_HESSIANS)
         as_not_negative("switch_threshold", self.switch_threshold)
 
-    def _curvature(self) -> tuple[Curvature, float | None]:
-        return Curvature(self.hessian, self.cost_hessian, self.escape), self.switch_threshold
+    def _curvature(self) -> Curvature:
+        return Curvature(self.hessian, self.cost_hessian, self.switch_threshold, self.escape)
