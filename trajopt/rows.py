@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
+from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
 from trajopt.backward.expansions import Expansion, adjoint
 from trajopt.capabilities import capability
-from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
+from trajopt.costs import Quadratic
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, sums
 from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at, zero_blocks
@@ -301,16 +303,19 @@ class Rows:
                         Cu[block.rows] = ru * D[:, :, None]
         return c, Cx, Cu
 
-    def add_curvature(self, xs: np.ndarray, us: np.ndarray, multipliers: np.ndarray, blocks: Blocks) -> None:
+    def add_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
         if not self._others:
             return
-        lam = multipliers * self.D
+        mu, calls = lam * self.D, None if self.calls is None else self.calls.at(xs, us).curvatures
         with np.errstate(all="ignore"):
-            for block in self._others:
-                place = place_of(block.knots)
+            for i, block in enumerate(self._others):
+                place, call = place_of(block.knots), None if calls is None else calls[i]
                 target = rows_at(blocks, place, block.of_states)
-                add_curvature(block.residual, *block.points(xs, us), lam[block.rows], target)
+                if call is None:
+                    add_curvature(block.residual, *block.points(xs, us), mu[block.rows], target)
+                else:
+                    call(mu[block.rows], target)
                 add_rows_at(blocks, place, target)
 
     # -------------------------------------------------------------------------------------------- units
@@ -484,18 +489,43 @@ class PreparedRows:
     values, jacobians : lists of callables or None
         Of each block that is evaluated, what its residual prepares (`trajopt.interfaces.residual.PreparedResidual`);
         None where it prepares nothing, or knots are missing between its own.
+    curvatures : list of callables or None
+        The same of sums: functions of multipliers mu (K, nr) and of the rows that they add mu'd2r to.
     """
 
     def __init__(self, rows: Rows) -> None:
         (nx, _, nu), N = rows.sizes, len(rows.first) - 2
         self._xs, self._us = np.zeros((N + 1, nx)), np.zeros((N, nu))
         self.values, self.jacobians = ([self._call(block, both) for block in rows._others] for both in (False, True))
+        self.curvatures = [self._curvature(block, rows.sizes) for block in rows._others]
 
     def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]] | None:
         prepare = getattr(block.residual, "prepared_rows", None)
         if prepare is None or not isinstance(place_of(block.knots), slice):
             return None
         return prepare(*block.points(self._xs, self._us), jacobians)
+
+    def _curvature(
+        self, block: Block, sizes: tuple[int, int, int]
+    ) -> Callable[[np.ndarray, Quadratic], None] | None:
+        prepare, (K, nr) = getattr(block.residual, "prepared_sum", None), block.rows.shape
+        if prepare is None or not (sums(block.residual) and isinstance(place_of(block.knots), slice)):
+            return None
+        weights, curvature = multipliers(np.zeros((K, nr))), zero_blocks(K, *sizes[1:])
+        hessians = curvature[2][:K], *curvature[3:]
+        add_sum = prepare((0, K), *block.points(self._xs, self._us), weights, None, Quadratic(*curvature))
+        if add_sum is None:
+            return None
+
+        def add(mu: np.ndarray, target: Quadratic) -> None:
+            weights.rows[:, :nr], into = mu, [H for H in target[2:] if H is not None]
+            for own, H in zip(hessians, into, strict=False):
+                own[...] = H
+            add_sum()
+            for own, H in zip(hessians, into, strict=False):
+                H[...] = own
+
+        return add
 
     def at(self, xs: np.ndarray, us: np.ndarray) -> PreparedRows:
         """The calls for this trajectory."""

@@ -148,7 +148,7 @@ class PreparedCall:
         self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
         self.room = self.block[result:]
         """Words of the last result, for compiled callers."""
-        layout = compiled.layout
+        layout, self._returns = compiled.layout, compiled.layout is not None
         at = None if layout is None else self.room.view(np.uint8)[: layout.itemsize].view(layout)
         self.result: Callable[[], Any] = _nothing if at is None else at.item
         """Result of the last call."""
@@ -172,11 +172,9 @@ class PreparedCall:
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""
         status = enter(self.address)
-        if status == 0:
-            return self.result()
-        if status != RETURNED_NONE:
+        if status not in (0, RETURNED_NONE):
             self.check(status)
-        return None
+        return self.result() if self._returns else None
 
     def _looked_at(self) -> Any:
         """`__call__`, and a look at the arrays before and after it."""
