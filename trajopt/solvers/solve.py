@@ -38,7 +38,6 @@ from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,
     Curvature,
-    Direction,
     Formulation,
     ForwardFormulation,
     Iterate,
@@ -216,10 +215,15 @@ class Saddle(NamedTuple):
 
 def saddle(loop: Loop, state: State) -> Saddle | None:
     """The saddle at which a solve has converged; None at a minimum, or where the certificate is undecided."""
-    if state.status is not Status.CONVERGED or _known_minimum(state):
+    last, formulation, m = state.direction, loop.formulation, state.multipliers
+    if state.status is not Status.CONVERGED or last is None:
         return None
+    if last.kind == EXACT and state.regularization.mu == 0.0:
+        return None
+    rows, (xs, us, *_), K = state.model.rows, state.model.iterate, formulation.policy(state.model, last.sweep)[1]
+    nu, penalty = np.zeros(0) if rows is None else rows.dual, 0.0 if m is None else m.penalty
     with loop.clock.measure("derivatives"), np.errstate(all="ignore"):
-        point = _point(loop.formulation, state)
+        point = point_of(formulation.problem, xs, us, formulation.rows, nu, penalty, formulation.limits, K)
         if not finite(*point.e):
             return None
         try:
@@ -227,37 +231,18 @@ def saddle(loop: Loop, state: State) -> Saddle | None:
             return None
         except Indefinite:
             found = certificate(point)
-    if found.minimum is not False:
-        return None
-    return Saddle(found, *_escape(loop, state, point, found))
+    return None if found.minimum is not False else Saddle(found, *_escape(loop, state, point, found, last.sweep, K))
 
 
-def _known_minimum(state: State) -> bool:
-    """True if the last sweep was exact, without regularization, and about this iterate."""
-    return _last(state).kind == EXACT and state.regularization.mu == 0.0
-
-
-def _last(state: State) -> Direction:
-    """The last direction of a converged solve."""
-    assert state.direction is not None
-    return state.direction
-
-
-def _point(formulation: Formulation, state: State) -> KKTPoint:
-    model, rows, m = state.model, formulation.rows, state.multipliers
-    nu = np.zeros(0) if model.rows is None else model.rows.dual
-    (xs, us, *_), penalty = model.iterate, 0.0 if m is None else m.penalty
-    K = formulation.policy(model, _last(state).sweep)[1]
-    return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits, K)
-
-
-def _escape(loop: Loop, state: State, point: KKTPoint, found: Certificate) -> tuple[Iterate | None, float]:
+def _escape(
+    loop: Loop, state: State, point: KKTPoint, found: Certificate, sweep: SweepResult, K: np.ndarray
+) -> tuple[Iterate | None, float]:
     """The best trajectory along the certificate's direction, tried with both signs and several lengths under the last
-    gains, and its decrease of the cost; (None, 0) if none gains enough."""
-    model, direction, sweep = state.model, found.direction, _last(state).sweep
+    gains K, those of the sweep, and its decrease of the cost; (None, 0) if none gains enough."""
+    model, direction = state.model, found.direction
     formulation, clock, problem = loop.formulation, loop.clock, loop.formulation.problem
     assert direction is not None
-    xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
+    xs, us = point.xs, point.us
     dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
     merit = loop.constraints.merit(state.multipliers)
@@ -579,11 +564,17 @@ def _with_best_multipliers(formulation: Formulation, model: LocalModel) -> Local
     """The model with whichever multipliers of its rows leave the smaller gradient, the dual iterate or p."""
     if model.rows is None or model.rows.weights is None:
         return model
-    assert formulation.rows is not None
-    other = model.rows._replace(dual=model.rows.weights.p)
-    gradient = adjoint(with_multipliers(model.expansion, formulation.rows.first, other.C, other.dual))[1]
-    norm = largest_gradient(gradient, model.iterate.us, formulation.limits)
-    return model if model.gradient_norm < norm else model._replace(rows=other, gradient_norm=norm)
+    other = model._replace(rows=model.rows._replace(dual=model.rows.weights.p))
+    norm = largest_gradient(_gradient(formulation, other), model.iterate.us, formulation.limits)
+    return model if model.gradient_norm < norm else other._replace(gradient_norm=norm)
+
+
+def _gradient(formulation: Formulation, model: LocalModel, K: np.ndarray | None = None) -> np.ndarray:
+    """Gradient (N, nu) of the Lagrangian in changes of the controls, under the feedback K if there is one."""
+    lagrangian = model.expansion
+    if formulation.rows is not None and model.rows is not None:
+        lagrangian = with_multipliers(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
+    return adjoint(lagrangian, K)[1]
 
 
 def _reports(
@@ -606,7 +597,9 @@ def _reports(
             continue
         below, above, held = us <= box["lower"], us >= box["upper"], np.zeros(us.shape)
         if np.count_nonzero(below | above):
-            gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
+            if gradient is None:
+                gradient = _gradient(formulation, model, np.ascontiguousarray(K))
+                gradient = gradient if finite(gradient) else np.zeros_like(gradient)
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
         reports.append(ConstraintReport(values=us, multipliers=-held, **box))
     return tuple(reports)
@@ -623,15 +616,6 @@ def _row_reports(
         ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=nu, **fields)
         for fields, nu, values, lam in zip(rows.of_reports, blame, *columns, strict=True)
     ]
-
-
-def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:
-    """Gradient (N, nu) of the Lagrangian in changes of the controls under the feedback K; zeros if not finite."""
-    lagrangian = model.expansion
-    if formulation.rows is not None and model.rows is not None:
-        lagrangian = with_multipliers(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
-    gradient = adjoint(lagrangian, np.ascontiguousarray(K))[1]
-    return gradient if finite(gradient) else np.zeros_like(gradient)
 
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:
