@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from functools import cached_property
 from sys import getrefcount
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ from trajopt.problem.problem import Problem
 
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
+Rollouts = Callable[[], tuple[np.ndarray, np.ndarray]]
+"""Prepared rollouts: states (A, N+1, nx) and controls (A, N, nu)."""
 T = TypeVar("T", "Expanded", "Swept")
 
 
@@ -202,7 +204,7 @@ class Slots:
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
-        self._rollouts: dict[bool, _Rollouts | None] = {}  # with gaps, and without
+        self._rollouts: dict[int, tuple[tuple[np.ndarray, ...], Rollouts | None]] = {}  # with gaps, and without
         self.kept: dict[str, Any] = {}  # what others prepare for constraints
 
     # ------------------------------------------------------------------------------------------- problems served
@@ -265,16 +267,15 @@ class Slots:
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Candidates of these step lengths, always the same ones, under these gains: states (A, N+1, nx) and controls
         (A, N, nu), which the next call overwrites; None where the system cannot prepare that."""
-        with_gaps = gaps is not None
-        if with_gaps not in self._rollouts:
-            self._rollouts[with_gaps] = _rollouts(self.problem.system, self._x0, self.limits, alphas, K, with_gaps)
-        found = self._rollouts[with_gaps]
-        if found is None:
-            return None
         given = (xs, us, k, K) if gaps is None else (xs, us, k, K, gaps)
-        for own, array in zip(found.arrays, given, strict=True):
+        if len(given) not in self._rollouts:
+            self._rollouts[len(given)] = _rollouts(self.problem.system, self._x0, self.limits, alphas, given)
+        arrays, call = self._rollouts[len(given)]
+        if call is None:
+            return None
+        for own, array in zip(arrays, given, strict=True):
             own[...] = array
-        return found.call()
+        return call()
 
 
 def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
@@ -286,26 +287,17 @@ def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
     return slot
 
 
-class _Rollouts(NamedTuple):
-    """A call of rollouts, and the arrays xs, us, k, K and perhaps gaps that it reads."""
-
-    arrays: tuple[np.ndarray, ...]
-    call: Callable[[], tuple[np.ndarray, np.ndarray]]
-
-
 def _rollouts(
-    system: System, x0: np.ndarray, limits: Limits | None, alphas: np.ndarray, K: np.ndarray, with_gaps: bool
-) -> _Rollouts | None:
-    """The call for a system from x0 within these limits; None where it cannot be prepared."""
+    system: System, x0: np.ndarray, limits: Limits | None, alphas: np.ndarray, given: tuple[np.ndarray, ...]
+) -> tuple[tuple[np.ndarray, ...], Rollouts | None]:
+    """Arrays as those given, xs, us, k, K and perhaps gaps, and a call of rollouts from x0 within these limits that
+    reads them; None where the system cannot prepare it."""
+    arrays, (lower, upper) = tuple([np.zeros(array.shape) for array in given]), limits or (None, None)
     prepare = capability(system, Expansions).prepared_rollouts
     if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
-        return None
-    N, nu, n = K.shape
-    shapes = (N + 1, system.nx), (N, nu), (N, nu), (N, nu, n), *[(N + 1, n)] * with_gaps
-    xs, us, k, K, *gaps = arrays = tuple(map(np.zeros, shapes))
-    lower, upper = limits or (None, None)
-    call = prepare(x0, xs, us, k, K, alphas, gaps[0] if gaps else None, lower, upper)
-    return None if call is None else _Rollouts(arrays, call)
+        return arrays, None
+    xs, us, k, K, gaps = arrays if len(arrays) == 5 else (*arrays, None)
+    return arrays, prepare(x0, xs, us, k, K, alphas, gaps, lower, upper)
 
 
 # --------------------------------------------------------------------------------------------
