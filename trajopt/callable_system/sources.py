@@ -162,33 +162,30 @@ class TracedDerivatives:
         """True if the function, where it is finite, agrees at x (nx,), u (nu,) with its trace, whose value may be given
         (`got`)."""
         got = self.tapes.at(x, u) if got is None else got
-        values = got.tolist()  # lists are faster than arrays of a few numbers
-        if not (math.isfinite(sum(values)) or (np.isfinite(x).all() and np.isfinite(u).all())):
+        if not (math.isfinite(sum(got.tolist())) or (np.isfinite(x).all() and np.isfinite(u).all())):
             return True
-        y = self.function.at(x, u)
-        if y is None:
-            return True
-        wanted = y.tolist()
-        size, off = max(map(abs, wanted)), max(map(abs, map(sub, wanted, values)))
-        return off <= AGREEMENT * size or self._agrees_closely(x, u, y, got) or self._agrees_beside(x, u)
+        return self._agrees(x, u, got) or self._agrees_beside(x, u)
 
     def _agrees_beside(self, x, u):
         """True if both agree on either side of a point; at it they may differ, as rounding decides on which side of a
         jump they see it."""
         for side in (BESIDE, -BESIDE):
             z, w = (z + side * (1.0 + np.abs(z)) * np.linspace(1.0, 1.5, len(z)) for z in (x, u))
-            y = self.function.at(z, w)
-            if not (y is None or self._agrees_closely(z, w, y, self.tapes.at(z, w))):
+            if not self._agrees(z, w, self.tapes.at(z, w)):
                 return False
         return True
 
-    def _agrees_closely(self, x, u, y, got):
-        """True if both agree at a point, to the rounding of their arguments, or the function is not finite there."""
-        if not np.isfinite(y).all():
+    def _agrees(self, x, u, got):
+        y = self.function.at(x, u)
+        if y is None:
+            return True
+        wanted, values = y.tolist(), got.tolist()  # lists are faster than arrays of a few numbers
+        size, off = max(map(abs, wanted)), max(map(abs, map(sub, wanted, values)))
+        if off <= AGREEMENT * size or not np.isfinite(y).all():
             return True
         with np.errstate(all="ignore"):
             slopes = np.abs(self.jacobians(x[None], u[None])[0]) @ np.abs(np.concatenate([x, u]))
-            return bool((np.abs(y - got) <= AGREEMENT * (np.abs(y).max() + slopes.max())).all())
+            return bool((np.abs(y - got) <= AGREEMENT * (size + slopes.max())).all())
 
     def again(self, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
         """The function traced anew, or other derivatives if it does not agree at these points."""
@@ -224,7 +221,7 @@ class TracedDerivatives:
 def up_to_date(source: DerivativeSource, X: np.ndarray, U: np.ndarray, Y: np.ndarray | None = None) -> DerivativeSource:
     """The source, or what takes the place of a trace that is not the function's at a knot in the middle; Y (K, ny) are
     values of the trace."""
-    if not isinstance(source, TracedDerivatives) or not len(X):
+    if not isinstance(source, TracedDerivatives) or not X.size:
         return source
     knot = len(X) // 2
     if source.agrees(X[knot], U[knot], None if Y is None else Y[knot]):
