@@ -7,9 +7,18 @@ import dynamics
 from tests.trajopt.cases import linear
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, Problem, ResidualCost, StateCost
+from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import FIRST, Regularization
-from trajopt.solvers.formulation import remaining_gaps, shares_of, with_more
+from trajopt.solvers.formulation import (
+    Curvature,
+    ForwardFormulation,
+    Iterate,
+    LocalModel,
+    Stopwatch,
+    remaining_gaps,
+    shares_of,
+)
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 SCALE = np.array([1.0, 1.0, 1.0, 1.0, 0.1, 0.1])
@@ -69,15 +78,18 @@ def test_short_steps_that_close_gaps_leave_mu():
 
 
 def test_where_mu_goes(rng):
-    problem = linear(rng)
-    e = expand(problem, np.zeros((16, 4)), np.zeros((15, 2)))
+    problem, xs, us = linear(rng), np.zeros((16, 4)), np.zeros((15, 2))
+    e, formulation = expand(problem, xs, us), ForwardFormulation(problem, None, None, Curvature())
     for gaps in (None, np.ones((16, 4))):
         for mu in (0.0, 1e-8, 2.0):
             on_states, left = shares_of(mu, gaps)
-            new = with_more(e, on_states)
-            expected = mu * (gaps is not None) * np.eye(4)
-            np.testing.assert_allclose(new.lxx - e.lxx, np.tile(expected, (16, 1, 1)), atol=1e-12)
+            assert on_states == mu * (gaps is not None)
             assert left == (mu if gaps is None else min(mu, FIRST))
+            model = LocalModel(Iterate(xs, us, us, 0.0, gaps, 0.0, 0.0), e, None, xs, 0.0)
+            found = formulation.sweep(model, mu, Stopwatch())
+            plain = sweep(*e._replace(lxx=e.lxx + on_states * np.eye(4)), left, gaps=gaps)
+            for got, wanted in zip(found[:4], plain[:4], strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_controls_without_cost_or_effect_and_gaps():

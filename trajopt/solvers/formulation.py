@@ -33,7 +33,7 @@ from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, Weights, add_gradients, add_terms, with_terms
+from trajopt.rows import Rows, Weights, add_gradients, add_terms
 
 # --------------------------------------------------------------------------------------------
 # Seconds of a solve.
@@ -239,13 +239,6 @@ def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwa
     return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
 
 
-def with_terms_of(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
-    """The expansion with the augmented-Lagrangian terms of the model's constraints."""
-    if rows is None or model.rows is None or model.rows.weights is None:
-        return expansion
-    return with_terms(expansion, rows.first, model.rows.C, model.rows.weights)
-
-
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
     """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
     if kind != GAUSS_NEWTON and model.exact is not None:
@@ -432,15 +425,6 @@ def shares_of(mu: float, gaps: np.ndarray | None) -> tuple[float, float]:
     return (0.0, mu) if gaps is None else (mu, min(mu, FIRST))
 
 
-def with_more(e: Expansion, more: float) -> Expansion:
-    """The expansion with a number added to the diagonals of its Hessians in the states."""
-    if more == 0.0:
-        return e
-    lxx = e.lxx.copy()
-    np.einsum("tii->ti", lxx)[...] += more
-    return e._replace(lxx=lxx)
-
-
 def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
     """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
     states xs, exact up to the square of the step."""
@@ -509,23 +493,20 @@ class Formulation:
         """Backward pass of the model of this kind, whose expansion it must have."""
         expansion, tensors = model.of_kind(kind)
         with clock.measure("backward_pass"):
-            gaps, box = model.iterate.gaps, model.box
+            gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
             on_states, mu = shares_of(mu, gaps)
             terms = None if self.rows is None or model.rows is None else model.rows.weights
-            if tensors is not None:
-                e, seconds = with_more(with_terms_of(expansion, self.rows, model), on_states), self._slots.dt
-                result = sweep(*e, mu, seconds, gaps, box, leading=self._slots.leading, tensors=tensors)
-                return completed(result, e, gaps)
-            as_it_is = terms is None and gaps is None and on_states == 0.0
-            swept, e = self._slots.swept_over(expansion, box) if as_it_is else None, expansion
+            swept = slots.swept_over(expansion, box) if terms is None and gaps is None else None
             if swept is None:
-                swept = self._slots.swept()
+                swept = slots.swept()
                 e = swept.hold(expansion, gaps, box)
                 if terms is not None and self.rows is not None and model.rows is not None:
                     add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
                 if on_states > 0.0:
                     np.einsum("tii->ti", e.lxx)[...] += on_states
-            return completed(swept.sweep(mu), e, gaps)
+            if tensors is None:
+                return completed(swept.sweep(mu), e, gaps)
+            return completed(sweep(*e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
         """Trajectories along a direction, longest step first."""
