@@ -530,8 +530,7 @@ class SweepCall:
         knots, ndx, nu = e[1].shape
         if not 0 <= leading < max(1, ndx // 2):
             raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
-        scalar = isinstance(semi_implicit_dt, float)
-        seconds = np.full(knots, semi_implicit_dt) if scalar else np.ascontiguousarray(semi_implicit_dt, np.float64)
+        seconds = np.full(knots, semi_implicit_dt, np.float64)
         shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
         constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
         constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
@@ -539,10 +538,7 @@ class SweepCall:
         curvature = None if tensors is None else tuple(tensors)
         if box is not None or curvature is not None:  # both, so that one kernel serves for either
             box, curvature = NO_BOX if box is None else tuple(box), curvature or NO_TENSORS
-        self.arrays = arrays or (
-            np.empty((knots, nu)), np.empty((knots, nu, ndx)),
-            np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
-        )  # fmt: skip
+        self.arrays = arrays or empty_gains(knots, ndx, nu)
         # plain tuples: numba takes a microsecond to recognize a named one
         self._arguments = (
             float(mu), shape, seconds, accelerations, e, curvature,
