@@ -570,22 +570,21 @@ class ForwardFormulation(Formulation):
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """See `Formulation`; Vx is needed only in the mode "parallel"."""
-        parallel, system, (xs, us, *_) = self.curvature.hessian == "parallel", self.problem.system, model.iterate
-        if parallel and Vx is None:
+        (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
+        if self.curvature.hessian == "parallel" and Vx is None:
             return model
         assert model.gauss_newton is not None
         with clock.measure("derivatives"):
-            cost_curvature = None
             if self.curvature.cost_hessian == "exact":
-                cost_curvature = zero_blocks(self.problem.horizon, system.ndx, system.nu)
-                self.problem.objective.accumulate(xs, us, None, cost_curvature)
+                costs = zero_blocks(self.problem.horizon, system.ndx, system.nu)
+                self.problem.objective.accumulate(xs, us, None, costs)
                 if self.rows is not None and model.rows is not None:
-                    self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
-            if Vx is None or not parallel:
+                    self.rows.add_curvature(xs, us, model.rows.dual, costs)
+            if self.curvature.hessian == "parallel" and Vx is not None:
+                products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
+            else:
                 tensors = tensors_of(system, xs, us)
-                return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), tensors))
-            products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
-            return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature, products)))
+            return model._replace(exact=Exact(with_hessians(model.gauss_newton, costs, products), tensors))
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
