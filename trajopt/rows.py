@@ -24,6 +24,7 @@ import numpy as np
 from dynamics.simd import routine
 from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
+from trajopt.backward.box_qp import HALF_PRECISION
 from trajopt.backward.expansions import Expansion, adjoint
 from trajopt.capabilities import capability
 from trajopt.costs import Quadratic
@@ -143,8 +144,6 @@ Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 # The rows.
 
 
-TINY = 1e-8
-"""Largest entry of a row's Jacobian below which it is not used as a unit."""
 LARGE = 1e3
 """Size of the terms of rows with slopes of 1 above which all rows are scaled by their terms; in the library's problems
 terms are of size 0.4 to 30."""
@@ -325,7 +324,8 @@ class Rows:
         c, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
         slopes = self._largest(np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0)))
         sizes = self._largest(self._made_of(c, Cx, Cu, xs, us))
-        factors = [np.where((s > TINY) & np.isfinite(s), 1.0 / np.maximum(s, TINY), 1.0) for s in slopes]
+        least = HALF_PRECISION  # a slope below it is not used as a unit
+        factors = [np.where((s > least) & np.isfinite(s), 1.0 / np.maximum(s, least), 1.0) for s in slopes]
         made_of = [size * factor for size, factor in zip(sizes, factors, strict=True)]
         large = any((LARGE < s).any() and np.isfinite(s).all() for s in made_of)
         if large:

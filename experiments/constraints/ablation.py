@@ -46,11 +46,10 @@ VARIANTS = (
     Variant("penalty not updated by the model", CONSTRAINED, "AugmentedLagrangian._raised", _unchanged),
     Variant("no bold penalty", CONSTRAINED, "LOWER", -1.0),
     Variant("no convexified sweeps", "trajopt.solvers.iteration", "_convexified", lambda part: lambda *_: None),
-    Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m, e: m),
-    Variant("no other direction in the model", CONSTRAINED, "HARDER", 0),
+    Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m: m),
+    Variant("no other direction in the model", CONSTRAINED, "ATTEMPTS", 0),
     Variant("two minima an iteration", CONSTRAINED, "MINIMA", 2),
-    Variant("sweeps with full steps alone", "trajopt.solvers.active_set", "LOWERING", 0),
-    Variant("sweeps that lower the model alone", "trajopt.solvers.active_set", "FULL", 0),
+    Variant("one sweep in the model", "trajopt.solvers.active_set", "ATTEMPTS", 0),
 )
 
 

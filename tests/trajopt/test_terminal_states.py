@@ -9,7 +9,7 @@ from experiments.constraints.arm_pose import reach
 from problems.arm import START
 from trajopt import DDP, ResidualConstraint, StateResidual
 from trajopt.rows import pack
-from trajopt.solvers.terminal_states import APART, MET, terminal_states
+from trajopt.solvers.terminal_states import terminal_states
 
 
 def found(problem):
@@ -29,8 +29,8 @@ def test_states_meet_all_constraints_of_the_last_knot():
         rows = pack(problem, problem.residual_constraints)
         c = rows.values(np.repeat(x[None], problem.horizon + 1, axis=0), us)
         last = slice(rows.first[-2], None)
-        assert max((rows.lower - c)[last].max(), (c - rows.upper)[last].max()) < 10 * MET
-        assert all(np.abs(x - other).max() > APART for other in states[:i])
+        assert max((rows.lower - c)[last].max(), (c - rows.upper)[last].max()) < 1e-8
+        assert all(np.abs(x - other).max() > 1e-2 for other in states[:i])
 
 
 def test_no_state_meets_a_pose_out_of_reach():
@@ -46,7 +46,7 @@ def test_states_that_the_last_one_leads_to_are_not_beside():
     at_end = np.repeat(problem.system.state(posture)[None], problem.horizon + 1, axis=0)
     rows = pack(problem, problem.residual_constraints).scaled_at(at_end, problem.us_init)
     states, beside, _ = terminal_states(problem, rows, at_end)
-    (here,) = (i for i, x in enumerate(states) if np.abs(x - at_end[-1]).max() < APART)
+    (here,) = (i for i, x in enumerate(states) if np.abs(x - at_end[-1]).max() < 1e-2)
     assert len(states) >= 2 and sorted([*beside, here]) == list(range(len(states)))
     for limits in ((0.0, 0.0), (-0.1, 0.1)):
         whole = ResidualConstraint(StateResidual(problem.system, problem.x0), *limits, at="terminal")

@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.simd import LANES, driver, fma, helper
 from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
-from trajopt.backward.box_qp import NO_BOX, PIVOT, Box, box_qp
+from trajopt.backward.box_qp import NO_BOX, ROUNDING, Box, box_qp
 from trajopt.backward.expansions import NO_TENSORS, Expansion, Tensors, add_contraction, finite
 from trajopt.matrix_products import copy_rows, padded, product, row_product
 
@@ -301,7 +301,7 @@ def clamp_controls(t, ndx, nu, mu, box, s):
                 if i != c:
                     set_entry(s.Quu, i, c, 0.0)
                     set_entry(s.Quu, c, i, 0.0)
-            diagonal = H[c, c] if H[c, c] > PIVOT * largest else (largest if largest > 0.0 else 1.0)
+            diagonal = H[c, c] if H[c, c] > ROUNDING * largest else (largest if largest > 0.0 else 1.0)
             set_entry(s.Quu, c, c, diagonal)
             set_entry(s.Qu, 0, c, -diagonal * x[c])
     return good, linear, quadratic
@@ -320,7 +320,7 @@ def factorize(ndx, nu, s):
         row_product(c, c // LANES * LANES, nu, s.Quu, s.Quu, (Term(s.F, s.Quu, c),))
         row_product(c, 0, ndx, s.Qux, s.Qux, (Term(s.F, s.Qux, c),))
         pivot = entry(s.Quu, c, c)
-        if not (pivot > PIVOT * largest and pivot < np.inf):
+        if not (pivot > ROUNDING * largest and pivot < np.inf):
             return False, change
         scale = -1.0 / pivot
         y = entry(s.Qu, 0, c)

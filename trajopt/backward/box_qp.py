@@ -15,14 +15,17 @@ import numpy as np
 
 from dynamics.simd import helper, shared_kernel
 
-PIVOT = 1e-14
-"""Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
+HALF_PRECISION = float(np.sqrt(np.finfo(np.float64).eps))
+"""Relative accuracy of half of all digits."""
+ROUNDING = 1e-14
+"""Relative rounding error of a sum: of a pivot, which counts as positive beyond that fraction of the largest diagonal
+entry; of costs, of which an increase within it does not count; and of a control, which counts as on its limit within
+that fraction of it and of its change."""
 OUTWARD = 1.0 + 4.0 * float(np.finfo(np.float64).eps)
 """Overshoot factor of a step to a limit, by a few units of rounding, so that clipping lands exactly on the limit."""
-SUFFICIENT = 0.1
-"""Least part of the decrease to first order that a projected step has to gain [Bertsekas 1982]."""
-PROJECTED_STEPS, MAX_STEPS = 8, 200
-"""Number of steps that may cross several limits at once, before each ends at the first one; and of all steps."""
+SUFFICIENT = 1e-4
+"""Least part of a predicted decrease that a step has to gain, of costs, of models and of violations alike; small, as in
+Armijo's rule [Bertsekas 1982]."""
 
 
 class Box(NamedTuple):
@@ -67,7 +70,7 @@ def _solve_free(H, clamped, L, x):
         if clamped[c]:
             x[c] = 0.0
             continue
-        if not (L[c, c] > PIVOT * largest and L[c, c] < np.inf):
+        if not (L[c, c] > ROUNDING * largest and L[c, c] < np.inf):
             return False
         for i in range(c + 1, m):
             if not clamped[i]:
@@ -154,8 +157,9 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
         x[i] = min(max(x[i], lower[i]), upper[i])
     value = _gradient(H, g, x, r)
     release = True
-    for step in range(MAX_STEPS):
-        if release:
+    while True:
+        released = release
+        if released:
             for i in range(m):
                 clamped[i] = _pressed(lower, upper, x, r, i)
         while True:
@@ -165,17 +169,16 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
                 return False
             if not _hold_outward(lower, upper, x, d, clamped):
                 break
-        new_value, good, inside = _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r)
-        release = good and (inside or step < PROJECTED_STEPS)
+        new_value, release, inside = _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r)
         if not release:
             _blocked_step(lower, upper, x, d, clamped, trial)
             new_value = _gradient(H, g, trial, trial_r)
-            if not new_value < value:  # the remaining decrease is below rounding
-                return True
+        falls = new_value < value  # else the remaining decrease is below rounding
+        if not falls and not release:
+            return True
         value, done = new_value, inside
         for i in range(m):
             x[i], r[i] = trial[i], trial_r[i]
             done = done and (not clamped[i] or _pressed(lower, upper, x, r, i) or r[i] == 0.0)
-        if done:
+        if done or (released and not falls):
             return True
-    return True

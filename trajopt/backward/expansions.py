@@ -14,6 +14,7 @@ from dynamics.simd import driver, helper, routine
 from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
+from trajopt.backward.box_qp import HALF_PRECISION
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import stands_for
@@ -21,9 +22,6 @@ from trajopt.interfaces.system import System, as_manifold, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
-
-LEAST = 1e-8
-"""Least eigenvalue of a convexified Hessian, relative to the largest."""
 
 
 def finite(*arrays: np.ndarray) -> bool:
@@ -225,7 +223,7 @@ def _raise_eigenvalues(A, n, H, values, V, e, p):
     for k in range(n):
         largest = max(largest, abs(values[k]))
     for k in range(n):
-        change = LEAST * largest - values[k]
+        change = HALF_PRECISION * largest - values[k]
         if change > 0.0:
             for i in range(n):
                 x = change * V[k, i]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trajopt.backward.box_qp import HALF_PRECISION
 from trajopt.backward.expansions import Expansion
 
 FACTOR = 10.0
@@ -23,12 +24,19 @@ FIRST = 1e-6
 """First nonzero value of mu; up to here it counts as small."""
 VANISHING = 1e-9
 """Value below which mu becomes zero."""
-LONG_STEP, SHORT_STEP = 0.3, 0.05
-"""Step lengths above which mu falls, and below which it rises."""
-SHARE_FACTOR, LEAST_SHARE = 4.0, 1e-8
-"""Factor by which the share of an indefinite Hessian's negative part changes, and its least value."""
+KEPT = 0.1
+"""Relative error of a predicted decrease that does not matter: a step that gains it up to this fraction gained it, and
+the minimum of a model is known once a sweep lowers it by less than this fraction."""
+LONG_STEP, SHORT_STEP = 0.25, 0.05
+"""Length of a step beyond which mu falls, and below which multipliers stay and other directions are tried; and below
+which mu rises."""
+SHARE_FACTOR = 4.0
+"""Factor by which the share of an indefinite Hessian's negative part changes."""
 MORE, MUCH_LESS = 1.5, 0.3
 """The share falls if a full step gains more than MORE times the predicted decrease, and rises below MUCH_LESS times."""
+ATTEMPTS = 8
+"""Largest number of attempts in one iteration: increases of mu or of a damping, and further sweeps, until a step leads
+somewhere."""
 ORDINARY = 1e-6, 1e6
 """Range of the costs' curvature in the controls in which the unit of mu is 1; in the library's problems it is 4e-6 to
 1e4.  Outside of it mu has another unit, so that it means the same whatever the units of costs and controls are."""
@@ -81,8 +89,8 @@ class Regularization:
     def after_convexified(self, alpha: float, gain: float, promise: float) -> Regularization:
         """The regularization after a step of length alpha with the positive part of a Hessian."""
         if alpha == 1.0 and gain > MORE * promise:
-            return replace(self, share=max(self.share / SHARE_FACTOR, LEAST_SHARE))
-        return self.with_larger_share() if alpha < LONG_STEP or gain < MUCH_LESS * promise else self
+            return replace(self, share=max(self.share / SHARE_FACTOR, HALF_PRECISION))
+        return self.with_larger_share() if alpha <= LONG_STEP or gain < MUCH_LESS * promise else self
 
     @property
     def small(self) -> bool:

@@ -185,6 +185,8 @@ def _settled(point: KKTPoint, system: KKTSystem) -> _Told | None:
             return None
         standing, before = number > 0 and size <= SETTLED and size >= STANDING * before, size
         at = moved_by(at, step, dnu)
+        if not finite(at.xs, at.us):
+            return None
         if standing:
             break
     else:

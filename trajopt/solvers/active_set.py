@@ -22,21 +22,17 @@ import numpy as np
 from dynamics.simd import by_address, helper
 from dynamics.simd.prepared_calls import PreparedCall, enter
 from trajopt.backward.backward_pass import MU, SweepResult
-from trajopt.backward.box_qp import OUTWARD, box_around
+from trajopt.backward.box_qp import OUTWARD, ROUNDING, SUFFICIENT, box_around
 from trajopt.backward.expansions import Expansion
+from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
 from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, Stopwatch, change, dot, follow
-from trajopt.solvers.line_search import INVISIBLE, ROUNDING, SUFFICIENT
+from trajopt.solvers.iteration import TRIES
+from trajopt.solvers.line_search import INVISIBLE
 
-FULL, LOWERING, HALVINGS = 8, 12, 25
-"""Largest numbers of sweeps whose full steps are taken, of sweeps whose steps must lower the model, and of halvings of
-such a step."""
-LITTLE = 0.1
-"""Sweeps end once one of them lowers the model by less than this fraction of its total decrease."""
-NEWTON, MOST = 3, 0.8
-"""Largest number of sweeps where a barrier smooths the model, and the part of its predicted decrease that the last one
-gains."""
+HALVINGS = 25
+"""Largest number of halvings of a step that must lower the model."""
 NO_LIMITS = NOTHING, NOTHING
 
 
@@ -156,7 +152,7 @@ def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, s
             _copy(swept, saved)
     predicted, gained = -numbers[FIRST_CHANGE], -value
     for _ in range(0 if settled else int(numbers[LOWERING_STEPS])):
-        if smooth and gained >= MOST * predicted:
+        if smooth and gained >= (1.0 - KEPT) * predicted:
             break
         _copy(best, here)
         anew, slope = smooth or value < 0.0, numbers[FIRST_CHANGE]
@@ -175,7 +171,7 @@ def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, s
         value, linear, other = numbers[VALUE], numbers[LINEAR], anew
         _copy(end, best)
         _copy(swept, saved)
-        if not smooth and gained <= LITTLE * -value:
+        if not smooth and gained <= KEPT * -value:
             break
     return value, linear, other
 
@@ -283,7 +279,7 @@ class PiecewiseModel(NamedTuple):
         smooth, closed = m.barrier > 0.0, gaps is None
         search.numbers[:WANTED] = (
             m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
-            0 if smooth else FULL, 0 if not closed else NEWTON if smooth else LOWERING,
+            0 if smooth else ATTEMPTS, 0 if not closed else TRIES if smooth else ATTEMPTS,
         )  # fmt: skip
         with self.clock.measure("backward_pass"):
             search.sweep.set(MU, self.mu)

@@ -86,8 +86,9 @@ class Multipliers(NamedTuple):
 
 
 FARTHEST = 10.0
-"""Largest ratio of a multiplier in the second derivative of a smoothed term to the first derivative p, or of p to
-it."""
+"""Largest ratio to the value on the central path of a barrier: of a multiplier in the second derivative of a smoothed
+term to the first derivative p, or of p to it; and of the error of the optimality conditions to the barrier, which falls
+then."""
 
 
 @helper
@@ -217,40 +218,33 @@ def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
 #
 # [Armand and Omheni 2017], so at most log2(E_0 / tolerance) times between minima of the augmented Lagrangian.  At those
 # minima it moves too, their tolerance is tightened, and the penalty rises if violation and slackness did not fall
-# fourfold since the last one.  The penalty falls where constraints are nearly met and steps are short: a large one
+# to a half since the last one.  The penalty falls where constraints are nearly met and steps are short: a large one
 # makes a narrow valley along curved rows, which multipliers do not.
 
 
 LARGEST, FIRST = 1e8, 1e-4
 """Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
 start."""
-LARGEST_WARM = 1e3
-"""Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
-FAST, SLOW = 0.5, 0.25
-"""Factors of the error of the optimality conditions below which the centre moves; and of the violation since the last
-minimum of the augmented Lagrangian above which the penalty rises."""
-TIGHTER = 0.1
-"""Factor of the gradient tolerance from one minimum of the augmented Lagrangian to the next."""
-NOISY = 10.0
-"""Scaled rows are met if their violation is at most this multiple of the noise of a step of the dynamics."""
+PROGRESS = 0.5
+"""Largest fraction of a violation, or of the error of the optimality conditions, to which it falls where there is
+progress."""
 SOFT = 1e-3
 """Factor of the unit of penalties where rows are scaled by the size of their terms, which makes them stiff: the largest
 penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
-CLOSE, NEARLY = 1e-3, 1e-6
-"""Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
+NEARLY_MET = 1e-3
+"""Violation of scaled rows with which they are nearly met."""
 FIRM = 1e2
-"""Least penalty of a single step from a warm start, and first one of a solve that is tried again, in units: the largest
-one that updates reach at a start."""
-MOSTLY = 0.5
-"""A slow decrease raises the penalty only if the violation of rows is at least this fraction of that of the optimality
-conditions."""
-RELAXATIONS, LEAST_RELAXED = 8, 10.0
-"""Largest number of decreases of the penalty in a solve, and the penalty, in units, at or below which it does
-not decrease."""
-LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
-"""Multipliers below LEAST_MULTIPLIER, in units, count as that large; smallest violation used as a divisor."""
+"""A firm penalty, in those units, with which steps nearly keep the rows: the largest one taken from a warm start, and
+to which steps away from minima raise it; the least one of a single step from a warm start; and the first one of a solve
+that is tried again."""
+RELAXATIONS = 8
+"""Largest number of decreases of the penalty in a solve."""
+LEAST_MULTIPLIER = 1e-2
+"""Multipliers below LEAST_MULTIPLIER, in units, count as that large."""
 LARGE_COST = 1e-3
 """Complementarity is measured relative to this fraction of the cost where that exceeds 1."""
+TINY = float(np.finfo(np.float64).tiny)
+"""Smallest divisor."""
 
 
 @routine
@@ -309,7 +303,7 @@ def first_multipliers(
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
         bound = np.inf if firm else bearable(dual, scale, violation)
-        penalty = min(penalty, LARGEST_WARM * scale, bound)
+        penalty = min(penalty, FIRM * scale, bound)
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 
@@ -327,19 +321,14 @@ def _gradient_error(rows: Rows, model: LocalModel, m: Multipliers) -> float:
     return model.gradient_norm / m.slope / m.scale / sd
 
 
-def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
+def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
-    conditions.
-
-    enough: a violation of scaled rows that is within the tolerance."""
+    conditions."""
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
     gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
     error = max(gradient, reached.scaled, complementarity)
-    if error > FAST * m.error:
-        return m
-    slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
-    return m._replace(centre=m.dual, error=error, penalty=raised(m, FACTOR) if slow else m.penalty)
+    return m if error > PROGRESS * m.error else m._replace(centre=m.dual, error=error)
 
 
 def worth(model: LocalModel, m: Multipliers) -> float:
@@ -358,25 +347,25 @@ def bearable(multipliers: np.ndarray, scale: float, violation: float) -> float:
 
 
 def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
-    """The multipliers after a minimum of the augmented Lagrangian within its tolerance; enough: see `advanced`;
-    careful: True if the model was convexified."""
+    """The multipliers after a minimum of the augmented Lagrangian within its tolerance; enough: a violation of scaled
+    rows that is within the tolerance; careful: True if the model was convexified."""
     assert model.rows is not None and model.rows.weights is not None
     p, limit = model.rows.weights.p, LARGEST * m.scale
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
-    slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
+    slow = residual > max(PROGRESS * m.residual, enough)
     centre, penalty = np.clip(p, -limit, limit), raised(m, FACTOR) if slow else m.penalty
     if careful:
         penalty = min(penalty, max(m.penalty, bearable(p, m.scale, residual)))
-    m = m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
+    m = m._replace(dual=centre, centre=centre, penalty=penalty, stationary=m.stationary / FACTOR, residual=residual)
     return with_lower_barrier(m)
 
 
 def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
     """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
     are nearly met; otherwise unchanged."""
-    if m.relaxed >= RELAXATIONS or m.penalty <= LEAST_RELAXED * m.scale or measures(rows, c, m.dual).scaled >= CLOSE:
-        return m
     penalty = m.penalty / FACTOR
+    if m.relaxed >= RELAXATIONS or penalty <= m.scale or measures(rows, c, m.dual).scaled >= NEARLY_MET:
+        return m
     return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
 
 
@@ -426,9 +415,8 @@ FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-10
 SHARE = 100.0
 """The unit of barriers is at most this multiple of the cost over the number of inequalities, which the barrier would
 hide otherwise, as in gaits, whose cost has large derivatives."""
-CENTRAL, MET = 3.0, 10.0
-"""Multiples of the barrier: products of multiplier and slack that are on the central path, and the violation of the
-optimality conditions with which the barrier falls."""
+CENTRAL = 3.0
+"""Multiple of the barrier up to which products of multiplier and slack are on the central path."""
 
 
 def smoothed(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
@@ -454,7 +442,7 @@ def with_met_barrier(rows: Rows, model: LocalModel, m: Multipliers) -> Multiplie
     while m.barrier > LEAST_BARRIER * m.barrier_unit:
         off = _off_central_path(model.rows.c, rows.lower, rows.upper, m.dual, m.barrier) / m.barrier_unit
         error = max(_gradient_error(rows, model, m), measures(rows, model.rows.c, m.dual).scaled, off)
-        if error > MET * m.barrier / m.barrier_unit:
+        if error > FARTHEST * m.barrier / m.barrier_unit:
             break
         m = with_lower_barrier(m)
     return m

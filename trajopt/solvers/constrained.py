@@ -23,15 +23,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.regularization import FACTOR, Regularization
+from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
 from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import (
+    FIRM,
     LARGE_COST,
     LARGEST,
-    NOISY,
+    NEARLY_MET,
+    PROGRESS,
     TINY,
     Multipliers,
     advanced,
@@ -75,22 +77,16 @@ from trajopt.solvers.iteration import (
     find_direction,
     kept,
 )
-from trajopt.solvers.line_search import LONG_STEP, Merit, Step, TrialStep
+from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import Run, checked
 
-MINIMA, HARDER = 4, 10
-"""Largest numbers, in one iteration, of updates of the multipliers at a minimum of the augmented Lagrangian, and of
-increases of mu."""
+MINIMA = 4
+"""Largest number of updates of the multipliers at a minimum of the augmented Lagrangian in one iteration."""
 NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
 cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
 does not."""
-HALF = 0.5
-"""After an update of the multipliers the model's step is taken if it leaves at most this fraction of the violation;
-another update from the same point would be as far off on the other side."""
-LOWER = 0.5
-"""A step with a boldly raised penalty must lower the violation to at most this fraction."""
 
 
 class Bound(NamedTuple):
@@ -106,8 +102,8 @@ class Bound(NamedTuple):
 
 
 AT_START, AWAY, CLOSE, BOLD = (
-    Bound(1.0, FACTOR, 8, 1e2, 1e-3), Bound(1.0, FACTOR, 2, 1e2, 1e-3), Bound(0.9, FACTOR, 2, LARGEST, 1e-3),
-    Bound(0.1, 1e3, 2, LARGEST, 1e-7),
+    Bound(1.0, FACTOR, 8, FIRM, NEARLY_MET), Bound(1.0, FACTOR, 2, FIRM, NEARLY_MET),
+    Bound(0.9, FACTOR, 2, LARGEST, NEARLY_MET), Bound(0.1, 1e3, 2, LARGEST, 1e-7),
 )  # fmt: skip
 """Limits at the first iterate; away from minima of the augmented Lagrangian; near them; and after a full step that
 gained its predicted decrease."""
@@ -124,9 +120,6 @@ def gained_as_predicted(record: IterationRecord) -> bool:
 
 KINKED = 10
 """Number of steps of a solve whose inequalities a barrier is to smooth before it does."""
-WORSE, NOTICEABLE = 2.0, 1e-3
-"""Largest ratio of the violations of scaled rows, summed, after a step to those before, where these exceed
-NOTICEABLE."""
 
 
 class ViolationBound(NamedTuple):
@@ -296,7 +289,7 @@ class AugmentedLagrangian(SoftConstraints):
             m = with_met_barrier(rows, model, m)
             model = self.weighted(model, m)
         if state.direction is not None:
-            m = advanced(rows, model, m, tolerance)
+            m = advanced(rows, model, m)
             model = self.weighted(model, m)
         for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
@@ -312,7 +305,7 @@ class AugmentedLagrangian(SoftConstraints):
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or self.satisfied(model):
                 return found
-            if times > 0 and state.stall.idle >= IDLE and self._left(model, found.direction) <= HALF:
+            if times > 0 and state.stall.idle >= IDLE and self._left(model, found.direction) <= PROGRESS:
                 return found
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
@@ -331,7 +324,7 @@ class AugmentedLagrangian(SoftConstraints):
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
         minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
-        for _ in range(HARDER):
+        for _ in range(ATTEMPTS):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
@@ -374,7 +367,7 @@ class AugmentedLagrangian(SoftConstraints):
         trial = self.search(bold, weight, 0.0)
         if trial.step is None or trial.step.alpha < 1.0 or trial.step.c is None:
             return None
-        lower = total_violation(rows, trial.step.c) <= LOWER * total_violation(rows, at.c)
+        lower = total_violation(rows, trial.step.c) <= PROGRESS * total_violation(rows, at.c)
         good = lower and kept(-direction.change, bold.model.iterate.cost - trial.step.cost)
         return bold._replace(trial=trial) if good else None
 
@@ -424,7 +417,7 @@ class AugmentedLagrangian(SoftConstraints):
         if model.rows is None or model.iterate.gaps is not None:
             return None
         violation = total_violation(self.rows, model.rows.c)
-        return ViolationBound(self.rows, WORSE * violation) if violation > NOTICEABLE else None
+        return ViolationBound(self.rows, WORSE * violation) if violation > NEARLY_MET else None
 
     def after_step(self, state: State, used: Direction, step: Step) -> Multipliers:
         """The multipliers after a step along a direction; unchanged by a short one, whose model says little of where it
@@ -444,7 +437,7 @@ class AugmentedLagrangian(SoftConstraints):
         m, before = self.after_step(state, used, step), state.multipliers
         assert before is not None and step.c is not None
         left = total_violation(self.rows, step.c)
-        return m._replace(dual=HALF * before.dual) if left > max(NOTICEABLE, HALF * m.violation) else m
+        return m._replace(dual=PROGRESS * before.dual) if left > max(NEARLY_MET, PROGRESS * m.violation) else m
 
     def relaxed(self, model: LocalModel, multipliers: Multipliers) -> tuple[LocalModel, Multipliers]:
         """The model with a smaller penalty, where rows allow one."""
@@ -462,7 +455,7 @@ class AugmentedLagrangian(SoftConstraints):
         step_noise = capability(self.formulation.problem.system, Steps).step_noise
         met = reached.excess <= self.options.feasibility_tolerance
         if step_noise is not None:
-            met |= reached.scaled <= NOISY * float(step_noise(model.iterate.xs).max(initial=0.0))
+            met |= reached.scaled <= float(step_noise(model.iterate.xs).max(initial=0.0))
         return met and reached.product <= slack
 
     def rank(self, model: LocalModel) -> tuple[float, float]:

@@ -24,18 +24,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trajopt.backward.regularization import Regularization, curvature_scale
+from trajopt.backward.regularization import LONG_STEP, Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, Stopwatch, noise
-from trajopt.solvers.iteration import IDLE, Log, Stall, State, Unconstrained, expected_decrease, left_of, record_of
-from trajopt.solvers.line_search import INVISIBLE, LONG_STEP, Rejected, Step, TrialStep, visible
+from trajopt.solvers.iteration import (
+    IDLE,
+    LONGEST,
+    Log,
+    Stall,
+    State,
+    Unconstrained,
+    expected_decrease,
+    left_of,
+    record_of,
+)
+from trajopt.solvers.line_search import INVISIBLE, WORSE, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
 
 Callback = Callable[[Progress], bool | None]
-SAME = 2.0
-"""Largest ratio of the gradient of a returned optimum to the gradient it was found with: rounding may differ."""
-STALLED = 50
-"""Number of steps in a row without a gain after which a solve gives up where mu is large; mu falls to zero in fewer."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,7 @@ class Loop:
                 return Status.CONVERGED
         if state.tried >= self.options.max_iterations:
             return Status.MAX_ITERATIONS
-        stalled = state.stall.idle >= STALLED and not state.regularization.small and self._invisible(state)
+        stalled = state.stall.idle >= LONGEST and not state.regularization.small and self._invisible(state)
         return Status.LINE_SEARCH_FAILED if stalled else None
 
     def _given_back(self, state: State, enough: float) -> bool:
@@ -212,7 +218,7 @@ class Loop:
             return False
         gradient, promise = self.optimum
         little = promise <= max(enough, visible(model))
-        stationary = little and model.gradient_norm <= SAME * gradient
+        stationary = little and model.gradient_norm <= WORSE * gradient
         return stationary and self.constraints.satisfied(model, None if model.rows is None else model.rows.dual)
 
     def _end_without_step(self, state: State) -> Status | None:

@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import blended, convexified
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.regularization import KEPT, Regularization
 from trajopt.results.records import IterationRecord, Status
 from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.formulation import (
@@ -40,6 +40,10 @@ Log = tuple[IterationRecord, ...]
 
 IDLE = 3
 """Number of steps in a row without a gain after which an iterate counts as a minimum."""
+TRIES = 3
+"""Largest number of times that what one iteration or one solve rarely does is repeated."""
+PATIENCE, LONGEST = 15, 40
+"""Number of steps within which a search or a solve gets somewhere, and number after which it is given up."""
 
 
 class Stall(NamedTuple):
@@ -144,10 +148,6 @@ def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float)
     gap = iterate.total_gap
     weight = merit_weight(gap_weight, direction.change, gap, iterate.cost)
     return weight, max(0.0, weight * gap - direction.change)
-
-
-KEPT = 0.1
-"""A step gained its predicted decrease if the actual one differs from it by less than this fraction."""
 
 
 def kept(promise: float, gain: float) -> bool:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.backward_pass import SweepResult
-from trajopt.backward.box_qp import box_around
+from trajopt.backward.box_qp import ROUNDING, SUFFICIENT, box_around
+from trajopt.backward.regularization import ATTEMPTS, LONG_STEP
 from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
     Candidate,
@@ -29,15 +30,13 @@ from trajopt.solvers.formulation import (
     sweep_of_kind,
 )
 
-SUFFICIENT = 1e-4
-"""Least part of a predicted decrease that a step has to gain, of costs, of models and of violations alike."""
-ROUNDING = 1e-14
-"""Relative rounding error of a sum of costs, below which an increase does not count; and of a control, which counts as
-on its limit within that fraction of it and of its change."""
 INVISIBLE = 1e-12
 """Fraction of the cost below which a predicted decrease may not show in the cost itself; the same holds below the noise
 that inexact steps of the dynamics bring into the cost.  And the difference, relative to 1 and to a control, beyond
 which limits have clipped it."""
+WORSE = 2.0
+"""Ratio of violations, of costs, or of gradients, above which one is worse than another as more than rounding or an
+ordinary step makes it."""
 LEAST_GAP_WEIGHT = 1e-3
 """Least weight of all gaps together, as a fraction of the cost."""
 GAP_SHARE = 0.5
@@ -174,10 +173,6 @@ def search(
 # In turn: with the controls held that limits clip; without curvature.  The step with the lowest cost is taken.
 
 
-LONG_STEP = 0.25
-"""Step length below which a step is compared with steps along other directions."""
-HOLDS = 8
-"""Largest number of sweeps that hold more and more controls."""
 
 
 class TrialStep(NamedTuple):
@@ -233,7 +228,7 @@ class TrialSteps(NamedTuple):
         """The best of directions that hold more and more of the controls that limits clip."""
         model, direction = self.model, best.direction
         sweep = direction.sweep
-        for _ in range(HOLDS):
+        for _ in range(ATTEMPTS):
             shut = hold_clipped(self.formulation, model, sweep)
             if shut is None:
                 break

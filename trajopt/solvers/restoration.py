@@ -22,51 +22,38 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajopt.backward.box_qp import HALF_PRECISION, SUFFICIENT
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
-from trajopt.backward.regularization import FACTOR
+from trajopt.backward.regularization import ATTEMPTS, FACTOR
 from trajopt.costs.residuals import StateResidual
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord, Status
 from trajopt.rows import Rows, Weights, pack, with_multipliers
-from trajopt.solvers.augmented_lagrangian import FIRST, Multipliers, influence, measures, weighted
+from trajopt.solvers.augmented_lagrangian import (
+    FIRST,
+    NEARLY_MET,
+    PROGRESS,
+    Multipliers,
+    influence,
+    measures,
+    raised,
+    weighted,
+)
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
-from trajopt.solvers.iteration import IDLE, Log, Stall, State
-from trajopt.solvers.line_search import SUFFICIENT
+from trajopt.solvers.iteration import IDLE, LONGEST, PATIENCE, TRIES, Log, Stall, State
+from trajopt.solvers.line_search import GAP_SHARE, INVISIBLE
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.terminal_states import terminal_states
+from trajopt.solvers.terminal_states import FIRST_ZETA, SAME, terminal_states
 
-EVERY = 15
-"""Steps of the solve between checks."""
-NOTICEABLE, SLOWLY = 1e-4, 0.7
-"""A check is made if the largest violation of scaled rows exceeds NOTICEABLE, or if the cost no longer decreases, and
-if that violation exceeds the fraction SLOWLY of its value at the last check."""
-FIRST_ZETA, LEAST_ZETA = 1e-4, 1e-8
-"""First and least damping of a search, relative to the largest weights."""
-PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
-"""F is at a minimum if its gradient vanishes and either the predicted decrease is at most the fraction PROMISE of F, or
-STALLS steps in a row lowered F by less than the fraction STALL."""
-NOTHING, MORE_STALLS = 1e-12, 20
-"""F is at a minimum, whatever its gradient, if the predicted decrease is at most the fraction NOTHING of F, or after
-MORE_STALLS such steps."""
-SAME = 1e-3
-"""Relative difference from the least known F below which a search that stalls is taken to lead to the same minimum."""
-RAISES, STEPS, FEW, FALLING = 14, 40, 10, 0.8
-"""Largest number of increases of zeta in a step, and of steps of a search; while it is worse than the best known
-before, FEW steps have to lower F to the fraction FALLING."""
 STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
-AGAINST = 10.0
-"""The penalty after a search makes the decrease of the violation outweigh this multiple of the increase of the cost."""
-ENDS, REACH, ROBUST = 2, 40, 4
-"""Number of terminal states to which solves lead first, from where the rows are searched for again; number of steps of
-such a solve, and of one that leads to no other state."""
-CLOSE = 1e-8
-"""Violation with which a trajectory counts as led to a state of least violation, relative to that."""
-SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
+ROBUST = 4
+"""Number of steps of a solve that leads to no other terminal state."""
+SPREADS = 0.01, 0.3
 """Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
 leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
-smaller than NO_CONTROL everywhere counts as of size 1."""
+smaller than half of all digits everywhere counts as of size 1."""
 
 
 FEASIBILITY = "feasibility"
@@ -128,20 +115,20 @@ def least_violation(
         assert model.rows is not None
         v = violations(formulation, model.rows.c)
         F = 0.5 * float(v @ v)
-        minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
+        minimum = minimum or (stalls >= IDLE and (stalls >= PATIENCE or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
         values.append(F)
-        slow = F > known > 0.0 and len(values) > FEW and F > FALLING * values[-FEW - 1]
-        if F <= enough or minimum or slow or len(budget.log) - first >= STEPS or budget.over:
+        slow = F > known > 0.0 and len(values) > PATIENCE and F > PROGRESS * values[-PATIENCE - 1]
+        if F <= enough or minimum or slow or len(budget.log) - first >= LONGEST or budget.over:
             return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
-        for _ in range(RAISES):
+        for _ in range(ATTEMPTS):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
             if step is not None:
                 left = violations(formulation, rows.values(step.xs, step.us))
                 with np.errstate(over="ignore"):  # a rollout far away
                     lower = 0.5 * float(left @ left)
-                if promise <= PROMISE * F and (promise <= NOTHING * F or _stationary(formulation, model, v)):
+                if promise <= INVISIBLE * F:
                     minimum = True
                     break
                 if lower <= F - SUFFICIENT * promise:
@@ -158,10 +145,10 @@ def least_violation(
         if minimum:
             continue
         assert step is not None
-        stalls = stalls + 1 if lower > (1.0 - (SAME if known > 0.0 else STALL)) * F else 0
+        stalls = stalls + 1 if lower > (1.0 - SAME) * F else 0
         cost = problem.objective.value(step.xs, step.us)
         iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
-        model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, LEAST_ZETA)
+        model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, HALF_PRECISION)
 
 
 def _step(
@@ -247,7 +234,7 @@ def check(
     others: tuple[float | np.ndarray | None, ...] = ()
     if unmet():
         ends = terminal_states(formulation.problem, rows, best.model.iterate.xs) if ends is None else ends
-        others = tuple(ends.met[i] for i in ends.beside[:ENDS])
+        others = tuple(ends.met[i] for i in ends.beside[:TRIES])
         if hopeless():
             on_the_way = (None,) if best.weights[: rows.first[-2]].any() else ()
             others = 0.0, SPREADS[0], *(others or on_the_way or SPREADS[1:])
@@ -262,7 +249,7 @@ def check(
             budget = budget._replace(log=log)
         elif other > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
-            scale = other * np.where(largest > NO_CONTROL, largest, 1.0)
+            scale = other * np.where(largest > HALF_PRECISION, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
         elif first.gaps is None:
             trial = first
@@ -272,7 +259,7 @@ def check(
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
         budget = budget._replace(log=found.log)
-        if found.value < best.value * (1.0 - STALL):
+        if found.value < best.value * (1.0 - SAME):
             best = found
     assert best.model.rows is not None
     worst = measures(rows, best.model.rows.c, best.weights).excess
@@ -314,7 +301,7 @@ def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budge
     lower, upper = np.where(last, np.minimum(lower, c), lower), np.where(last, np.maximum(upper, c), upper)
     other.rows = replace(other.rows, lower=lower, upper=upper)
     v = violations(formulation, rows.values(at_end, start.us))[rows.first[-2] :]
-    enough = 0.5 * (CLOSE * float(np.abs(v).max())) ** 2
+    enough = 0.5 * (HALF_PRECISION * float(np.abs(v).max())) ** 2
     led = least_violation(other, start, budget, enough, enough)
     model = formulation.expand(led.model.iterate, clock, dual=np.zeros(len(rows)))
     assert model.rows is not None
@@ -328,7 +315,7 @@ def _reached(
     """Where a solve from the first iterate ends whose last state is to be another one (nx,) instead of what the
     constraints say of it, None for what they say; and the log."""
     other = formulation if end is None else _towards(formulation, first, end)
-    state = run(other, first, budget.log, len(budget.log) + (REACH if end is not None else ROBUST))
+    state = run(other, first, budget.log, len(budget.log) + (LONGEST if end is not None else ROBUST))
     return state.model.iterate, state.log[: state.tried]
 
 
@@ -338,24 +325,24 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.feasibility
     budget = Budget(state.log, options.max_iterations, clock)
     assert m is not None and since is not None
-    if state.tried - since.tried < EVERY or budget.over:
+    if state.tried - since.tried < PATIENCE or budget.over:
         return state
     rows = formulation.rows
     assert rows is not None and model.rows is not None
     found = measures(rows, model.rows.c, m.dual)
     largest, tolerance = found.scaled, options.feasibility_tolerance
-    small = largest <= NOTICEABLE and (state.stall.idle < IDLE or min(largest, found.excess) <= tolerance)
+    small = largest <= NEARLY_MET and (state.stall.idle < IDLE or min(largest, found.excess) <= tolerance)
     known = since._replace(tried=state.tried, violation=largest)
-    if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
+    if iterate.gaps is not None or small or largest <= PROGRESS * since.violation:
         return state._replace(feasibility=known)
     found, hopeless = check(formulation, iterate, since.first, budget, tolerance, run)
     state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(feasibility=known._replace(tried=state.tried))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
-    penalty = min(FACTOR * m.penalty, 1e6 * m.scale)
+    penalty = raised(m, FACTOR)
     if saved > 0.0 and stuck > found.value:
-        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.scale)
+        penalty = max(min(penalty, saved / ((1.0 - GAP_SHARE) * (stuck - found.value))), FIRST * m.scale)
     state = _begun_again(formulation, state, found.model.iterate, penalty, clock)
     if not hopeless:
         return state

@@ -35,6 +35,7 @@ from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints, robust
 from trajopt.solvers.ddp import Callback, Loop
 from trajopt.solvers.formulation import (
+    ALPHAS,
     EXACT,
     GAUSS_NEWTON,
     Curvature,
@@ -49,7 +50,8 @@ from trajopt.solvers.formulation import (
     noise,
 )
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iteration import State, Unconstrained, find_direction
+from trajopt.solvers.iteration import TRIES, State, Unconstrained, find_direction
+from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
@@ -133,9 +135,6 @@ def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
 
 LARGEST_PENALTY = 1e4
 """Largest penalty for deployed gains, in units of the cost's largest derivative at the start (`Multipliers.scale`)."""
-SWEEPS, CROSSED = 3, 1e-6
-"""Largest number of such sweeps; violation of scaled rows after the step of one sweep above which a row counts as
-active in the next."""
 
 
 def deployed_gains(
@@ -152,12 +151,12 @@ def deployed_gains(
     rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
     assert rows is not None
     active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
-    for _ in range(SWEEPS):
+    for _ in range(TRIES):
         sweep = _sweep(formulation, state, softer, active, clock)
         if sweep is None:
             return last.sweep
         end = _end(formulation, state.model, sweep)
-        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > CROSSED)
+        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > options.feasibility_tolerance)
         if not crossed.any():
             break
         active = np.where(crossed, softer.sides(rows, end), active)
@@ -192,14 +191,8 @@ def _sweep(
 # there.
 
 
-ESCAPES = 3
-"""Largest number of saddles that one solve leaves."""
 FAR = 10.0
 """Longest step along the eigenvector, in units of the largest control, or of 1 if that is smaller."""
-SHORTER = 2.0**-8
-"""Factor of a second longest step, so that the lengths of both searches reach down to 2^-15."""
-VISIBLE = 1e-10
-"""Fraction of the cost that an escape must gain."""
 ESCAPE = "escape"
 """Kind of such a step in the log."""
 
@@ -247,9 +240,10 @@ def _escape(
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
     merit = loop.constraints.merit(state.multipliers)
     length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
-    best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
+    best, least = None, model.iterate.cost - INVISIBLE * abs(model.iterate.cost)
     with clock.measure("rollouts"):
-        for scale in (length, -length, SHORTER * length, -SHORTER * length):
+        shorter = 0.5 * ALPHAS[-1] * length  # so that the lengths of both searches follow each other
+        for scale in (length, -length, shorter, -shorter):
             states, controls = closed_loop(problem, xs, us, scale * k, K, None, problem.control_limits)
             for xs_new, us_new in zip(states, controls, strict=True):
                 cost = merit(xs_new, us_new)[0]
@@ -426,7 +420,7 @@ def _goes_nowhere(state: State, start: FirstIterate) -> bool:
 def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[State, str]:
     """The state after leaving the saddles at which the loop ends, and a message about the last one that it cannot
     leave."""
-    for _ in range(ESCAPES):
+    for _ in range(TRIES):
         found = None if loop.clock.over else saddle(loop, state)
         if found is None:
             break

@@ -28,14 +28,10 @@ from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
 from trajopt.rows import Rows
-from trajopt.solvers.augmented_lagrangian import measures, penalty_scale, total_violation
+from trajopt.solvers.augmented_lagrangian import FIRM, measures, penalty_scale, total_violation
 from trajopt.solvers.formulation import Formulation, Iterate, Stopwatch, closed_loop
+from trajopt.solvers.line_search import WORSE
 from trajopt.solvers.options import LoopOptions
-
-FAR = 2.0
-"""Ratio of costs, or of violations, above which a rollout is worse than another start."""
-MULTIPLIER = 1e3
-"""Cost of a violation of scaled rows, in units of penalties: the largest multiplier that is expected."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +145,12 @@ def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, cloc
         return None
     found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"), clock)
     found = found._replace(gaps=None)
-    if not found.cost <= iterate.cost + (FAR - 1.0) * abs(iterate.cost):
+    if not found.cost <= iterate.cost + (WORSE - 1.0) * abs(iterate.cost):
         return None
     if rows is not None:
         rows = rows.scaled_at(xs, us)
         V, before = (total_violation(rows, rows.values(one.xs, one.us)) for one in (found, iterate))
-        if not V <= FAR * (before + iterate.total_gap):
+        if not V <= WORSE * (before + iterate.total_gap):
             return None
     return found
 
@@ -165,7 +161,7 @@ def _leads_away(
     """True if a rollout of the first controls is worse than the states `held`, by the rule in the module's
     docstring."""
     J, J_held = rollout.cost, formulation.cost(held, rollout.us)
-    rows, dear = formulation.rows, 0.0 < FAR * J_held < J
+    rows, dear = formulation.rows, 0.0 < WORSE * J_held < J
     if not np.isfinite(J):
         return True
     if rows is None or J < J_held:
@@ -180,8 +176,8 @@ def _leads_away(
     if dear and V < V_held:
         iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
         scale = penalty_scale(formulation.expand(iterate, clock).expansion)
-        return J - FAR * J_held > MULTIPLIER * scale * (V_held - V)
-    return dear or V > FAR * V_held
+        return J - WORSE * J_held > FIRM * scale * (V_held - V)
+    return dear or V > WORSE * V_held
 
 
 def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:

@@ -17,28 +17,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.regularization import FACTOR
+from trajopt.backward.box_qp import HALF_PRECISION
+from trajopt.backward.regularization import ATTEMPTS, FACTOR
 from trajopt.costs.cost_of_residual import linearized
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows
+from trajopt.solvers.iteration import IDLE, LONGEST
 
-TRIES, ROUNDS, STEPS = 64, 6, 40
-"""Number of random states at a time, largest number of times until one is found, and of steps from each."""
+RANDOM = 64
+"""Number of random states at a time."""
 SPREAD = np.pi
 """Largest distance of a random state, in each coordinate of the tangent: half a turn of a joint, or where the
 trajectory goes further, as far as that."""
-MET, APART = 1e-9, 1e-2
-"""Violation of scaled rows with which they count as met, and least distance of two states that are different."""
-FIRST_ZETA, LEAST_ZETA, LARGEST_ZETA = 1e-3, 1e-9, 1e6
-"""First, least and largest damping of the steps."""
-SAME, IDLE = 1e-3, 4
-"""Relative change of |v|^2 below which a step is idle, and two minima are the same; number of such steps after which a
-state stays where it is."""
-STATIONARY, DIFFERENCE = 1e-7, 1e-5
-"""Bound on the largest entry of J'v at a state of least violation, relative to that of v; step of differences of J'v,
-in coordinates of the tangent."""
+FIRST_ZETA = 1e-4
+"""First damping of least squares, relative to weights of 1."""
+SAME = 1e-3
+"""Relative difference of squared violations below which a step is idle and two minima are the same; and distance below
+which two states are the same."""
+DIFFERENCE = float(np.cbrt(np.finfo(np.float64).eps))
+"""Step of central differences of J'v, in coordinates of the tangent."""
 
 Violations = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """v (K, r) and J (K, r, ndx) at states (K, nx)."""
@@ -90,10 +89,10 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
     violations, equal = known
     with np.errstate(all="ignore"):
         moved = np.abs(system.difference(np.repeat(xs[:1], len(xs), axis=0), xs)).max(axis=0)
-        start, rng = np.repeat(xs[[0, -1]], TRIES // 2, axis=0), np.random.default_rng(0)
+        start, rng = np.repeat(xs[[0, -1]], RANDOM // 2, axis=0), np.random.default_rng(0)
         own, least, nearest = _led(violations, system.integrate, xs[-1:]), np.inf, None
-        for _ in range(ROUNDS):
-            spread = np.maximum(SPREAD, moved) * rng.uniform(-1.0, 1.0, (TRIES, system.ndx))
+        for _ in range(ATTEMPTS):
+            spread = np.maximum(SPREAD, moved) * rng.uniform(-1.0, 1.0, (RANDOM, system.ndx))
             found = _led(violations, system.integrate, system.integrate(start, spread))
             if found.met.any() or own.met.any():
                 break
@@ -110,7 +109,7 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
         far = np.linalg.norm(system.difference(np.repeat(xs[:1], len(ends), axis=0), ends), axis=1)
 
         def same(x: np.ndarray, other: np.ndarray) -> bool:
-            return bool(np.abs(system.difference(other[None], x[None])).max() <= APART)
+            return bool(np.abs(system.difference(other[None], x[None])).max() <= SAME)
 
         met: list[np.ndarray] = []
         beside: list[int] = []
@@ -136,7 +135,7 @@ def _led(violations: Violations, integrate: Callable[..., np.ndarray], xs: np.nd
     """The states that the steps lead to from xs (K, nx)."""
     (v, J), zeta, idle = violations(xs), np.full(len(xs), FIRST_ZETA), np.zeros(len(xs), int)
     F = (v**2).sum(axis=1)
-    for _ in range(STEPS):
+    for _ in range(LONGEST):
         S = J @ J.transpose(0, 2, 1) + zeta[:, None, None] * np.eye(v.shape[1])
         if not np.isfinite(S).all():
             break
@@ -148,10 +147,10 @@ def _led(violations: Violations, integrate: Callable[..., np.ndarray], xs: np.nd
         idle = np.where(lower & (G < (1.0 - SAME) * F), 0, idle + 1)
         xs, F = np.where(lower[:, None], trial, xs), np.where(lower, G, F)
         v, J = np.where(lower[:, None], w, v), np.where(lower[:, None, None], K, J)
-        zeta = np.clip(np.where(lower, zeta / FACTOR, zeta * FACTOR), LEAST_ZETA, LARGEST_ZETA)
-        if ((np.abs(v).max(axis=1) <= MET) | (idle >= IDLE)).all():
+        zeta = np.maximum(np.where(lower, zeta / FACTOR, zeta * FACTOR), HALF_PRECISION)
+        if ((np.abs(v).max(axis=1) <= HALF_PRECISION) | (idle >= IDLE)).all():
             break
-    met = np.isfinite(xs).all(axis=1) & (np.abs(v).max(axis=1) <= MET)
+    met = np.isfinite(xs).all(axis=1) & (np.abs(v).max(axis=1) <= HALF_PRECISION)
     return _Led(np.ascontiguousarray(xs), v, J, met)
 
 
@@ -167,19 +166,19 @@ def _nearest(violations: Violations, system: System, x: np.ndarray) -> np.ndarra
     def around(steps: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(system.integrate(np.repeat(x[None], len(steps), axis=0), steps))
 
-    for _ in range(STEPS):
+    for _ in range(LONGEST):
         F, gradient, largest = (part[0] for part in at(x[None]))
         if not np.isfinite(gradient).all():
             return None
-        if np.abs(gradient).max() <= STATIONARY * largest:
+        if np.abs(gradient).max() <= HALF_PRECISION * largest:
             return x
         g = at(around(np.concatenate([h, -h])))[1].reshape(2, system.ndx, system.ndx)
         H = (g[0] - g[1]) / (2.0 * DIFFERENCE)
         if not np.isfinite(H).all():
             return None
         values, U = np.linalg.eigh(0.5 * (H + H.T))
-        unit = max(float(np.abs(values).max()), MET)
-        dx = -U @ ((U.T @ gradient) / (np.maximum(np.abs(values), LEAST_ZETA * unit) + zeta * unit))
+        unit = max(float(np.abs(values).max()), HALF_PRECISION)
+        dx = -U @ ((U.T @ gradient) / (np.maximum(np.abs(values), HALF_PRECISION * unit) + zeta * unit))
         trial = around(dx[None])
         if at(trial)[0][0] < F:
             x, zeta = trial[0], zeta / FACTOR
