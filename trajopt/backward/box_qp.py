@@ -15,8 +15,8 @@ import numpy as np
 
 from dynamics.simd import helper, shared_kernel
 
-HALF_PRECISION = float(np.sqrt(np.finfo(np.float64).eps))
-"""Relative accuracy of half of all digits."""
+HALF_PRECISION = 1e-8
+"""Half of the digits of a number: what is smaller, relative to what it is compared with, counts as nothing."""
 ROUNDING = 1e-14
 """Relative rounding error of a sum: of a pivot, which counts as positive beyond that fraction of the largest diagonal
 entry; of costs, of which an increase within it does not count; and of a control, which counts as on its limit within
