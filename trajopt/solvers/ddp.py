@@ -24,20 +24,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trajopt.backward.regularization import LONG_STEP, Regularization, curvature_scale
+from trajopt.backward.regularization import LONG_STEP, LONGEST, Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, Stopwatch, noise
-from trajopt.solvers.iteration import (
-    IDLE,
-    LONGEST,
-    Log,
-    Stall,
-    State,
-    Unconstrained,
-    expected_decrease,
-    left_of,
-    record_of,
-)
+from trajopt.solvers.iteration import IDLE, Log, Stall, State, Unconstrained, expected_decrease, left_of, record_of
 from trajopt.solvers.line_search import INVISIBLE, WORSE, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
 

@@ -42,8 +42,6 @@ IDLE = 3
 """Number of steps in a row without a gain after which an iterate counts as a minimum."""
 TRIES = 3
 """Largest number of times that what one iteration or one solve rarely does is repeated."""
-PATIENCE, LONGEST = 15, 40
-"""Number of steps within which a search or a solve gets somewhere, and number after which it is given up."""
 
 
 class Stall(NamedTuple):

@@ -24,7 +24,7 @@ import numpy as np
 
 from trajopt.backward.box_qp import HALF_PRECISION, SUFFICIENT
 from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
-from trajopt.backward.regularization import ATTEMPTS, FACTOR
+from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONGEST, PATIENCE
 from trajopt.costs.residuals import StateResidual
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
@@ -41,7 +41,7 @@ from trajopt.solvers.augmented_lagrangian import (
     weighted,
 )
 from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
-from trajopt.solvers.iteration import IDLE, LONGEST, PATIENCE, TRIES, Log, Stall, State
+from trajopt.solvers.iteration import IDLE, TRIES, Log, Stall, State
 from trajopt.solvers.line_search import GAP_SHARE, INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.terminal_states import FIRST_ZETA, SAME, terminal_states

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.box_qp import HALF_PRECISION
-from trajopt.backward.regularization import ATTEMPTS, FACTOR
+from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONGEST
 from trajopt.costs.cost_of_residual import linearized
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows
-from trajopt.solvers.iteration import IDLE, LONGEST
+from trajopt.solvers.iteration import IDLE
 
 RANDOM = 64
 """Number of random states at a time."""
@@ -36,6 +36,8 @@ FIRST_ZETA = 1e-4
 SAME = 1e-3
 """Relative difference of squared violations below which a step is idle and two minima are the same; and distance below
 which two states are the same."""
+STATIONARY = 1e-7
+"""Bound on the largest entry of J'v at a state of least violation, relative to that of v."""
 DIFFERENCE = float(np.cbrt(np.finfo(np.float64).eps))
 """Step of central differences of J'v, in coordinates of the tangent."""
 
@@ -170,7 +172,7 @@ def _nearest(violations: Violations, system: System, x: np.ndarray) -> np.ndarra
         F, gradient, largest = (part[0] for part in at(x[None]))
         if not np.isfinite(gradient).all():
             return None
-        if np.abs(gradient).max() <= HALF_PRECISION * largest:
+        if np.abs(gradient).max() <= STATIONARY * largest:
             return x
         g = at(around(np.concatenate([h, -h])))[1].reshape(2, system.ndx, system.ndx)
         H = (g[0] - g[1]) / (2.0 * DIFFERENCE)
