@@ -22,8 +22,6 @@ FACTOR = 10.0
 """Factor of every adaptation: of mu here, of penalties, and of the damping of least squares."""
 FIRST = 1e-6
 """First nonzero value of mu; up to here it counts as small."""
-VANISHING = 1e-9
-"""Value below which mu becomes zero."""
 KEPT = 0.1
 """Relative error of a predicted decrease that does not matter: a step that gains it up to this fraction gained it, and
 the minimum of a model is known once a sweep lowers it by less than this fraction."""
@@ -81,7 +79,7 @@ class Regularization:
             if self.mu == 0.0:
                 return self
             smaller = self.mu / FACTOR
-            return replace(self, mu=smaller if smaller >= VANISHING else 0.0)
+            return replace(self, mu=smaller if smaller >= HALF_PRECISION else 0.0)
         return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self
 
     def with_larger_share(self) -> Regularization:

@@ -225,6 +225,8 @@ def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
 LARGEST, FIRST = 1e8, 1e-4
 """Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
 start."""
+LARGEST_WARM = 1e3
+"""Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
 PROGRESS = 0.5
 """Largest fraction of a violation, or of the error of the optimality conditions, to which it falls where there is
 progress."""
@@ -234,9 +236,8 @@ penalty leaves 1e-5 of their violation, and a larger one would only make the val
 NEARLY_MET = 1e-3
 """Violation of scaled rows with which they are nearly met."""
 FIRM = 1e2
-"""A firm penalty, in those units, with which steps nearly keep the rows: the largest one taken from a warm start, and
-to which steps away from minima raise it; the least one of a single step from a warm start; and the first one of a solve
-that is tried again."""
+"""A firm penalty, in those units, with which steps nearly keep the rows: the largest one to which steps away from
+minima raise it; the least one of a single step from a warm start; and the first one of a solve that is tried again."""
 RELAXATIONS = 8
 """Largest number of decreases of the penalty in a solve."""
 LEAST_MULTIPLIER = 1e-2
@@ -303,7 +304,7 @@ def first_multipliers(
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
         bound = np.inf if firm else bearable(dual, scale, violation)
-        penalty = min(penalty, FIRM * scale, bound)
+        penalty = min(penalty, LARGEST_WARM * scale, bound)
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONG_STEP, Regularization
+from trajopt.backward.regularization import FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
@@ -83,6 +83,8 @@ from trajopt.solvers.restoration import Run, checked
 
 MINIMA = 4
 """Largest number of updates of the multipliers at a minimum of the augmented Lagrangian in one iteration."""
+HARDER = 10
+"""Largest number of increases of mu in one iteration until the model's search leads somewhere."""
 NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
 cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
@@ -324,7 +326,7 @@ class AugmentedLagrangian(SoftConstraints):
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
         minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
-        for _ in range(ATTEMPTS):
+        for _ in range(HARDER):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
