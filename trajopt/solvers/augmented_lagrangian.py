@@ -48,6 +48,7 @@ class Multipliers(NamedTuple):
     relaxed : number of times that the penalty was lowered
     barrier : mu of the barrier that smooths inequalities, in the unit barrier_unit; 0 where none does
     violation : sum of the violations of scaled rows where the last step began
+    waits : number of steps since one that gained its predicted decrease, or halved the violation or the error
     """
 
     dual: np.ndarray
@@ -63,6 +64,7 @@ class Multipliers(NamedTuple):
     barrier: float = 0.0
     barrier_unit: float = 1.0
     violation: float = np.inf
+    waits: int = 0
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as

@@ -60,7 +60,6 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
     linear_step,
     sweep_of_kind,
 )
@@ -78,7 +77,6 @@ from trajopt.solvers.iteration import (
     kept,
 )
 from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep
-from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.restoration import Run, checked
 
 MINIMA = 4
@@ -120,8 +118,8 @@ def gained_as_predicted(record: IterationRecord) -> bool:
     return full and kept(record.predicted_decrease, record.actual_decrease)
 
 
-KINKED = 10
-"""Number of steps of a solve whose inequalities a barrier is to smooth before it does."""
+KINKED = 5
+"""Number of steps in a row that lead nowhere after which a barrier smooths the inequalities of a solve."""
 
 
 class ViolationBound(NamedTuple):
@@ -237,15 +235,12 @@ class AugmentedLagrangian(SoftConstraints):
         Multipliers of the formulation's rows in a warm start, and its penalty.
     firm : bool
         True for a large first penalty (`first_multipliers`).
-    smooth_from : int or None
-        Number of records in the log from which on a barrier smooths inequalities; None for never.
     restores : bool
         True if trajectories with less violation are searched for where constraints are met too slowly.
     """
 
     warm: tuple[np.ndarray, float] | None = None
     firm: bool = False
-    smooth_from: int | None = None
     restores: bool = True
 
     def _first_dual(self) -> np.ndarray:
@@ -259,22 +254,22 @@ class AugmentedLagrangian(SoftConstraints):
 
     def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
         """The state after a search for less violation, where constraints are met too slowly; with a barrier, where
-        inequalities are to be smoothed and gaps are closed."""
+        steps lead nowhere and gaps are closed."""
         if self.restores:
             state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
         m, model = state.multipliers, state.model
-        if self.smooth_from is None or m is None or state.status is not None or state.tried < self.smooth_from:
-            return state
-        if m.barrier > 0.0 or model.iterate.gaps is not None:
+        smooth = m is None or m.waits < KINKED or m.barrier > 0.0
+        if smooth or m is None or state.status is not None or model.iterate.gaps is not None:
             return state
         m = smoothed(self.rows, model, m)
         return state._replace(multipliers=m, model=self.weighted(model, m))
 
     def _robustly(self, solve_another: SolveAnother) -> Run:
-        """A solve of another formulation in the way that fails least often, without searches for feasibility."""
+        """A solve of another formulation, in which rows count more than the cost from the start, without searches for
+        feasibility."""
 
         def run(formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
-            constraints = robust(formulation, self.options, self.clock, len(log), restores=False)
+            constraints = AugmentedLagrangian(formulation, self.options, self.clock, firm=True, restores=False)
             return solve_another(constraints, start, log, until)
 
         return run
@@ -291,7 +286,7 @@ class AugmentedLagrangian(SoftConstraints):
             m = with_met_barrier(rows, model, m)
             model = self.weighted(model, m)
         if state.direction is not None:
-            m = advanced(rows, model, m)
+            m = self._advanced(state, model, m)
             model = self.weighted(model, m)
         for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
@@ -312,6 +307,13 @@ class AugmentedLagrangian(SoftConstraints):
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
         return found
+
+    def _advanced(self, state: State, model: LocalModel, m: Multipliers) -> Multipliers:
+        """The multipliers, their centre moved if that is due, and the steps counted that lead nowhere."""
+        moved, violation = advanced(self.rows, model, m), total_violation(self.rows, model.rows.c)
+        leads = moved is not m or 0.0 < violation <= PROGRESS * m.violation
+        leads = leads or (bool(state.log) and gained_as_predicted(state.log[-1]))
+        return moved._replace(waits=0 if leads else m.waits + 1)
 
     def _left(self, model: LocalModel, direction: Direction) -> float:
         """Fraction of the violation that the model's full step leaves."""
@@ -467,11 +469,3 @@ class AugmentedLagrangian(SoftConstraints):
             return 0.0, model.iterate.cost
         violation = measures(self.rows, model.rows.c, model.rows.dual).excess
         return (violation if violation > self.options.feasibility_tolerance else 0.0), model.iterate.own_cost
-
-
-def robust(
-    formulation: Formulation, options: LoopOptions, clock: Stopwatch, tried: int, restores: bool = True
-) -> AugmentedLagrangian:
-    """Constraints for a solve that begins with so many records in its log, which is slower for most problems and fails
-    less often: its first penalty is large, and after some steps a barrier smooths its inequalities."""
-    return AugmentedLagrangian(formulation, options, clock, None, True, tried + KINKED, restores)

@@ -32,7 +32,7 @@ from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
 from trajopt.solvers.augmented_lagrangian import Multipliers
-from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints, robust
+from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints
 from trajopt.solvers.ddp import Callback, Loop
 from trajopt.solvers.formulation import (
     ALPHAS,
@@ -437,13 +437,12 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[
 
 # ------------------------------------------------------------------------------------------------ a second solve
 #
-# Constraints for which the piecewise quadratic models settle slowly, or not at all, are solved from the same start in
-# another way: control limits are rows as all other constraints, and a barrier smooths inequalities.  That is worse for
-# most problems, in whose first steps the active set is found, so it comes second, and in turns with the first solve,
-# which may be slow and yet converge.
+# What is not solved in so many steps is solved from the same start in another way: control limits are rows as all other
+# constraints, and the first penalty is large.  That is worse for most problems, so it comes second, and in turns with
+# the first solve, which may be slow and yet converge.
 
 
-TURN = 125
+TURN = 200
 """Number of steps of the first solve before the second one begins, and of that before the first one goes on."""
 FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_DEFINITE, Status.NOT_FINITE
 """Ends without a minimum, and without a proof that there is none."""
@@ -459,7 +458,8 @@ def _with_second_solve(
     formulation = transcribe(problem, options, curvature)
     assert formulation.rows is not None
     formulation.rows = formulation.rows.scaled_at(start.xs, start.us, problem.system.linearize)
-    again = Loop(formulation, options, loop.threshold, clock, robust(formulation, options, clock, len(log)))
+    constraints = AugmentedLagrangian(formulation, options, clock, firm=True)
+    again = Loop(formulation, options, loop.threshold, clock, constraints)
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
