@@ -8,7 +8,9 @@
     step does so too and lowers the violation
     at a minimum of the augmented Lagrangian that violates constraints, multipliers and penalty are updated, and the
     direction is computed again
-    where the model had to be convexified, the penalty is limited so that p stays no larger than the multipliers
+    where rows are nearly met and the model is indefinite, the penalty is raised if that makes it definite; where the
+    model had to be convexified, it is limited so that p stays no larger than the multipliers
+    where several steps in a row lead nowhere, a barrier smooths inequalities
     no step may make the violation much worse, whatever it gains: a cost that falls without bound beyond a constraint,
     as 1/v does where v changes its sign, is never left again
 
@@ -258,8 +260,8 @@ class AugmentedLagrangian(SoftConstraints):
         if self.restores:
             state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
         m, model = state.multipliers, state.model
-        smooth = m is None or m.waits < KINKED or m.barrier > 0.0
-        if smooth or m is None or state.status is not None or model.iterate.gaps is not None:
+        goes_on = state.status is None and model.iterate.gaps is None
+        if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
             return state
         m = smoothed(self.rows, model, m)
         return state._replace(multipliers=m, model=self.weighted(model, m))
@@ -293,7 +295,10 @@ class AugmentedLagrangian(SoftConstraints):
             found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
             if found.direction is None:
                 return found._replace(multipliers=m)
-            found = self._towards_minimum(state, found._replace(multipliers=m), enough)
+            found = found._replace(multipliers=m)
+            if exact and found.direction is not None and found.direction.kind != EXACT:
+                found = self._with_positive_curvature(found, regularization)
+            found = self._towards_minimum(state, found, enough)
             model, m, regularization = found.model, found.multipliers, found.regularization
             assert found.direction is not None and m is not None
             _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
@@ -306,6 +311,22 @@ class AugmentedLagrangian(SoftConstraints):
                 return found
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
+        return found
+
+    def _with_positive_curvature(self, found: FoundDirection, regularization: Regularization) -> FoundDirection:
+        """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as
+        a penalty does that is large enough at a strict minimum [Bertsekas 1982]; else the direction as it is."""
+        model, m = found.model, found.multipliers
+        assert m is not None and model.rows is not None
+        nearly = measures(self.rows, model.rows.c, m.dual).scaled < NEARLY_MET
+        if not nearly or m.barrier > 0.0 or model.exact is None:
+            return found
+        while m.penalty < min(LARGEST * m.scale, m.ceiling):
+            m = m._replace(penalty=raised(m, FACTOR))
+            model = self.weighted(model, m)
+            sweep = self.formulation.sweep(model, regularization.shift, self.clock, EXACT)
+            if sweep.ok:
+                return FoundDirection(Direction(EXACT, sweep, None, -1), model, regularization, multipliers=m)
         return found
 
     def _advanced(self, state: State, model: LocalModel, m: Multipliers) -> Multipliers:
