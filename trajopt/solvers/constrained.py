@@ -316,9 +316,9 @@ class AugmentedLagrangian(SoftConstraints):
     def _with_positive_curvature(self, found: FoundDirection, regularization: Regularization) -> FoundDirection:
         """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as
         a penalty does that is large enough at a strict minimum [Bertsekas 1982]; else the direction as it is."""
-        model, m = found.model, found.multipliers
-        assert m is not None and model.rows is not None
-        nearly = measures(self.rows, model.rows.c, m.dual).scaled < NEARLY_MET
+        model, m, at = found.model, found.multipliers, found.model.rows
+        assert m is not None and at is not None
+        nearly = measures(self.rows, at.c, m.dual).scaled < NEARLY_MET
         if not nearly or m.barrier > 0.0 or model.exact is None:
             return found
         while m.penalty < min(LARGEST * m.scale, m.ceiling):
@@ -331,6 +331,7 @@ class AugmentedLagrangian(SoftConstraints):
 
     def _advanced(self, state: State, model: LocalModel, m: Multipliers) -> Multipliers:
         """The multipliers, their centre moved if that is due, and the steps counted that lead nowhere."""
+        assert model.rows is not None
         moved, violation = advanced(self.rows, model, m), total_violation(self.rows, model.rows.c)
         leads = moved is not m or 0.0 < violation <= PROGRESS * m.violation
         leads = leads or (bool(state.log) and gained_as_predicted(state.log[-1]))
