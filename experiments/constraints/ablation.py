@@ -39,12 +39,14 @@ def _unchanged(method: Callable[..., Any]) -> Callable[..., Any]:
 CONSTRAINED = "trajopt.solvers.constrained"
 VARIANTS = (
     Variant("no second solve", "trajopt.solvers.solve", "TURN", NEVER),
+    Variant("no barrier", CONSTRAINED, "KINKED", NEVER),
+    Variant("no penalty for curvature", CONSTRAINED, "AugmentedLagrangian._with_positive_curvature", _unchanged),
     Variant("no bound of violations", CONSTRAINED, "WORSE", np.inf),
     Variant("multipliers move with all steps", CONSTRAINED, "LONG_STEP", 0.0),
     Variant("penalty not relaxed", CONSTRAINED, "relaxed", lambda part: lambda rows, c, m: m),
     Variant("no search for feasibility", CONSTRAINED, "checked", lambda part: lambda f, state, *_: state),
     Variant("penalty not updated by the model", CONSTRAINED, "AugmentedLagrangian._raised", _unchanged),
-    Variant("no bold penalty", CONSTRAINED, "LOWER", -1.0),
+    Variant("no bold penalty", CONSTRAINED, "AugmentedLagrangian._searched", lambda part: lambda *_: None),
     Variant("no convexified sweeps", "trajopt.solvers.iteration", "_convexified", lambda part: lambda *_: None),
     Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m: m),
     Variant("no other direction in the model", CONSTRAINED, "HARDER", 0),
