@@ -107,7 +107,7 @@ def test_a_solve_without_constraints_runs_no_file_about_them_and_the_tour_lists_
     for _ in range(5):
         call()
     found = set(visited(call))
-    about = ("constrained", "augmented_lagrangian", "active_set", "restoration", "terminal_states")
+    about = ("constrained", "augmented_lagrangian", "active_set", "restoration")
     assert not found & {f"trajopt/solvers/{name}.py" for name in about} and "trajopt/rows.py" not in found
     page = (ROOT / "docs/code_tour.md").read_text().split("## Files that a solve runs")[1].split("\n## ")[0]
     assert set(re.findall(r"`((?:trajopt|dynamics)/[\w/]+\.py)`", page)) == found

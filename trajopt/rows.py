@@ -24,8 +24,7 @@ import numpy as np
 from dynamics.simd import routine
 from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
-from trajopt.backward.box_qp import HALF_PRECISION
-from trajopt.backward.expansions import Expansion, adjoint
+from trajopt.backward.expansions import HALF_PRECISION, Expansion, adjoint
 from trajopt.capabilities import capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, sums

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from trajopt.backward.box_qp import box_qp
+from trajopt.backward.backward_pass import box_qp
 
 
 def solve(H, g, lower, upper, guess=None):

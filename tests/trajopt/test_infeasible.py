@@ -7,7 +7,7 @@ from tests.trajopt.infeasible_cases import PAIRS, bent, slalom
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ControlBounds, ControlCost, Problem, ResidualConstraint, residual
 from trajopt.rows import pack
-from trajopt.solvers.terminal_states import terminal_states
+from trajopt.solvers.restoration import terminal_states
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -12,8 +12,7 @@ import trajopt
 from experiments.mpc_latency.scene import TARGET, follow, target
 from tests.reference.expansions import expand_exactly
 from trajopt import ControlBounds, ControlCost, Problem, StateCost
-from trajopt.backward.backward_pass import sweep
-from trajopt.backward.box_qp import box_around
+from trajopt.backward.backward_pass import box_around, sweep
 from trajopt.backward.expansions import adjoint, expand, gaps_of
 from trajopt.backward.slots import Slots, _kept
 from trajopt.rows import PreparedRows, pack

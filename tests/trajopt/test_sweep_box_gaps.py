@@ -6,8 +6,7 @@ import pytest
 from tests.reference import dense_kkt
 from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.trajopt.cases import linear
-from trajopt.backward.backward_pass import sweep
-from trajopt.backward.box_qp import box_around
+from trajopt.backward.backward_pass import box_around, sweep
 from trajopt.solvers.formulation import Curvature, ForwardFormulation, Stopwatch
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]

@@ -8,8 +8,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_system
-from trajopt.backward.backward_pass import sweep
-from trajopt.backward.box_qp import box_around
+from trajopt.backward.backward_pass import box_around, sweep
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.derivative_check import check_derivatives
 

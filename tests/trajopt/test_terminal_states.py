@@ -9,7 +9,7 @@ from experiments.constraints.arm_pose import reach
 from problems.arm import START
 from trajopt import DDP, ResidualConstraint, StateResidual
 from trajopt.rows import pack
-from trajopt.solvers.terminal_states import terminal_states
+from trajopt.solvers.restoration import terminal_states
 
 
 def found(problem):

@@ -14,7 +14,6 @@ from dynamics.simd import driver, helper, routine
 from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
-from trajopt.backward.box_qp import HALF_PRECISION
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import stands_for
@@ -22,6 +21,9 @@ from trajopt.interfaces.system import System, as_manifold, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
+
+HALF_PRECISION = 1e-8
+"""Half of the digits of a number: what is smaller, relative to what it is compared with, counts as nothing."""
 
 
 def finite(*arrays: np.ndarray) -> bool:

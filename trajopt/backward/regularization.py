@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trajopt.backward.box_qp import HALF_PRECISION
-from trajopt.backward.expansions import Expansion
+from trajopt.backward.expansions import HALF_PRECISION, Expansion
 
 FACTOR = 10.0
 """Factor of every adaptation: of mu here, of penalties, and of the damping of least squares."""

@@ -25,8 +25,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trajopt.backward.backward_pass import GAPS, MU, NO_GAPS, SweepCall, SweepResult, result_of
-from trajopt.backward.box_qp import OUTWARD, Box, box_around
+from trajopt.backward.backward_pass import (
+    GAPS,
+    MU,
+    NO_GAPS,
+    OUTWARD,
+    Box,
+    SweepCall,
+    SweepResult,
+    box_around,
+    result_of,
+)
 from trajopt.backward.expansions import (
     Expansion,
     gaps_of,

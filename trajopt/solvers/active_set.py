@@ -21,8 +21,7 @@ import numpy as np
 
 from dynamics.simd import by_address, helper
 from dynamics.simd.prepared_calls import PreparedCall, enter
-from trajopt.backward.backward_pass import MU, SweepResult
-from trajopt.backward.box_qp import OUTWARD, ROUNDING, SUFFICIENT, box_around
+from trajopt.backward.backward_pass import MU, OUTWARD, ROUNDING, SUFFICIENT, SweepResult, box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along

@@ -16,8 +16,7 @@ import numpy as np
 
 from dynamics.simd import helper, routine
 from dynamics.validation import as_array, check_shape
-from trajopt.backward.backward_pass import SweepResult, sweep
-from trajopt.backward.box_qp import Box
+from trajopt.backward.backward_pass import Box, SweepResult, sweep
 from trajopt.backward.expansions import (
     Expansion,
     Tensors,

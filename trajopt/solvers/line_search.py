@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.backward_pass import SweepResult
-from trajopt.backward.box_qp import ROUNDING, SUFFICIENT, box_around
+from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult, box_around
 from trajopt.backward.regularization import ATTEMPTS, LONG_STEP
 from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
