@@ -261,7 +261,7 @@ class AugmentedLagrangian(SoftConstraints):
             state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
         m, model = state.multipliers, state.model
         goes_on = state.status is None and model.iterate.gaps is None
-        if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
+        if not goes_on or m is None or m.waits < KINKED or m.smoothed:
             return state
         m = smoothed(self.rows, model, m)
         return state._replace(multipliers=m, model=self.weighted(model, m))
