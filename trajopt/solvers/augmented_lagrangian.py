@@ -49,7 +49,6 @@ class Multipliers(NamedTuple):
     barrier : mu of the barrier that smooths inequalities, in the unit barrier_unit; 0 where none does
     violation : sum of the violations of scaled rows where the last step began
     waits : number of steps since one that gained its predicted decrease, or halved the violation or the error
-    smoothed : True once there was a barrier; there is no second one
     """
 
     dual: np.ndarray
@@ -66,7 +65,6 @@ class Multipliers(NamedTuple):
     barrier_unit: float = 1.0
     violation: float = np.inf
     waits: int = 0
-    smoothed: bool = False
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
@@ -416,7 +414,7 @@ def total_violation(rows: Rows, c: np.ndarray) -> float:
 # The barrier of a solve whose inequalities are smoothed: it falls as fast as the optimality conditions are met.
 
 FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-10
-"""First barrier, and least one, after which there is none, in the unit below."""
+"""First and last barrier, in the unit below."""
 SHARE = 100.0
 """The unit of barriers is at most this multiple of the cost over the number of inequalities, which the barrier would
 hide otherwise, as in gaits, whose cost has large derivatives."""
@@ -430,22 +428,21 @@ def smoothed(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     if inequalities == 0:
         return m
     unit = min(m.scale, SHARE * (abs(model.iterate.own_cost) or 1.0) / inequalities)
-    return m._replace(barrier=FIRST_BARRIER * unit, barrier_unit=unit, smoothed=True, error=np.inf)
+    return m._replace(barrier=FIRST_BARRIER * unit, barrier_unit=unit, error=np.inf)
 
 
 def with_lower_barrier(m: Multipliers) -> Multipliers:
-    """The multipliers with the next barrier, none after the least one; unchanged where there is none."""
+    """The multipliers with the next barrier; unchanged where there is none."""
     if m.barrier == 0.0:
         return m
     barrier = m.barrier / m.barrier_unit
-    lower = min(0.2 * barrier, barrier**1.5)
-    return m._replace(barrier=m.barrier_unit * lower) if lower >= LEAST_BARRIER else m._replace(barrier=0.0)
+    return m._replace(barrier=m.barrier_unit * max(min(0.2 * barrier, barrier**1.5), LEAST_BARRIER))
 
 
 def with_met_barrier(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     """The multipliers with the first barrier whose optimality conditions are not met yet."""
     assert model.rows is not None
-    while m.barrier > 0.0:
+    while m.barrier > LEAST_BARRIER * m.barrier_unit:
         off = _off_central_path(model.rows.c, rows.lower, rows.upper, m.dual, m.barrier) / m.barrier_unit
         error = max(_gradient_error(rows, model, m), measures(rows, model.rows.c, m.dual).scaled, off)
         if error > FARTHEST * m.barrier / m.barrier_unit:

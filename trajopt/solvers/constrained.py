@@ -120,7 +120,7 @@ def gained_as_predicted(record: IterationRecord) -> bool:
     return full and kept(record.predicted_decrease, record.actual_decrease)
 
 
-KINKED = 5
+KINKED = 8
 """Number of steps in a row that lead nowhere after which a barrier smooths the inequalities of a solve."""
 
 
@@ -261,7 +261,7 @@ class AugmentedLagrangian(SoftConstraints):
             state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
         m, model = state.multipliers, state.model
         goes_on = state.status is None and model.iterate.gaps is None
-        if not goes_on or m is None or m.waits < KINKED or m.smoothed:
+        if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
             return state
         m = smoothed(self.rows, model, m)
         return state._replace(multipliers=m, model=self.weighted(model, m))
