@@ -247,6 +247,9 @@ def afterwards(policy: trajopt.Policy, plant: Any, x: np.ndarray) -> list[float]
     last = window(window(plant, N - 1, N).refined(round(plant.dt / PERIOD)), 0, 1)
     steps = round(AFTER / PERIOD)
     for i in range(steps + 1):
+        if not np.isfinite(x).all():  # it has fallen
+            off.append(np.inf)
+            break
         if i in (0, steps):
             off.append(float(np.abs(own.difference(policy.xs[-1], x)[: own.nv]).max()))
         x = last.step(x, policy(policy.horizon + i * PERIOD, x))

@@ -79,7 +79,8 @@ def test_what_is_said_of_it(jump, tmp_path):
     told = " ".join(jump.explain().split())
     (wall,) = jump.violation_between_knots().constraints
     said = f"'wall' by {wall.violation:.2g} (component {wall.component} at {wall.time:.4g} s, between knots {wall.knot}"
-    assert f"Between knots constraints are broken: {said} and {wall.knot + 1}; at knots by 0)." in told
+    at_knots = f"at knots by {wall.at_knots:.1g}"
+    assert f"Between knots constraints are broken: {said} and {wall.knot + 1}; {at_knots})." in told
     assert said in repr(jump.violation_between_knots()) == str(jump.violation_between_knots())
     comparison = str(trajopt.compare(jump.problem, {"ddp": DDP()}))
     broken = f"ddp: 'wall' broken by {wall.violation:.2g} between knots {wall.knot} and {wall.knot + 1}, see explain()"
