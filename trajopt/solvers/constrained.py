@@ -258,7 +258,7 @@ class AugmentedLagrangian(SoftConstraints):
         """The state after a search for less violation, where constraints are met too slowly; with a barrier, where
         steps lead nowhere and gaps are closed."""
         if self.restores:
-            state = checked(self.formulation, state, self.options, self.clock, self._robustly(solve_another))
+            state = checked(self.formulation, state, self.options, self.clock, self._with_firm_penalty(solve_another))
         m, model = state.multipliers, state.model
         goes_on = state.status is None and model.iterate.gaps is None
         if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
@@ -266,7 +266,7 @@ class AugmentedLagrangian(SoftConstraints):
         m = smoothed(self.rows, model, m)
         return state._replace(multipliers=m, model=self.weighted(model, m))
 
-    def _robustly(self, solve_another: SolveAnother) -> Run:
+    def _with_firm_penalty(self, solve_another: SolveAnother) -> Run:
         """A solve of another formulation, in which rows count more than the cost from the start, without searches for
         feasibility."""
 
@@ -295,8 +295,9 @@ class AugmentedLagrangian(SoftConstraints):
             found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
             if found.direction is None:
                 return found._replace(multipliers=m)
+            repaired = exact and found.direction.kind != EXACT
             found = found._replace(multipliers=m)
-            if exact and found.direction is not None and found.direction.kind != EXACT:
+            if repaired:
                 found = self._with_positive_curvature(found, regularization)
             found = self._towards_minimum(state, found, enough)
             model, m, regularization = found.model, found.multipliers, found.regularization

@@ -172,8 +172,6 @@ def search(
 # In turn: with the controls held that limits clip; without curvature.  The step with the lowest cost is taken.
 
 
-
-
 class TrialStep(NamedTuple):
     """A direction and the step found along it, None if there is none; and the candidates that all searches rejected."""
 

@@ -221,9 +221,9 @@ def check(
 ) -> tuple[RestorationResult, bool]:
     """Search for a trajectory with half the violation from an iterate; where that search ends at a minimum, from the
     first iterate of the solve, if it has no gaps, and from perturbed ones; and, wherever it ends, from trajectories to
-    states that meet the last knot's rows, unless its last state leads to one by itself
-    (`terminal_states`): then, if rows on the way are violated, from where a solve ends that fails less
-    often.  Where rows of one knot alone show that no trajectory meets them, the first minimum is the last.
+    states that meet the last knot's rows, unless its last state leads to one by itself (`terminal_states`): then, if
+    rows on the way are violated, from where a solve with a large first penalty ends.  Where rows of one knot alone show
+    that no trajectory meets them, the first minimum is the last.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
     other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
@@ -396,7 +396,6 @@ def _begun_again(formulation: Formulation, state: State, iterate: Iterate, penal
 # with a zeta for each.  Where all of them end with a violation, rows of the last knot contradict each other, as a goal
 # does that lies within an obstacle, as far as random states show: whatever leads there, no trajectory meets them.
 
-
 Violations = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """v (K, r) and J (K, r, ndx) at states (K, nx)."""
 
@@ -412,7 +411,7 @@ def violations_at_end(problem: Problem, rows: Rows) -> tuple[Violations, np.ndar
     if not parts:
         return None
 
-    def violations(xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at_end(xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = []
         for residual, D, lower, upper in parts:
             r, rx, _ = linearized(at_knots(residual, np.full(len(xs), N)), len(D), xs, None)
@@ -422,7 +421,7 @@ def violations_at_end(problem: Problem, rows: Rows) -> tuple[Violations, np.ndar
         v, J = (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
         return v, J
 
-    return violations, np.concatenate([lower == upper for *_, lower, upper in parts])
+    return at_end, np.concatenate([lower == upper for *_, lower, upper in parts])
 
 
 class TerminalStates(NamedTuple):
@@ -444,14 +443,14 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
     known, system = violations_at_end(problem, rows), problem.system
     if known is None:
         return TerminalStates([], [], None)
-    violations, equal = known
+    at_end, equal = known
     with np.errstate(all="ignore"):
         moved = np.abs(system.difference(np.repeat(xs[:1], len(xs), axis=0), xs)).max(axis=0)
         start, rng = np.repeat(xs[[0, -1]], RANDOM // 2, axis=0), np.random.default_rng(0)
-        own, least, nearest = _led(violations, system.integrate, xs[-1:]), np.inf, None
+        own, least, nearest = _led(at_end, system.integrate, xs[-1:]), np.inf, None
         for _ in range(ATTEMPTS):
             spread = np.maximum(SPREAD, moved) * rng.uniform(-1.0, 1.0, (RANDOM, system.ndx))
-            found = _led(violations, system.integrate, system.integrate(start, spread))
+            found = _led(at_end, system.integrate, system.integrate(start, spread))
             if found.met.any() or own.met.any():
                 break
             F = (found.v**2).sum(axis=1)
@@ -460,7 +459,7 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
             if F.max() <= (1.0 + SAME) * least:
                 break
         if not (found.met.any() or own.met.any()):
-            return TerminalStates([], [], None if nearest is None else _nearest(violations, system, nearest))
+            return TerminalStates([], [], None if nearest is None else _nearest(at_end, system, nearest))
         ends, J = (np.concatenate([getattr(part, name)[part.met] for part in (own, found)]) for name in ("xs", "J"))
         enough = np.count_nonzero(equal) >= system.ndx
         isolated = np.linalg.matrix_rank(J[:, equal]) == system.ndx if enough else np.zeros(len(ends), bool)
@@ -489,9 +488,9 @@ class _Led(NamedTuple):
     met: np.ndarray
 
 
-def _led(violations: Violations, integrate: Callable[..., np.ndarray], xs: np.ndarray) -> _Led:
+def _led(at_end: Violations, integrate: Callable[..., np.ndarray], xs: np.ndarray) -> _Led:
     """The states that the steps lead to from xs (K, nx)."""
-    (v, J), zeta, idle = violations(xs), np.full(len(xs), FIRST_ZETA), np.zeros(len(xs), int)
+    (v, J), zeta, idle = at_end(xs), np.full(len(xs), FIRST_ZETA), np.zeros(len(xs), int)
     F = (v**2).sum(axis=1)
     for _ in range(LONGEST):
         S = J @ J.transpose(0, 2, 1) + zeta[:, None, None] * np.eye(v.shape[1])
@@ -499,7 +498,7 @@ def _led(violations: Violations, integrate: Callable[..., np.ndarray], xs: np.nd
             break
         dx = -(J.transpose(0, 2, 1) @ np.linalg.solve(S, v[..., None]))[..., 0]
         trial = np.asarray(integrate(xs, dx))
-        w, K = violations(trial)
+        w, K = at_end(trial)
         G = (w**2).sum(axis=1)
         lower = G < F
         idle = np.where(lower & (G < (1.0 - SAME) * F), 0, idle + 1)
@@ -512,13 +511,13 @@ def _led(violations: Violations, integrate: Callable[..., np.ndarray], xs: np.nd
     return _Led(np.ascontiguousarray(xs), v, J, met)
 
 
-def _nearest(violations: Violations, system: System, x: np.ndarray) -> np.ndarray | None:
+def _nearest(at_end: Violations, system: System, x: np.ndarray) -> np.ndarray | None:
     """The state (nx,) of least violation next to a state, by Newton's method on F = |v|^2 / 2 with the positive part of
     its Hessian, by central differences of J'v; None if that does not get there."""
     h, zeta = DIFFERENCE * np.eye(system.ndx), 0.0
 
     def at(xs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        v, J = violations(xs)
+        v, J = at_end(xs)
         return 0.5 * (v**2).sum(axis=1), np.einsum("kri,kr->ki", J, v), np.abs(v).max(axis=1)
 
     def around(steps: np.ndarray) -> np.ndarray:

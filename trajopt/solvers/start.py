@@ -4,7 +4,7 @@ Without a warm start the first controls are rolled out.  The rollout is rejected
 initial state held at every knot is better in cost J and violation V, the sum of the violations of scaled rows,
 together:
 
-    J > 2 J_held  and  J - 2 J_held > mu (V_held - V) for any mu up to 1e3 units,     or  J >= J_held  and  V > 2 V_held
+    J > 2 J_held  and  J - 2 J_held > mu (V_held - V) for any mu up to 1e2 units,     or  J >= J_held  and  V > 2 V_held
 
 in units of penalties, the largest derivative of the cost there.  Then the initial state is held, with gaps for the
 solve to close.  Controls that keep the constraints where the held state violates them stay, whatever their cost.
