@@ -72,9 +72,9 @@ def test_swing_up_guessed_at_the_target(solver):
 
 def test_short_steps_that_close_gaps_leave_mu():
     r = Regularization(1e-5)
-    assert r.after_step(1 / 64, closing=True) == r
+    assert r.after_step(1 / 64, excused=True) == r
     assert r.after_step(1 / 64).mu == pytest.approx(1e-4)
-    assert r.after_step(1.0, closing=True) == r.after_step(1.0)
+    assert r.after_step(1.0, excused=True) == r.after_step(1.0)
 
 
 def test_where_mu_goes(rng):

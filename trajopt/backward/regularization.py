@@ -2,7 +2,7 @@
 
 It grows tenfold where a sweep or a line search fails and shrinks tenfold after a long step, down to exactly zero, so
 that the last steps are pure Newton (or Gauss-Newton) steps.  A short step that closes a part of the gaps between states
-and dynamics counts as progress, and mu stays.
+and dynamics counts as progress, and one at the rounding of the cost says nothing of the model: mu stays.
 
 An indefinite exact Hessian is convexified by subtracting a share of its negative part: all at first, less after full
 steps that gained more than predicted, as they do where the curvature along them is smaller than that of the model.
@@ -72,14 +72,15 @@ class Regularization:
         step."""
         return replace(self, mu=max(FACTOR * self.mu, FIRST))
 
-    def after_step(self, alpha: float, closing: bool = False) -> Regularization:
-        """The regularization after an accepted step of length alpha, from an iterate with gaps if `closing`."""
+    def after_step(self, alpha: float, excused: bool = False) -> Regularization:
+        """The regularization after an accepted step of length alpha; excused: True where a short one says nothing of
+        the model, as it closes gaps or its predicted decrease is below the rounding of the cost."""
         if alpha > LONG_STEP:
             if self.mu == 0.0:
                 return self
             smaller = self.mu / FACTOR
             return replace(self, mu=smaller if smaller >= HALF_PRECISION else 0.0)
-        return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self
+        return self.increased() if alpha < SHORT_STEP and not excused and self.mu < self.limit else self
 
     def with_larger_share(self) -> Regularization:
         """The regularization with a larger share, where a sweep with the present one was not positive definite."""
