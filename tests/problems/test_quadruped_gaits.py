@@ -15,8 +15,8 @@ from experiments.ilqr_vs_ddp.starts import controls
 from experiments.ilqr_vs_ddp.study import settled
 from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility
 from problems import quadruped_jump, quadruped_stand, quadruped_trot, quadruped_walk
-from problems.gaits import knots_of
-from problems.quadruped_model import FEET, LEGS, quadruped, standing
+from problems.gaits import DEFAULT, Gait, knots_of
+from problems.quadruped_model import FEET, LEGS, quadruped, standing, walker
 
 PLANS = {"walk": quadruped_walk.PLAN, "trot": quadruped_trot.PLAN, "jump": quadruped_jump.PLAN}
 IMPACTS = {"walk": 4, "trot": 2, "jump": 1}
@@ -125,3 +125,15 @@ def test_ddp_needs_fewer_iterations(name, solved):
 
 def test_legs_and_feet_have_the_same_order():
     assert [foot.split("_")[0] for foot in FEET] == list(LEGS)
+
+
+@pytest.mark.parametrize("mass", [4.0, 6.0, 7.0])
+def test_a_trot_with_a_load(mass):
+    """Two to three times the quadruped's own weight on its back, where most limits of motors press."""
+    robot = walker()
+    load = {"mass": mass, "com": (0.0, 0.0, 0.06), "inertia": mass * 0.1**2 / 6.0 * np.eye(3)}
+    loaded = robot._replace(model=robot.model.with_body("load", "base", **load))
+    gait = Gait(loaded, PLANS["trot"], (0.12, 0.04, 0.0), 0.04, 62, 0.01, DEFAULT)
+    solution = trajopt.DDP().solve(gait.problem("loaded"))
+    assert solution.converged and solution.violation < 1e-7
+    assert solution.iterations < 100

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import trajopt
+from experiments.constraints.catalogue import statement
+from experiments.constraints.residuals import problem_of
+from experiments.constraints.starts import controls
+from experiments.constraints.statement import Squares
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual
 from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.rows import pack
@@ -96,6 +100,25 @@ def test_own_optima_return_in_other_units():
         again = DDP().solve(problem, warm_start=solution)
         assert again.converged and again.cost == pytest.approx(solution.cost, rel=1e-7)
         np.testing.assert_array_equal(again.constraints[0].factors, solution.constraints[0].factors)
+
+
+@pytest.mark.parametrize("factor", [2.0**-10, 2.0**10, 2.0**20])
+@pytest.mark.parametrize("name", ["bryson_denham", "obstacle_ahead", "crane", "cart_pole", "arm_tip", "hang_glider"])
+def test_second_solves_where_costs_have_another_unit(name, factor):
+    """From the solution with its multipliers, and from its controls alone; nothing stalls at the optimum."""
+    of_one = statement(name)
+
+    def times(cost):
+        weights = {"weights": factor * np.asarray(cost.weights, dtype=float)} if isinstance(cost, Squares) else {}
+        return replace(cost, **(weights or {"slope": factor * cost.slope}))
+
+    running, terminal = (tuple(times(cost) for cost in costs) for costs in (of_one.running, of_one.terminal))
+    problem = problem_of(replace(of_one, running=running, terminal=terminal))
+    first = DDP().solve(problem, controls(of_one, 0, 0))
+    again, rolled_out = DDP().solve(problem, warm_start=first), DDP().solve(problem, first.us)
+    assert first.converged and again.converged and rolled_out.converged
+    assert again.iterations == 0 and again.cost == first.cost
+    assert rolled_out.cost == pytest.approx(first.cost, rel=1e-5) and rolled_out.violation < 1e-7 + first.violation
 
 
 def swing(angle, time, weight):
