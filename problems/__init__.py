@@ -42,6 +42,7 @@ def experiments() -> dict[str, str]:
         "gallery.hero": "the moving picture of the site's first page: a robot that jumps, with its bodies",
         "gallery.plans": "plans of problems, examples and pages executed in continuous time: how far they are off",
         "constraints": "constrained problems of the literature, solved here and by IPOPT and FATROP",
+        "constants": "the solver's tuned constants, and the constrained problems with half and with twice of each",
         "holdout": "ten constrained problems on which no solver was tuned, with default options",
         "peers": "the same problems in Crocoddyl and here, solved side by side",
         "tasks": "distances beside coal, minimum time beside IPOPT, expansions of all problems, DDP on plain Python",

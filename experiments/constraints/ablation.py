@@ -69,14 +69,15 @@ def ablation_record(
     names: Sequence[str], starts: int, seed: int, limit: float, advance: Callable[..., None]
 ) -> dict[str, Any]:
     """Of the solver as it is, "all parts", and of each variant: starts that converge, of each problem, and steps."""
-    records = {"all parts": _solves(names, starts, seed, limit, advance)}
+    records = {"all parts": solves(names, starts, seed, limit, advance)}
     for variant in VARIANTS:
         with changed(variant):
-            records[variant.what] = _solves(names, starts, seed, limit, advance)
+            records[variant.what] = solves(names, starts, seed, limit, advance)
     return records
 
 
-def _solves(names: Sequence[str], starts: int, seed: int, limit: float, advance: Callable[..., None]) -> dict[str, Any]:
+def solves(names: Sequence[str], starts: int, seed: int, limit: float, advance: Callable[..., None]) -> dict[str, Any]:
+    """Starts of feasible problems that converge, in all and of each problem, and the steps of all solves."""
     solved: dict[str, int] = {}
     steps = 0
     for name in names:
