@@ -7,10 +7,10 @@ by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |
 Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu = v are the certificate: with the
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
 of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
-the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows,
-before constraints are reported as infeasible.  It is not repeated where no state at all is found that meets the last
-knot's rows: then weights of these rows alone, with C_N'nu = 0 where they are violated least, are a certificate for
-every trajectory that leads there.
+the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows.
+Constraints are reported as infeasible only if all of these searches end at minima, and none at a lower one.  It is not
+repeated where no state at all is found that meets the last knot's rows: then weights of these rows alone, with
+C_N'nu = 0 where they are violated least, are a certificate for every trajectory that leads there.
 """
 
 from __future__ import annotations
@@ -226,7 +226,8 @@ def check(
     that no trajectory meets them, the first minimum is the last.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
-    other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
+    other as far as the searches show, the largest violation exceeding the tolerance in the user's units: a search that
+    is given up before a minimum, or ends at a lower one, refutes the first minimum."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))
