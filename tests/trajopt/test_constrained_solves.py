@@ -11,6 +11,7 @@ import problems
 from experiments.constraints.catalogue import statement
 from experiments.constraints.residuals import problem_of
 from experiments.constraints.starts import controls
+from experiments.holdout.study import problem_of as holdout_problem
 from tests.trajopt.constrained_cases import CASES
 from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
 from tests.trajopt.test_augmented_lagrangian import impossible
@@ -435,3 +436,24 @@ def test_the_second_solve_goes_on_with_the_first_one_where_it_does_not_converge(
     stopped = DDP().solve(problem, callback=lambda progress: progress.record.iteration == 4)
     assert str(stopped.status) == "stopped_by_callback" and stopped.iterations == 5
     assert stopped.log[-1].cost == stopped.cost
+
+
+@pytest.mark.parametrize(("number", "seed"), [(3, 1), (1, 2), (3, 2), (9, 2)])
+def test_a_state_of_large_numbers_is_reached(number, seed):
+    """Near 7e6 m the merit rounds off more than the last steps towards the target gain, which must not be refused."""
+    solution = DDP().solve(holdout_problem("orbit_transfer", number, seed))
+    assert solution.converged
+    assert solution.violation <= 100.0 * np.finfo(float).eps * np.abs(solution.xs).max()
+
+
+@pytest.mark.parametrize(("short", "bounded"), [(5e-4, False), (5e-3, True)])
+def test_no_bound_of_the_violation_where_all_rows_are_nearly_met(short, bounded):
+    """However many they are: the penalty falls there, and a bound of their sum would refuse what it allows."""
+    system, clock = LinearSystem([[1.0]], [[0.1]]), Stopwatch()
+    limits = StateBounds(system, [short], [1.0])
+    problem = Problem(system, [0.0], 40, [ControlCost(0.1)], (), [limits])
+    rows = pack(problem, problem.residual_constraints)
+    formulation = ForwardFormulation(problem, rows, None, Curvature())
+    start = formulation.start(problem.us_init, None, clock)
+    model = formulation.expand(start, clock, dual=np.zeros(len(rows)))
+    assert (AugmentedLagrangian(formulation, DDP(), clock).bound(model) is not None) == bounded

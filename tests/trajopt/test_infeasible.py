@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.trajopt.infeasible_cases import PAIRS, bent, slalom
+from experiments.holdout.study import problem_of
+from tests.trajopt.infeasible_cases import PAIRS, bent, cart, slalom
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ControlBounds, ControlCost, Problem, ResidualConstraint, residual
 from trajopt.rows import pack
+from trajopt.solvers import restoration
 from trajopt.solvers.restoration import terminal_states
 
 
@@ -84,3 +86,25 @@ def test_a_row_without_derivative_at_the_start_is_met():
     rows = [ResidualConstraint(either, at="terminal"), ControlBounds(-2.0, 2.0)]
     solution = DDP().solve(Problem(system, [0.0, 0.0], 30, [ControlCost(0.1)], (), rows))
     assert solution.converged and np.isclose(abs(solution.xs[-1, 0]), 1.0)
+
+
+@pytest.mark.parametrize("end", ["given up", "lower"])
+def test_a_search_that_does_not_end_at_the_same_minimum_refutes_it(monkeypatch, end):
+    """Of the searches from elsewhere one is given up, or ends lower: they prove nothing of the first minimum."""
+    search = restoration.least_violation
+
+    def least(formulation, start, budget, enough, known=0.0):
+        found = search(formulation, start, budget, enough, known)
+        if known == 0.0:
+            return found
+        return found._replace(minimum=False) if end == "given up" else found._replace(value=0.9 * known)
+
+    assert DDP(max_iterations=60).solve(cart(1.5)).status == "infeasible"
+    monkeypatch.setattr(restoration, "least_violation", least)
+    assert DDP(max_iterations=60).solve(cart(1.5)).status == "max_iterations"
+
+
+@pytest.mark.parametrize(("name", "number", "seed"), [("quadrotor_window", 6, 1), ("trailer_parking", 9, 2)])
+def test_a_local_minimum_of_the_violation_is_no_contradiction(name, number, seed):
+    """A wall with a window, and a place to park backwards: both have several minima of the violation."""
+    assert DDP().solve(problem_of(name, number, seed)).status != "infeasible"

@@ -63,6 +63,7 @@ from trajopt.solvers.formulation import (
     Iterate,
     LocalModel,
     linear_step,
+    rounding,
     sweep_of_kind,
 )
 from trajopt.solvers.iteration import (
@@ -78,7 +79,7 @@ from trajopt.solvers.iteration import (
     find_direction,
     kept,
 )
-from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep
+from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep, visible
 from trajopt.solvers.restoration import Run, checked
 
 MINIMA = 4
@@ -435,16 +436,21 @@ class AugmentedLagrangian(SoftConstraints):
 
     # ------------------------------------------------------------------------------------------------ the step
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
-        """The step along a direction: that to the model's minimum knows limits better than others do."""
+        """The step along a direction: that to the model's minimum knows limits better than others do.  Where it
+        promises less than the merit's rounding, it may raise the merit by as much: where states are large numbers, the
+        last steps towards the constraints are refused or accepted by chance otherwise."""
         assert found.direction is not None
+        if -found.direction.change <= visible(found.model):
+            noise = max(noise, rounding(found.model))
         return self.trials(found, gap_weight, noise).along(found.direction)
 
     def bound(self, model: LocalModel) -> ViolationBound | None:
         """The bound for steps from an iterate; None where constraints are nearly met, or gaps are closed."""
         if model.rows is None or model.iterate.gaps is not None:
             return None
-        violation = total_violation(self.rows, model.rows.c)
-        return ViolationBound(self.rows, WORSE * violation) if violation > NEARLY_MET else None
+        if measures(self.rows, model.rows.c, model.rows.dual).scaled < NEARLY_MET:
+            return None
+        return ViolationBound(self.rows, WORSE * total_violation(self.rows, model.rows.c))
 
     def after_step(self, state: State, used: Direction, step: Step) -> Multipliers:
         """The multipliers after a step along a direction; unchanged by a short one, whose model says little of where it

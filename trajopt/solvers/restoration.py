@@ -7,10 +7,10 @@ by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |
 Control limits in a box hold throughout.  At a minimum with F > 0 the weights nu = v are the certificate: with the
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
 of the controls lowers sum nu_i c_i.  The certificate is local where rows are not linear; so the search is repeated from
-the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows,
-before constraints are reported as infeasible.  It is not repeated where no state at all is found that meets the last
-knot's rows: then weights of these rows alone, with C_N'nu = 0 where they are violated least, are a certificate for
-every trajectory that leads there.
+the start of the solve, from perturbed controls, and from where solves end whose last state meets the last knot's rows.
+Constraints are reported as infeasible only if all of these searches end at minima, and none at a lower one.  It is not
+repeated where no state at all is found that meets the last knot's rows: then weights of these rows alone, with
+C_N'nu = 0 where they are violated least, are a certificate for every trajectory that leads there.
 """
 
 from __future__ import annotations
@@ -226,7 +226,8 @@ def check(
     that no trajectory meets them, the first minimum is the last.
 
     Returns the search that lowered the violation most, with the log of all; and True if the constraints contradict each
-    other as far as the searches show, the largest violation exceeding the tolerance in the user's units."""
+    other as far as the searches show, the largest violation exceeding the tolerance in the user's units: a search that
+    is given up before a minimum, or ends at a lower one, refutes the first minimum."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))
@@ -240,7 +241,7 @@ def check(
                 assert led.model.rows is not None
                 return led, not budget.over and measures(rows, led.model.rows.c, led.weights).excess > tolerance
     best = least_violation(formulation, start, budget, enough)
-    budget, rng = budget._replace(log=best.log), np.random.default_rng(0)
+    budget, rng, agreed = budget._replace(log=best.log), np.random.default_rng(0), True
 
     def unmet() -> bool:
         return best.value > enough and not budget.over
@@ -275,12 +276,13 @@ def check(
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
-        budget = budget._replace(log=found.log)
-        if found.value < best.value * (1.0 - SAME):
+        budget, lower = budget._replace(log=found.log), found.value < best.value * (1.0 - SAME)
+        agreed = agreed and found.minimum and not lower
+        if lower:
             best = found
     assert best.model.rows is not None
     worst = measures(rows, best.model.rows.c, best.weights).excess
-    return best._replace(log=budget.log), hopeless() and worst > tolerance
+    return best._replace(log=budget.log), hopeless() and agreed and worst > tolerance
 
 
 def _given(formulation: Formulation, found: RestorationResult) -> bool:
