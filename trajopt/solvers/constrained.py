@@ -63,6 +63,7 @@ from trajopt.solvers.formulation import (
     Iterate,
     LocalModel,
     linear_step,
+    rounding,
     sweep_of_kind,
 )
 from trajopt.solvers.iteration import (
@@ -78,7 +79,7 @@ from trajopt.solvers.iteration import (
     find_direction,
     kept,
 )
-from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep
+from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep, visible
 from trajopt.solvers.restoration import Run, checked
 
 MINIMA = 4
@@ -437,6 +438,8 @@ class AugmentedLagrangian(SoftConstraints):
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
         """The step along a direction: that to the model's minimum knows limits better than others do."""
         assert found.direction is not None
+        if -found.direction.change <= visible(found.model):
+            noise = max(noise, rounding(found.model))
         return self.trials(found, gap_weight, noise).along(found.direction)
 
     def bound(self, model: LocalModel) -> ViolationBound | None:

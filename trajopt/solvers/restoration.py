@@ -240,7 +240,7 @@ def check(
                 assert led.model.rows is not None
                 return led, not budget.over and measures(rows, led.model.rows.c, led.weights).excess > tolerance
     best = least_violation(formulation, start, budget, enough)
-    budget, rng = budget._replace(log=best.log), np.random.default_rng(0)
+    budget, rng, agreed = budget._replace(log=best.log), np.random.default_rng(0), True
 
     def unmet() -> bool:
         return best.value > enough and not budget.over
@@ -275,12 +275,13 @@ def check(
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
-        budget = budget._replace(log=found.log)
-        if found.value < best.value * (1.0 - SAME):
+        budget, lower = budget._replace(log=found.log), found.value < best.value * (1.0 - SAME)
+        agreed = agreed and found.minimum and not lower
+        if lower:
             best = found
     assert best.model.rows is not None
     worst = measures(rows, best.model.rows.c, best.weights).excess
-    return best._replace(log=budget.log), hopeless() and worst > tolerance
+    return best._replace(log=budget.log), hopeless() and agreed and worst > tolerance
 
 
 def _given(formulation: Formulation, found: RestorationResult) -> bool:
