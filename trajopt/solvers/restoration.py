@@ -188,16 +188,18 @@ def _step(
 def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
     """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones; where states are large numbers, whose size says nothing of
     how far they may move, the inverse squares of the sizes of states and the squared slopes of rows."""
-    rows, (xs, us, *_) = formulation.rows, model.iterate
-    if rows is None or not rows.large:
-        return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
-    return np.maximum(np.abs(xs).max(axis=0), 1.0) ** -2, _slopes(model, rows) ** 2
+    rows, xs = formulation.rows, model.iterate.xs
+    assert rows is not None
+    sizes = np.maximum(np.abs(xs).max(axis=0), 1.0) if rows.large else np.ones(formulation.problem.system.ndx)
+    return sizes**-2, _slopes(model, rows) ** 2
 
 
 def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Typical derivatives (nu,) of rows with respect to the controls; ones where they are not known."""
+    """Typical derivatives (nu,) of rows with respect to the controls, at most 1 but for large rows; ones where they are
+    not known."""
     slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
-    return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
+    known = finite(slopes) and slopes.all()
+    return np.minimum(slopes, np.inf if rows.large else 1.0) if known else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: RestorationResult) -> bool:
@@ -210,8 +212,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
     _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
-    if formulation.rows.large:
-        gradient = gradient / _slopes(model, formulation.rows)
+    gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
     return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
 
