@@ -67,10 +67,10 @@ STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 ROBUST = 4
 """Number of steps of a solve that leads to no other terminal state."""
-SPREADS = 0.01, 0.3
-"""Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
-leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
-smaller than half of all digits everywhere counts as of size 1."""
+PERTURBED = 0.3
+"""Standard deviation of the perturbed controls of a search, as a fraction of each control's largest value, to leave
+points where violations have no gradient without being least, such as zero thrust.  A control that is smaller than half
+of all digits everywhere counts as of size 1."""
 
 
 FEASIBILITY = "feasibility"
@@ -255,7 +255,7 @@ def check(
         others = tuple(ends.met[i] for i in ends.beside[:TRIES])
         if hopeless():
             on_the_way = (None,) if best.weights[: rows.first[-2]].any() else ()
-            others = 0.0, SPREADS[0], *(others or on_the_way or SPREADS[1:])
+            others = 0.0, PERTURBED, *(others or on_the_way)
             if ends.nearest is not None or _given(formulation, best):
                 others = ()
     for other in others:
@@ -269,10 +269,8 @@ def check(
             largest = np.abs(us).max(axis=0, initial=0.0)
             scale = other * np.where(largest > HALF_PRECISION, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
-        elif first.gaps is None:
-            trial = first
         else:
-            continue
+            trial = first if first.gaps is None else formulation.start(first.us, None, budget.clock)
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
