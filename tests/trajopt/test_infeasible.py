@@ -6,7 +6,17 @@ import pytest
 from experiments.holdout.study import problem_of
 from tests.trajopt.infeasible_cases import PAIRS, bent, cart, slalom
 from tests.trajopt.systems import LinearSystem
-from trajopt import DDP, ControlBounds, ControlCost, Problem, ResidualConstraint, residual
+from trajopt import (
+    DDP,
+    ILQR,
+    CallableSystem,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    ResidualConstraint,
+    StateBounds,
+    residual,
+)
 from trajopt.rows import pack
 from trajopt.solvers import restoration
 from trajopt.solvers.restoration import terminal_states
@@ -108,3 +118,46 @@ def test_a_search_that_does_not_end_at_the_same_minimum_refutes_it(monkeypatch, 
 def test_a_local_minimum_of_the_violation_is_no_contradiction(name, number, seed):
     """A wall with a window, and a place to park backwards: both have several minima of the violation."""
     assert DDP().solve(problem_of(name, number, seed)).status != "infeasible"
+
+
+@pytest.mark.parametrize("solver", [ILQR, DDP])
+@pytest.mark.parametrize("limit", [2.0, 2.3, 3.0])
+@pytest.mark.parametrize("place", [0.6, 1.5, 2.4])
+def test_a_disc_in_the_middle_of_the_way_is_no_contradiction(place, limit, solver):
+    """From zero controls the way and its violation are symmetric, so that no step leaves the middle; noise does."""
+    system = CallableSystem(xdot=lambda x, u: (x[2], x[3], u[0], u[1]), nx=4, nu=2, dt=0.1)
+    disc = residual(lambda x: ((x[0] - place) ** 2 + x[1] ** 2 - 0.25,), 1, system)
+    goal = np.array([3.0, 0.0, 0.0, 0.0])
+    constraints = [
+        ControlBounds(-limit, limit), ResidualConstraint(disc, 0.0, np.inf, at="all"),
+        StateBounds(system, goal, goal, at="terminal"),
+    ]  # fmt: skip
+    problem = Problem(system, np.zeros(4), 30, [ControlCost(1.0)], [], constraints)
+    solution = solver().solve(problem)
+    assert solution.status != "infeasible"
+    assert solution.converged and solution.cost < 4.0
+
+
+def test_a_search_from_states_goes_back_to_the_first_controls():
+    """A straight line through discs is a bad start; the controls that come with it are a good one."""
+    rng = np.random.default_rng(19)
+    discs: list[tuple[float, float, float]] = []
+    while len(discs) < 6:
+        x, y, r = rng.uniform(0.4, 3.6), rng.uniform(-1.2, 1.2), rng.uniform(0.2, 0.6)
+        if np.hypot(x, y) > r + 0.1 and np.hypot(x - 4.0, y) > r + 0.1:
+            discs.append((x, y, r))
+
+    def drag(x, u):
+        v = (x[2] ** 2 + x[3] ** 2 + 1e-6) ** 0.5
+        return x[2], x[3], u[0] - 0.2 * v * x[2], u[1] - 0.2 * v * x[3]
+
+    system = CallableSystem(xdot=drag, nx=4, nu=2, dt=0.1)
+    clear = residual(lambda x: [(x[0] - a) ** 2 + (x[1] - b) ** 2 - r * r for a, b, r in discs], 6, system)
+    goal = np.array([4.0, 0.0, 0.0, 0.0])
+    constraints = [
+        ControlBounds(-3.0, 3.0), ResidualConstraint(clear, 0.0, np.inf, at="all"),
+        StateBounds(system, goal, goal, at="terminal"),
+    ]  # fmt: skip
+    problem = Problem(system, np.zeros(4), 40, [ControlCost(1.0)], [], constraints)
+    solution = DDP().solve(problem, xs=np.linspace(0.0, 1.0, 41)[:, None] * goal)
+    assert solution.status != "infeasible"

@@ -11,7 +11,17 @@ from experiments.constraints.catalogue import statement
 from experiments.constraints.residuals import problem_of
 from experiments.constraints.starts import controls
 from experiments.constraints.statement import Squares
-from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual
+from trajopt import (
+    DDP,
+    ILQR,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    ResidualConstraint,
+    StateBounds,
+    StateCost,
+    StateResidual,
+)
 from trajopt.backward.regularization import Regularization, curvature_scale
 from trajopt.rows import pack
 
@@ -173,3 +183,32 @@ def test_rows_are_scaled_by_their_slopes_or_by_what_they_are_made_of():
         measured = pack(problem, problem.residual_constraints).measured_at(xs, problem.us_init)
         assert (measured.D == 1.0).all() and measured.large == large
         np.testing.assert_array_equal(measured.rounding, rows.rounding)
+
+
+@pytest.mark.parametrize("mass", [1e-6, 1.0, 3e3, 1e4, 1e6])
+@pytest.mark.parametrize("constraint", [StateBounds, "box"])
+def test_a_heavy_body_moves_like_a_light_one(mass, constraint):
+    """1.5 m in 3 s from rest to rest with forces in newtons, which move it little: a linear system with a quadratic
+    cost, whose solution has the least norm; to a point, or near it."""
+    N, dt, goal = 30, 0.1, np.array([1.5, 0.0])
+    A = np.array([[(N - 1 - t + 0.5) * dt * dt for t in range(N)], [dt] * N])
+    least = A.T @ np.linalg.solve(A @ A.T, goal)
+    system = trajopt.CallableSystem(xdot=lambda x, u: (x[1], u[0] / mass), nx=2, nu=1, dt=dt)
+    margin = 0.0 if constraint is StateBounds else 0.2
+    end = StateBounds(system, goal - margin, goal + margin, at="terminal")
+    for weight, solver in itertools.product((1.0 / mass**2, 1.0), (ILQR(), DDP())):
+        solution = solver.solve(Problem(system, [0.0, 0.0], N, [ControlCost(weight)], [], [end]))
+        assert solution.converged and solution.violation <= 1e-7 and solution.iterations <= 30
+        if margin == 0.0:
+            assert solution.cost == pytest.approx(0.5 * dt * weight * mass**2 * least @ least, rel=1e-8)
+
+
+@pytest.mark.parametrize("mass", [1.0, 1e5])
+def test_a_heavy_body_that_cannot_get_there_is_infeasible(mass):
+    """Whatever its mass, with the largest force that grows with it; and only then."""
+    system = trajopt.CallableSystem(xdot=lambda x, u: (x[1], u[0] / mass), nx=2, nu=1, dt=0.1)
+    end = ResidualConstraint(StateResidual(system, [1.5, 0.0]), at="terminal")
+    for limit, status in ((0.5, "infeasible"), (0.7, "converged")):  # 2/3 m/s^2 are just enough
+        bounds = ControlBounds(-limit * mass, limit * mass)
+        problem = Problem(system, [0.0, 0.0], 30, [ControlCost(1.0 / mass**2)], [], [end, bounds])
+        assert DDP().solve(problem).status == status

@@ -287,8 +287,8 @@ def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
 
 def units(model: LocalModel, rows: Rows) -> tuple[float, float]:
     """Units of penalties, and of slopes of rows (`Multipliers`)."""
-    scale = penalty_scale(model.expansion)
-    return (_stiffness(model, rows) or (scale, 1.0)) if rows.large else (scale, 1.0)
+    scale, stiff = penalty_scale(model.expansion), _stiffness(model, rows)
+    return (scale, 1.0) if stiff is None or not (rows.large or stiff[0] > scale) else stiff
 
 
 def first_multipliers(

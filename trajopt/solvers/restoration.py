@@ -67,10 +67,10 @@ STATIONARY = 1e-3
 """Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 ROBUST = 4
 """Number of steps of a solve that leads to no other terminal state."""
-SPREADS = 0.01, 0.3
-"""Standard deviations of the perturbed controls of a search, as fractions of each control's largest value: small, to
-leave points where violations have no gradient without being least, such as zero thrust; and large.  A control that is
-smaller than half of all digits everywhere counts as of size 1."""
+PERTURBED = 0.3
+"""Standard deviation of the perturbed controls of a search, as a fraction of each control's largest value, to leave
+points where violations have no gradient without being least, such as zero thrust.  A control that is smaller than half
+of all digits everywhere counts as of size 1."""
 
 
 FEASIBILITY = "feasibility"
@@ -188,16 +188,18 @@ def _step(
 def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
     """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones; where states are large numbers, whose size says nothing of
     how far they may move, the inverse squares of the sizes of states and the squared slopes of rows."""
-    rows, (xs, us, *_) = formulation.rows, model.iterate
-    if rows is None or not rows.large:
-        return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
-    return np.maximum(np.abs(xs).max(axis=0), 1.0) ** -2, _slopes(model, rows) ** 2
+    rows, xs = formulation.rows, model.iterate.xs
+    assert rows is not None
+    sizes = np.maximum(np.abs(xs).max(axis=0), 1.0) if rows.large else np.ones(formulation.problem.system.ndx)
+    return sizes**-2, _slopes(model, rows) ** 2
 
 
 def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Typical derivatives (nu,) of rows with respect to the controls; ones where they are not known."""
+    """Typical derivatives (nu,) of rows with respect to the controls, at most 1 but for large rows; ones where they are
+    not known."""
     slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
-    return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
+    known = finite(slopes) and slopes.all()
+    return np.minimum(slopes, np.inf if rows.large else 1.0) if known else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: RestorationResult) -> bool:
@@ -210,8 +212,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
     _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
-    if formulation.rows.large:
-        gradient = gradient / _slopes(model, formulation.rows)
+    gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
     return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
 
@@ -255,7 +256,7 @@ def check(
         others = tuple(ends.met[i] for i in ends.beside[:TRIES])
         if hopeless():
             on_the_way = (None,) if best.weights[: rows.first[-2]].any() else ()
-            others = 0.0, SPREADS[0], *(others or on_the_way or SPREADS[1:])
+            others = 0.0, PERTURBED, *(others or on_the_way)
             if ends.nearest is not None or _given(formulation, best):
                 others = ()
     for other in others:
@@ -269,10 +270,8 @@ def check(
             largest = np.abs(us).max(axis=0, initial=0.0)
             scale = other * np.where(largest > HALF_PRECISION, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
-        elif first.gaps is None:
-            trial = first
         else:
-            continue
+            trial = first if first.gaps is None else formulation.start(first.us, None, budget.clock)
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
