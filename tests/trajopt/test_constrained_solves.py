@@ -34,15 +34,7 @@ from trajopt.rows import pack
 from trajopt.solvers.active_set import PiecewiseModel
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
 from trajopt.solvers.constrained import AugmentedLagrangian, ViolationBound
-from trajopt.solvers.formulation import (
-    EXACT,
-    GAUSS_NEWTON,
-    Candidate,
-    Curvature,
-    Direction,
-    ForwardFormulation,
-    Stopwatch,
-)
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Candidate, Curvature, Direction, Formulation, Stopwatch
 from trajopt.solvers.iteration import Stall, State
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
@@ -114,7 +106,7 @@ def changing(rng, limits):
     problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
     rows = pack(problem, problem.residual_constraints)
     box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
-    formulation, clock = ForwardFormulation(problem, rows, box, Curvature()), Stopwatch()
+    formulation, clock = Formulation(problem, rows, box, Curvature()), Stopwatch()
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
     return problem, rows, formulation, weighted(rows, model, multipliers), multipliers, clock
@@ -267,7 +259,7 @@ def promising_nothing(monkeypatch, least):
     """The results of all searches in a solve for the minimum of a model that start from an exact direction alone, where
     such directions lead nowhere and Gauss-Newton sweeps are positive definite with a mu of at least this alone; each
     with True if the sweep itself promised something."""
-    minimum, sweep, found = PiecewiseModel.minimum, ForwardFormulation.sweep, []
+    minimum, sweep, found = PiecewiseModel.minimum, Formulation.sweep, []
     towards = AugmentedLagrangian._towards_minimum
 
     def promises_nothing(model, direction):
@@ -284,7 +276,7 @@ def promising_nothing(monkeypatch, least):
         with monkeypatch.context() as patch:
             if exact_alone:
                 patch.setattr(PiecewiseModel, "minimum", promises_nothing)
-                patch.setattr(ForwardFormulation, "sweep", fails)
+                patch.setattr(Formulation, "sweep", fails)
             result = towards(constrained, state, chosen, enough)
         if exact_alone:
             found.append((result, -chosen.direction.change > enough))
@@ -393,7 +385,7 @@ def test_a_step_may_not_multiply_the_violation():
 def test_a_short_step_leaves_the_multipliers():
     problem, clock = problems.make("arm_obstacle"), Stopwatch()
     rows = pack(problem, problem.residual_constraints)
-    formulation = ForwardFormulation(problem, rows, problem.control_limits, Curvature())
+    formulation = Formulation(problem, rows, problem.control_limits, Curvature())
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
     model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)

@@ -16,7 +16,7 @@ from trajopt.solvers.formulation import (
     EXACT,
     GAUSS_NEWTON,
     Curvature,
-    ForwardFormulation,
+    Formulation,
     Stopwatch,
     predicted_multiplier,
     sweep_of_kind,
@@ -54,7 +54,7 @@ def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, 
     problem, clock = linear(rng), Stopwatch()
     us = rng.standard_normal((problem.horizon, 2))
     xs = rng.standard_normal((problem.horizon + 1, 4)) if with_gaps else None
-    formulation = ForwardFormulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     assert (model.iterate.gaps is not None) is with_gaps
     sweep = formulation.sweep(model, 0.0, clock)
@@ -70,7 +70,7 @@ def test_predicted_multiplier_errs_by_the_square_of_the_step():
     """Against the Gauss-Newton sweep of where the full step leads, on the way to the optimum of a curved problem."""
     problem, clock = tip(), Stopwatch()
     optimum = DDP().solve(problem).us
-    formulation = ForwardFormulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, None, Curvature())
     errors = []
     for size in (1e-2, 1e-3):
         us = optimum + size * np.sin(np.arange(optimum.size)).reshape(optimum.shape)
@@ -91,13 +91,13 @@ def dense_kkt_costate(problem, iterate):
 def test_full_steps_need_no_gauss_newton_sweep(name, monkeypatch):
     """After the first exact iteration of a solve that takes full steps there is one sweep an iteration."""
     problem = tip() if name == "tip" else replace(problems.make(name), constraints=())
-    sweeps, original = {GAUSS_NEWTON: 0, EXACT: 0}, ForwardFormulation.sweep
+    sweeps, original = {GAUSS_NEWTON: 0, EXACT: 0}, Formulation.sweep
 
     def counted(self, model, mu, clock, kind=GAUSS_NEWTON):
         sweeps[kind] += 1
         return original(self, model, mu, clock, kind)
 
-    monkeypatch.setattr(ForwardFormulation, "sweep", counted)
+    monkeypatch.setattr(Formulation, "sweep", counted)
     solution = DDP().solve(problem)
     assert solution.converged
     exact = [record for record in solution.log if record.step == "exact"]

@@ -23,7 +23,7 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.regularization import Regularization
-from trajopt.solvers.formulation import EXACT, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import EXACT, Curvature, Direction, Formulation, Stopwatch
 from trajopt.solvers.line_search import TrialSteps, acceptable, own_merit, search
 from trajopt.solvers.solver import HESSIANS
 
@@ -217,7 +217,7 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
     problem, clock = tip(), Stopwatch()
     near = ILQR(max_iterations=8).solve(problem)
-    formulation = ForwardFormulation(problem, None, None, Curvature("tensor"))
+    formulation = Formulation(problem, None, None, Curvature("tensor"))
     start = formulation.start(near.us, None, clock)
     model = formulation.with_curvature(formulation.expand(start, clock), None, clock)
     gauss_newton, exact = formulation.sweep(model, 0.0, clock), formulation.sweep(model, 0.0, clock, EXACT)

@@ -8,7 +8,7 @@ import pytest
 from tests.reference import dense_kkt
 from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, tip
 from trajopt import DDP, ILQR, Problem, total_cost
-from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, ForwardFormulation, Stopwatch, sweep_of_kind
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Formulation, Stopwatch, sweep_of_kind
 from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
@@ -69,7 +69,7 @@ def test_all_hessian_modes_and_ilqr_reach_the_same_trajectory(name, solutions):
 def gradient_after_a_full_step(problem, us, hessian):
     """max |dJ/du| after one full step from the controls us: Gauss-Newton if hessian is None."""
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature(hessian or "parallel"))
+    formulation = Formulation(problem, None, None, Curvature(hessian or "parallel"))
     model = formulation.expand(formulation.start(us, None, clock), clock)
     sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0, clock)
     assert sweep.ok

@@ -7,7 +7,7 @@ from tests.reference import dense_kkt
 from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.trajopt.cases import linear
 from trajopt.backward.backward_pass import box_around, sweep
-from trajopt.solvers.formulation import Curvature, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import Curvature, Formulation, Stopwatch
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12
@@ -59,7 +59,7 @@ def test_indefinite_free_block_is_reported(rng):
 def full_step(problem, xs, us):
     """The first iterate and the full step from it."""
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     sweep = formulation.sweep(model, 0.0, clock)
     return model.iterate, sweep, next(formulation.candidates(model, sweep))
@@ -88,7 +88,7 @@ def test_a_partial_step_is_the_interpolation(rng):
     problem = linear(rng)
     xs, us = rng.standard_normal((16, 4)), rng.standard_normal((15, 2))
     clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, None, Curvature())
     model = formulation.expand(formulation.start(us, xs, clock), clock)
     sweep = formulation.sweep(model, 0.0, clock)
     full, *others = formulation.candidates(model, sweep)

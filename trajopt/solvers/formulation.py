@@ -8,7 +8,7 @@ what a quadratic model predicts for a step, and the formulation by forward dynam
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -392,7 +392,7 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
 
 
 # --------------------------------------------------------------------------------------------
-# What formulations have in common.
+# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
 
 
 @dataclass(frozen=True)
@@ -433,7 +433,8 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
 
 
 class Formulation:
-    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them.
+    """Transcription of a problem: it defines the sweep's controls, here those of the problem, and how a trajectory
+    follows from them, here as a rollout.
 
     Parameters
     ----------
@@ -468,62 +469,6 @@ class Formulation:
         return self.rows.values(xs, us)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The first iterate: a rollout, or the states xs with their gaps."""
-        raise NotImplementedError
-
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
-    ) -> LocalModel:
-        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
-        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
-        raise NotImplementedError
-
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
-        needed and None."""
-        raise NotImplementedError
-
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
-        """Backward pass of the model of this kind, whose expansion it must have."""
-        expansion, tensors = model.of_kind(kind)
-        with clock.measure("backward_pass"):
-            gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
-            on_states, mu = shares_of(mu, gaps)
-            terms = None if self.rows is None or model.rows is None else model.rows.weights
-            swept = slots.swept_over(expansion, box) if terms is None and gaps is None else None
-            if swept is None:
-                swept = slots.swept()
-                e = swept.hold(expansion, gaps, box)
-                if terms is not None and self.rows is not None and model.rows is not None:
-                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
-                if on_states > 0.0:
-                    np.einsum("tii->ti", e.lxx)[...] += on_states
-            if tensors is None:
-                return completed(swept.sweep(mu), e, gaps)
-            return completed(sweep(*e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
-
-    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
-        """Trajectories along a direction, longest step first."""
-        raise NotImplementedError
-
-    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """k (N, nu) and K (N, nu, ndx) for the controls us."""
-        raise NotImplementedError
-
-
-# --------------------------------------------------------------------------------------------
-# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
-
-
-class ForwardFormulation(Formulation):
-    """Rollouts of the system under its own controls."""
-
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
         with clock.measure("rollouts"):
             us = us if self.limits is None else us.clip(*self.limits)
@@ -544,8 +489,8 @@ class ForwardFormulation(Formulation):
         before: Before = None,
         dual: np.ndarray | None = None,
     ) -> LocalModel:
-        """First-order dynamics and Gauss-Newton costs; the exact model at once where the sweep before predicts its
-        multiplier."""
+        """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
+        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
         (xs, us, *_), rows, exact_model = iterate, None, None
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
@@ -568,7 +513,8 @@ class ForwardFormulation(Formulation):
             return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """See `Formulation`; Vx is needed only in the mode "parallel"."""
+        """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
+        needed, in the mode "parallel", and None."""
         (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
         if self.curvature.hessian == "parallel" and Vx is None:
             return model
@@ -585,8 +531,27 @@ class ForwardFormulation(Formulation):
                 tensors = tensors_of(system, xs, us)
             return model._replace(exact=Exact(with_hessians(model.gauss_newton, costs, products), tensors))
 
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of the model of this kind, whose expansion it must have."""
+        expansion, tensors = model.of_kind(kind)
+        with clock.measure("backward_pass"):
+            gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
+            on_states, mu = shares_of(mu, gaps)
+            terms = None if self.rows is None or model.rows is None else model.rows.weights
+            swept = slots.swept_over(expansion, box) if terms is None and gaps is None else None
+            if swept is None:
+                swept = slots.swept()
+                e = swept.hold(expansion, gaps, box)
+                if terms is not None and self.rows is not None and model.rows is not None:
+                    add_terms(self.rows.first, *model.rows.C, *terms, *e[2:])
+                if on_states > 0.0:
+                    np.einsum("tii->ti", e.lxx)[...] += on_states
+            if tensors is None:
+                return completed(swept.sweep(mu), e, gaps)
+            return completed(sweep(*e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
+
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
-        """Closed-loop rollouts, all step lengths in one call."""
+        """Trajectories along a direction, longest step first: closed-loop rollouts, all in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
         found = self._slots.rollouts(xs, us, sweep.k, sweep.K, ALPHAS, gaps)
         if found is None:
@@ -596,5 +561,5 @@ class ForwardFormulation(Formulation):
             yield Candidate(float(alpha), xs_new, us_new, us_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """The sweep's own gains."""
+        """k (N, nu) and K (N, nu, ndx) for the controls us: the sweep's own gains."""
         return sweep.k, sweep.K

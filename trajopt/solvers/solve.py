@@ -40,7 +40,6 @@ from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
     Curvature,
     Formulation,
-    ForwardFormulation,
     Iterate,
     Limits,
     LocalModel,
@@ -78,7 +77,7 @@ def formulation_of(
     problem: Problem, limits: Limits | None, curvature: Curvature, rows: Rows | None = None
 ) -> Formulation:
     """The formulation for the problem's system: forward or inverse dynamics."""
-    make = InverseFormulation if takes_accelerations(problem.system) else ForwardFormulation
+    make = InverseFormulation if takes_accelerations(problem.system) else Formulation
     return make(problem, rows, limits, curvature)
 
 
