@@ -31,7 +31,7 @@ from trajopt import (
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.backward.regularization import Regularization
 from trajopt.rows import pack
-from trajopt.solvers.active_set import PiecewiseModel
+from trajopt.solvers.active_set import model_minimum
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
 from trajopt.solvers.constrained import AugmentedLagrangian, ViolationBound
 from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Candidate, Curvature, Direction, Formulation, Stopwatch
@@ -120,8 +120,7 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     rng = np.random.default_rng(seed)
     problem, rows, formulation, model, multipliers, clock = changing(rng, limits)
     sweep = formulation.sweep(model, 0.0, clock)
-    piecewise = PiecewiseModel(formulation, model, multipliers, model.expansion, 0.0, clock)
-    found = piecewise.minimum(Direction(GAUSS_NEWTON, sweep, None, -1))
+    found = model_minimum(formulation, model, multipliers, Direction(GAUSS_NEWTON, sweep, None, -1), 0.0, clock)
     us = model.iterate.us
 
     def value(flat):
@@ -132,12 +131,12 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     low, high = (-np.inf, np.inf) if limits is None else (-limits, limits)
     options = {"maxiter": 20000, "maxfun": 10**7, "ftol": 1e-15, "gtol": 1e-10}
     oracle = minimize(value, us.ravel(), method="L-BFGS-B", bounds=[(low, high)] * us.size, options=options)
-    reached = value((us + found.point.du).ravel())
+    reached = value((us + found.du).ravel())
     assert reached <= oracle.fun + (1e-8 if limits is None else 1e-2) * found.promise
     assert found.promise == pytest.approx(value(us.ravel()) - reached, rel=1e-9)
-    moved = problem.system.rollout(problem.x0, us + found.point.du) - model.iterate.xs
-    np.testing.assert_allclose(found.point.dx, moved, atol=1e-12)
-    np.testing.assert_allclose(found.point.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
+    moved = problem.system.rollout(problem.x0, us + found.du) - model.iterate.xs
+    np.testing.assert_allclose(found.dx, moved, atol=1e-12)
+    np.testing.assert_allclose(found.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
 
 
 def test_convexified_hessians():
@@ -259,12 +258,12 @@ def promising_nothing(monkeypatch, least):
     """The results of all searches in a solve for the minimum of a model that start from an exact direction alone, where
     such directions lead nowhere and Gauss-Newton sweeps are positive definite with a mu of at least this alone; each
     with True if the sweep itself promised something."""
-    minimum, sweep, found = PiecewiseModel.minimum, Formulation.sweep, []
+    minimum, sweep, found = AugmentedLagrangian._minimum, Formulation.sweep, []
     towards = AugmentedLagrangian._towards_minimum
 
-    def promises_nothing(model, direction):
-        reached = minimum(model, direction)
-        return reached._replace(point=reached.point._replace(value=0.0)) if direction.kind == EXACT else reached
+    def promises_nothing(constrained, model, m, direction, regularization):
+        reached = minimum(constrained, model, m, direction, regularization)
+        return reached._replace(promise=0.0) if direction.kind == EXACT else reached
 
     def watched(constrained, state, chosen, enough):
         exact_alone = chosen.direction.kind == EXACT and chosen.model.gauss_newton is None
@@ -275,7 +274,7 @@ def promising_nothing(monkeypatch, least):
 
         with monkeypatch.context() as patch:
             if exact_alone:
-                patch.setattr(PiecewiseModel, "minimum", promises_nothing)
+                patch.setattr(AugmentedLagrangian, "_minimum", promises_nothing)
                 patch.setattr(Formulation, "sweep", fails)
             result = towards(constrained, state, chosen, enough)
         if exact_alone:
@@ -314,8 +313,8 @@ def searches_of_landers(monkeypatch, *starts):
 
     def watched(constrained, state, found, enough):
         model, m, regularization = found.model, found.multipliers, found.regularization
-        piecewise = constrained._piecewise(model, m, found.direction.kind, regularization)
-        searches.append((found, towards(constrained, state, found, enough), enough, piecewise.minimum(found.direction)))
+        minimum = constrained._minimum(model, m, found.direction, regularization)
+        searches.append((found, towards(constrained, state, found, enough), enough, minimum))
         return searches[-1][1]
 
     monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)

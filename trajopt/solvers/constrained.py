@@ -29,7 +29,7 @@ from trajopt.backward.regularization import FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
-from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
+from trajopt.solvers.active_set import ModelMinimum, model_minimum
 from trajopt.solvers.augmented_lagrangian import (
     FIRM,
     LARGE_COST,
@@ -185,10 +185,10 @@ class SoftConstraints(Unconstrained):
 
         return merit
 
-    def _piecewise(
-        self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
-    ) -> PiecewiseModel:
-        return PiecewiseModel(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
+    def _minimum(
+        self, model: LocalModel, m: Multipliers, direction: Direction, regularization: Regularization
+    ) -> ModelMinimum:
+        return model_minimum(self.formulation, model, m, direction, regularization.shift, self.clock)
 
     def search_elsewhere(
         self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
@@ -196,8 +196,7 @@ class SoftConstraints(Unconstrained):
         """The better one of a trial and, where that is short, of one to the minimum of the piecewise model."""
         if trial.long:
             return trial
-        piecewise = self._piecewise(found.model, found.multipliers, trial.direction.kind, found.regularization)
-        minimum = piecewise.minimum(trial.direction)
+        minimum = self._minimum(found.model, found.multipliers, trial.direction, found.regularization)
         if minimum.promise <= 0.0:
             return trial
         return trial.or_better(self.trials(found, gap_weight, noise).along(minimum.direction))
@@ -350,7 +349,7 @@ class AugmentedLagrangian(SoftConstraints):
         """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
-        minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
+        minimum = self._minimum(model, m, direction, regularization)
         for _ in range(HARDER):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
@@ -362,7 +361,7 @@ class AugmentedLagrangian(SoftConstraints):
             model, regularization = plain.model, plain.regularization
             knot = max(direction.indefinite_knot, plain.direction.indefinite_knot)
             direction = plain.direction._replace(indefinite_knot=knot)
-            minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
+            minimum = self._minimum(model, m, direction, regularization)
         found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
         return self._with_updated_penalty(state, found, minimum)
 
@@ -405,7 +404,7 @@ class AugmentedLagrangian(SoftConstraints):
         rows, at = self.rows, found.model.rows
         assert at is not None
         before = total_violation(rows, at.c)
-        after = total_violation(rows, at.c + minimum.point.rows)
+        after = total_violation(rows, at.c + minimum.rows)
         for _ in range(bound.raises):
             m, direction = found.multipliers, found.direction
             assert direction is not None
@@ -426,8 +425,8 @@ class AugmentedLagrangian(SoftConstraints):
             if not sweep.ok:
                 break
             direction = direction._replace(sweep=sweep, fallback=None)
-            minimum = self._piecewise(model, m, direction.kind, found.regularization).minimum(direction)
-            left = total_violation(rows, at.c + minimum.point.rows)
+            minimum = self._minimum(model, m, direction, found.regularization)
+            left = total_violation(rows, at.c + minimum.rows)
             if left > HELP_AWAY * after and before - left < HELP * removed:
                 break
             found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left
