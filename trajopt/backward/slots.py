@@ -25,16 +25,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedCall
 from trajopt.backward.backward_pass import (
     GAPS,
     MU,
     NO_GAPS,
     OUTWARD,
     Box,
-    SweepCall,
     SweepResult,
     box_around,
     result_of,
+    sweep_call,
 )
 from trajopt.backward.expansions import (
     Expansion,
@@ -173,7 +174,7 @@ class Swept:
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
         else:
             self.e, self._box = of.own_e, of.own_box
-        self._call = slots.sweep_call(tuple(self.e), self._box, tuple(results.own)).prepared()
+        self._call = slots.prepared_sweep(tuple(self.e), self._box, tuple(results.own))
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
@@ -206,7 +207,7 @@ class Slots:
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         dt, self.leading = semi_implicit_form(system)
         self.dt = np.full(N, dt, np.float64)
-        self._accelerations = capability(system, Expansions).acceleration_control is not None and self.dt.any()
+        self._accelerations = bool(capability(system, Expansions).acceleration_control is not None and self.dt.any())
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
         self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
@@ -251,9 +252,11 @@ class Slots:
         """A free backward pass over what it is given to hold."""
         return _free(self._swept, Swept, self)
 
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """A backward pass over these arrays, without gaps, to be prepared."""
-        return SweepCall(e, 0.0, self.dt, None, box, self.leading, bool(self._accelerations), arrays=results)
+    def prepared_sweep(
+        self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]
+    ) -> PreparedCall:
+        """A backward pass over these arrays, without gaps."""
+        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, None, box, self.leading, self._accelerations))
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""

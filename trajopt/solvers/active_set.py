@@ -207,7 +207,7 @@ class _PreparedSearch:
             fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, *self.found[:2]
         )  # fmt: skip
         box = None if limits is None else box_around(us, *limits)
-        self.sweep = formulation.sweep_call((fx, fu, *moved), box, sweep).prepared()
+        self.sweep = formulation.prepared_sweep((fx, fu, *moved), box, sweep)
         of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
         to_end = first, C, c, lower, upper, centre, numbers, *reached
         self.parts = (

@@ -447,7 +447,7 @@ class Formulation:
 
     Attributes
     ----------
-    cost, sweep_call : methods of its `trajopt.backward.slots.Slots`
+    cost, prepared_sweep : methods of its `trajopt.backward.slots.Slots`
     kept : dict
         What others prepare for it, and for all problems that differ in numbers alone.
     """
@@ -455,7 +455,7 @@ class Formulation:
     def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
         self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
         self._slots = slots = take_slots(problem, limits)
-        self.cost, self.sweep_call, self.kept = slots.cost, slots.sweep_call, slots.kept
+        self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept
 
     def close(self) -> None:
         """End its use; what it has prepared is left to the next solves."""
