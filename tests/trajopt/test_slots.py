@@ -15,7 +15,7 @@ from trajopt import ControlBounds, ControlCost, Problem, StateCost
 from trajopt.backward.backward_pass import box_around, sweep
 from trajopt.backward.expansions import adjoint, expand, gaps_of
 from trajopt.backward.slots import Slots, _kept
-from trajopt.rows import PreparedRows, pack
+from trajopt.rows import pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
 
 
@@ -313,16 +313,19 @@ def rows_of(name):
 
 @pytest.mark.parametrize("name", ["arm", "functions"])
 def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
+    """Those of residuals that say that they prepare nothing."""
     problem = rows_of(name)
-    rows = pack(problem, tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint)))
-    calls, (xs, us) = PreparedRows(rows), trajectory(problem, rng)
-    kinds = [call is None for call in calls.values]
-    assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in calls.jacobians]
-    prepared = rows.prepared()
+    constraints = tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint))
+    prepared, plain, (xs, us) = pack(problem, constraints), pack(problem, constraints), trajectory(problem, rng)
+    is_plain = [call.__name__ == "plain" for call in prepared.calls.values]
+    assert is_plain == ([False] if name == "arm" else [False, False, True])
+    with monkeypatch.context() as patch:
+        patch.setattr("trajopt.rows.place_of", lambda knots: knots)
+        assert all(call.__name__ == "plain" for call in (*plain.calls.values, *plain.calls.jacobians))
     for step in range(4):
-        factors = [(1.0 + step) * np.ones(c.nr) for c in rows.constraints]
-        scaled, called = rows.with_factors(factors), prepared.with_factors(factors)
-        assert scaled.calls is None and called.calls is prepared.calls is not None
+        factors = [(1.0 + step) * np.ones(c.nr) for c in constraints]
+        scaled, called = plain.with_factors(factors), prepared.with_factors(factors)
+        assert called.calls is prepared.calls
         if step == 2:
             monkeypatch.setitem(globals(), "SHIFT", np.array([0.25]))  # functions are traced again
         us += 0.1 * rng.standard_normal(us.shape)

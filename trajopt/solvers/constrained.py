@@ -179,7 +179,7 @@ class SoftConstraints(Unconstrained):
             own = formulation.cost(xs, us)
             if not own < np.inf:
                 return own, own, None
-            c = formulation.row_values(xs, us)
+            c = rows.values(xs, us)
             cost = own + multipliers.value(rows, c)
             return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 

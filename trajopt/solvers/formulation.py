@@ -461,13 +461,6 @@ class Formulation:
         """End its use; what it has prepared is left to the next solves."""
         give_back(self._slots)
 
-    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Values (R,) of the rows, which there must be."""
-        assert self.rows is not None
-        if self.rows.calls is None:
-            self.rows = self.rows.prepared()
-        return self.rows.values(xs, us)
-
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
         with clock.measure("rollouts"):

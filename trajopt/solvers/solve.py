@@ -105,7 +105,7 @@ def _transcribed(problem: Problem, boxed: bool) -> Transcribed:
         else:
             lower, upper = constraint.limits(problem.horizon, problem.system.nu)
             with_rows.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
-    rows = pack(problem, tuple(with_rows)).prepared() if with_rows else None
+    rows = pack(problem, tuple(with_rows)) if with_rows else None
     return Transcribed(problem.constraints, rows, tuple(boxes))
 
 
