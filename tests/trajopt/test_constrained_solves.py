@@ -34,7 +34,7 @@ from trajopt.rows import pack
 from trajopt.solvers.active_set import model_minimum
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
 from trajopt.solvers.constrained import AugmentedLagrangian, ViolationBound
-from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Candidate, Curvature, Direction, Formulation, Stopwatch
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Candidate, Curvature, Direction, Formulation
 from trajopt.solvers.iteration import Stall, State
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
@@ -106,10 +106,10 @@ def changing(rng, limits):
     problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
     rows = pack(problem, problem.residual_constraints)
     box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
-    formulation, clock = Formulation(problem, rows, box, Curvature()), Stopwatch()
+    formulation = Formulation(problem, rows, box, Curvature())
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
-    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
-    return problem, rows, formulation, weighted(rows, model, multipliers), multipliers, clock
+    model = formulation.expand(formulation.start(problem.us_init, None), dual=np.zeros(len(rows)))
+    return problem, rows, formulation, weighted(rows, model, multipliers), multipliers
 
 
 @pytest.mark.parametrize("limits", [None, 2.0, 0.8])
@@ -118,9 +118,9 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     """Against L-BFGS-B on the same piecewise quadratic function of the controls; where limits of controls matter it is
     approached until a sweep gains little."""
     rng = np.random.default_rng(seed)
-    problem, rows, formulation, model, multipliers, clock = changing(rng, limits)
-    sweep = formulation.sweep(model, 0.0, clock)
-    found = model_minimum(formulation, model, multipliers, Direction(GAUSS_NEWTON, sweep, None, -1), 0.0, clock)
+    problem, rows, formulation, model, multipliers = changing(rng, limits)
+    sweep = formulation.sweep(model, 0.0)
+    found = model_minimum(formulation, model, multipliers, Direction(GAUSS_NEWTON, sweep, None, -1), 0.0)
     us = model.iterate.us
 
     def value(flat):
@@ -268,8 +268,8 @@ def promising_nothing(monkeypatch, least):
     def watched(constrained, state, chosen, enough):
         exact_alone = chosen.direction.kind == EXACT and chosen.model.gauss_newton is None
 
-        def fails(formulation, model, mu, clock, kind=GAUSS_NEWTON):
-            result = sweep(formulation, model, mu, clock, kind)
+        def fails(formulation, model, mu, kind=GAUSS_NEWTON):
+            result = sweep(formulation, model, mu, kind)
             return result._replace(ok=result.ok and (kind != GAUSS_NEWTON or mu >= least))
 
         with monkeypatch.context() as patch:
@@ -382,16 +382,16 @@ def test_a_step_may_not_multiply_the_violation():
 
 
 def test_a_short_step_leaves_the_multipliers():
-    problem, clock = problems.make("arm_obstacle"), Stopwatch()
+    problem = problems.make("arm_obstacle")
     rows = pack(problem, problem.residual_constraints)
     formulation = Formulation(problem, rows, problem.control_limits, Curvature())
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
-    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)
+    model = formulation.expand(formulation.start(problem.us_init, None), dual=nothing)
     model = weighted(rows, model, m)
-    direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0, clock), None, -1)
+    direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0), None, -1)
     state = State(model, Regularization(), 1.0, (), Stall(), m)
-    constraints = AugmentedLagrangian(formulation, DDP(), clock)
+    constraints = AugmentedLagrangian(formulation, DDP())
     short, long = (Step(Candidate(a, *model.iterate[:3]), 0.0, 0.0, None) for a in (0.125, 1.0))
     after = constraints.after_step(state, direction, short)
     assert after.dual is m.dual and after.centre is m.centre and after.penalty == m.penalty

@@ -7,7 +7,7 @@ from tests.reference import dense_kkt
 from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.trajopt.cases import linear
 from trajopt.backward.backward_pass import box_around, sweep
-from trajopt.solvers.formulation import Curvature, Formulation, Stopwatch
+from trajopt.solvers.formulation import Curvature, Formulation
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12
@@ -58,10 +58,9 @@ def test_indefinite_free_block_is_reported(rng):
 
 def full_step(problem, xs, us):
     """The first iterate and the full step from it."""
-    clock = Stopwatch()
     formulation = Formulation(problem, None, None, Curvature())
-    model = formulation.expand(formulation.start(us, xs, clock), clock)
-    sweep = formulation.sweep(model, 0.0, clock)
+    model = formulation.expand(formulation.start(us, xs))
+    sweep = formulation.sweep(model, 0.0)
     return model.iterate, sweep, next(formulation.candidates(model, sweep))
 
 
@@ -87,10 +86,9 @@ def test_a_partial_step_is_the_interpolation(rng):
     """On a linear problem a step alpha leads to (1 - alpha) of the way's start and alpha of its end."""
     problem = linear(rng)
     xs, us = rng.standard_normal((16, 4)), rng.standard_normal((15, 2))
-    clock = Stopwatch()
     formulation = Formulation(problem, None, None, Curvature())
-    model = formulation.expand(formulation.start(us, xs, clock), clock)
-    sweep = formulation.sweep(model, 0.0, clock)
+    model = formulation.expand(formulation.start(us, xs))
+    sweep = formulation.sweep(model, 0.0)
     full, *others = formulation.candidates(model, sweep)
     assert len(others) == 7
     for candidate in others:

@@ -26,7 +26,7 @@ from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
-from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, Stopwatch, change, dot, follow
+from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, change, dot, follow
 from trajopt.solvers.iteration import TRIES
 from trajopt.solvers.line_search import INVISIBLE
 
@@ -240,7 +240,7 @@ class ModelMinimum(NamedTuple):
 
 
 def model_minimum(
-    formulation: Formulation, model: LocalModel, m: Multipliers, direction: Direction, mu: float, clock: Stopwatch
+    formulation: Formulation, model: LocalModel, m: Multipliers, direction: Direction, mu: float
 ) -> ModelMinimum:
     """The minimum of a model of the direction's kind with the terms of these multipliers, starting from the direction,
     of a sweep at the iterate: full steps first; where these do not settle, steps that lower the model; where a barrier
@@ -262,7 +262,7 @@ def model_minimum(
         m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
         0 if smooth else ATTEMPTS, 0 if not closed else TRIES if smooth else ATTEMPTS,
     )  # fmt: skip
-    with clock.measure("backward_pass"):
+    with formulation.clock.measure("backward_pass"):
         search.sweep.set(MU, mu)
         value, linear, other = search.run()
     dx, du, moved = (part.copy() for part in search.best)

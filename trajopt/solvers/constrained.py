@@ -151,7 +151,7 @@ class SoftConstraints(Unconstrained):
 
     def begin(self, start: Iterate, exact: bool, log: Log) -> State:
         """The state of a solve at its first iterate, without its regularization."""
-        model = self.formulation.expand(start, self.clock, exact, dual=self._first_dual())
+        model = self.formulation.expand(start, exact, dual=self._first_dual())
         multipliers = self._first_multipliers(model)
         assert model.rows is not None
         violation = measures(self.rows, model.rows.c, model.rows.dual).scaled
@@ -188,11 +188,9 @@ class SoftConstraints(Unconstrained):
     def _minimum(
         self, model: LocalModel, m: Multipliers, direction: Direction, regularization: Regularization
     ) -> ModelMinimum:
-        return model_minimum(self.formulation, model, m, direction, regularization.shift, self.clock)
+        return model_minimum(self.formulation, model, m, direction, regularization.shift)
 
-    def search_elsewhere(
-        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
-    ) -> TrialStep:
+    def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
         """The better one of a trial and, where that is short, of one to the minimum of the piecewise model."""
         if trial.long:
             return trial
@@ -217,7 +215,7 @@ class SoftConstraints(Unconstrained):
 
     def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Multipliers) -> LocalModel:
         """The model of the next iterate with the terms of its constraints."""
-        model = self.formulation.expand(iterate, self.clock, exact, before, multipliers.dual)
+        model = self.formulation.expand(iterate, exact, before, multipliers.dual)
         return self.weighted(model, multipliers)
 
     def violation(self, model: LocalModel) -> float:
@@ -257,7 +255,7 @@ class AugmentedLagrangian(SoftConstraints):
         """The state after a search for less violation, where constraints are met too slowly; with a barrier, where
         steps lead nowhere and gaps are closed."""
         if self.restores:
-            state = checked(self.formulation, state, self.options, self.clock, self._with_firm_penalty(solve_another))
+            state = checked(self.formulation, state, self.options, self._with_firm_penalty(solve_another))
         m, model = state.multipliers, state.model
         goes_on = state.status is None and model.iterate.gaps is None
         if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
@@ -270,7 +268,7 @@ class AugmentedLagrangian(SoftConstraints):
         feasibility."""
 
         def run(formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
-            constraints = AugmentedLagrangian(formulation, self.options, self.clock, firm=True, restores=False)
+            constraints = AugmentedLagrangian(formulation, self.options, firm=True, restores=False)
             return solve_another(constraints, start, log, until)
 
         return run
@@ -291,7 +289,7 @@ class AugmentedLagrangian(SoftConstraints):
             model = self.weighted(model, m)
         for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
-            found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
+            found = find_direction(self.formulation, model, regularization, exact, near)
             if found.direction is None:
                 return found._replace(multipliers=m)
             repaired = exact and found.direction.kind != EXACT
@@ -324,7 +322,7 @@ class AugmentedLagrangian(SoftConstraints):
         while m.penalty < min(LARGEST * m.scale, m.ceiling):
             m = m._replace(penalty=raised(m, FACTOR))
             model = self.weighted(model, m)
-            sweep = self.formulation.sweep(model, regularization.shift, self.clock, EXACT)
+            sweep = self.formulation.sweep(model, regularization.shift, EXACT)
             if sweep.ok:
                 return FoundDirection(Direction(EXACT, sweep, None, -1), model, regularization, multipliers=m)
         return found
@@ -355,7 +353,7 @@ class AugmentedLagrangian(SoftConstraints):
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
-            plain = find_direction(self.formulation, model, regularization, False, self.clock)
+            plain = find_direction(self.formulation, model, regularization, False)
             if plain.direction is None:
                 break
             model, regularization = plain.model, plain.regularization
@@ -421,7 +419,7 @@ class AugmentedLagrangian(SoftConstraints):
                     break
             m = m._replace(penalty=penalty)
             model = self.weighted(found.model, m)
-            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift)
             if not sweep.ok:
                 break
             direction = direction._replace(sweep=sweep, fallback=None)

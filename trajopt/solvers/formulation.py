@@ -230,23 +230,23 @@ def noise(problem: Problem, model: LocalModel) -> float:
         return float(np.linalg.norm(model.costate[1:] * step_noise(model.iterate.xs)))
 
 
-def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:
+def with_gauss_newton(formulation: Formulation, model: LocalModel) -> LocalModel:
     """The model with a Gauss-Newton expansion, expanded again if it has the exact one alone."""
     if model.gauss_newton is not None:
         return model
     dual = None if model.rows is None else model.rows.dual
-    return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
+    return formulation.expand(model.iterate, dual=dual)._replace(box=model.box, rows=model.rows)
 
 
-def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
+def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float) -> SweepResult:
     """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
     if kind != GAUSS_NEWTON and model.exact is not None:
-        return formulation.sweep(model, mu, clock, kind)
-    model = with_gauss_newton(formulation, model, clock)
-    sweep = formulation.sweep(model, mu, clock)
+        return formulation.sweep(model, mu, kind)
+    model = with_gauss_newton(formulation, model)
+    sweep = formulation.sweep(model, mu)
     if kind == GAUSS_NEWTON or not sweep.ok:
         return sweep
-    return formulation.sweep(formulation.with_curvature(model, sweep.Vx, clock), mu, clock, EXACT)
+    return formulation.sweep(formulation.with_curvature(model, sweep.Vx), mu, EXACT)
 
 
 # --------------------------------------------------------------------------------------------
@@ -444,6 +444,8 @@ class Formulation:
     limits : (lower, upper), (N, nu) each, or None
         Control limits that sweeps and rollouts keep.
     curvature : Curvature
+    clock : Stopwatch, optional
+        That of the solve.
 
     Attributes
     ----------
@@ -452,8 +454,16 @@ class Formulation:
         What others prepare for it, and for all problems that differ in numbers alone.
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        rows: Rows | None,
+        limits: Limits | None,
+        curvature: Curvature,
+        clock: Stopwatch | None = None,
+    ) -> None:
         self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
+        self.clock = clock or Stopwatch()
         self._slots = slots = take_slots(problem, limits)
         self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept
 
@@ -461,9 +471,9 @@ class Formulation:
         """End its use; what it has prepared is left to the next solves."""
         give_back(self._slots)
 
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+    def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
-        with clock.measure("rollouts"):
+        with self.clock.measure("rollouts"):
             us = us if self.limits is None else us.clip(*self.limits)
             gaps = None if xs is None else self._slots.gaps(xs, us)
             if xs is None:
@@ -472,20 +482,15 @@ class Formulation:
             gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
             xs, us = np.array(xs, order="C"), np.array(us, order="C")
             cost = self.cost(xs, us) if known else np.inf
-            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
+            return Iterate(xs, us, us, cost, gaps, self.clock.elapsed, cost)
 
     def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
+        self, iterate: Iterate, exact: bool = False, before: Before = None, dual: np.ndarray | None = None
     ) -> LocalModel:
         """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
         perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
         (xs, us, *_), rows, exact_model = iterate, None, None
-        with clock.measure("derivatives"):
+        with self.clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
@@ -505,14 +510,14 @@ class Formulation:
             models = (expansion, None) if exact_model is None else (None, exact_model)
             return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), rows)
 
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
         needed, in the mode "parallel", and None."""
         (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
         if self.curvature.hessian == "parallel" and Vx is None:
             return model
         assert model.gauss_newton is not None
-        with clock.measure("derivatives"):
+        with self.clock.measure("derivatives"):
             if self.curvature.cost_hessian == "exact":
                 costs = zero_blocks(self.problem.horizon, system.ndx, system.nu)
                 self.problem.objective.accumulate(xs, us, None, costs)
@@ -524,10 +529,10 @@ class Formulation:
                 tensors = tensors_of(system, xs, us)
             return model._replace(exact=Exact(with_hessians(model.gauss_newton, costs, products), tensors))
 
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+    def sweep(self, model: LocalModel, mu: float, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of the model of this kind, whose expansion it must have."""
         expansion, tensors = model.of_kind(kind)
-        with clock.measure("backward_pass"):
+        with self.clock.measure("backward_pass"):
             gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
             on_states, mu = shares_of(mu, gaps)
             terms = None if self.rows is None or model.rows is None else model.rows.weights

@@ -19,19 +19,16 @@ from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, with_multipliers
+from trajopt.rows import with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
     Before,
     Candidate,
-    Curvature,
     Exact,
     Formulation,
     Iterate,
-    Limits,
     LocalModel,
     RowModel,
-    Stopwatch,
     remaining_gaps,
 )
 
@@ -61,44 +58,38 @@ class InverseFormulation(Formulation):
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
-        super().__init__(problem, rows, limits, curvature)
+    def __init__(self, problem: Problem, *arguments: Any) -> None:
+        super().__init__(problem, *arguments)
         system: Any = problem.system
-        self._map = system.acceleration_control
-        N = problem.horizon
+        self._map, N = system.acceleration_control, problem.horizon
         self._fx, self._fu = np.tile(self._map.fx, (N, 1, 1)), np.tile(self._map.fu, (N, 1, 1))
         self._dt = system.dt if system.semi_implicit else 0.0
         self._no_gaps = np.zeros((N + 1, system.ndx))
 
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+    def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
-        with clock.measure("rollouts"), np.errstate(all="ignore"):
+        with self.clock.measure("rollouts"), np.errstate(all="ignore"):
             gaps = None
             if xs is None:
                 xs = np.ascontiguousarray(self.problem.system.rollout(self.problem.x0, us))
                 if not np.isfinite(xs).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
+                    return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
                 n = us.shape[1]
                 a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
             else:
                 a = self._map.accelerations(xs, us)
                 if not np.isfinite(a).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
+                    return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
                 reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = remaining_gaps(reached - xs, 0.0, xs)
             cost = self.cost(xs, us)
-            return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
+            return Iterate(xs, us, a, cost, gaps, self.clock.elapsed, cost)
 
     def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
+        self, iterate: Iterate, exact: bool = False, before: Before = None, dual: np.ndarray | None = None
     ) -> LocalModel:
         """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
-        with clock.measure("derivatives"):
+        with self.clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
             blocks = Quadratic(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
@@ -135,10 +126,10 @@ class InverseFormulation(Formulation):
         expansion = expansion._replace(lx=lx, lu=lu)
         return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
 
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """See `Formulation`; the multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
-        return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
+        return model._replace(exact=self.expand(model.iterate, True, dual=dual).exact)
 
     def _substituted(self, iterate: Iterate, blocks: Quadratic, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):

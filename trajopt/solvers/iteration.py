@@ -28,7 +28,6 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
     gradient_at,
     with_gauss_newton,
 )
@@ -154,12 +153,7 @@ def kept(promise: float, gain: float) -> bool:
 
 
 def find_direction(
-    formulation: Formulation,
-    model: LocalModel,
-    regularization: Regularization,
-    exact: bool,
-    clock: Stopwatch,
-    near: bool = False,
+    formulation: Formulation, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False
 ) -> FoundDirection:
     """The direction of a model, exact if asked for and possible, mu raised until Quu is positive definite.
 
@@ -169,31 +163,31 @@ def find_direction(
     if not math.isfinite(model.gradient_norm):
         return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
     if exact and model.exact is None:
-        model = formulation.with_curvature(model, None, clock)
+        model = formulation.with_curvature(model, None)
     if exact and model.exact is not None:
-        newton = formulation.sweep(model, regularization.shift, clock, EXACT)
+        newton = formulation.sweep(model, regularization.shift, EXACT)
         if newton.ok:
             return FoundDirection(Direction(EXACT, newton, None, -1), model, regularization)
-        found = _convexified(formulation, model, regularization, clock, newton, None) if near else None
+        found = _convexified(formulation, model, regularization, newton, None) if near else None
         if found is not None:
             return found
         exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
-    model = with_gauss_newton(formulation, model, clock)
-    gauss_newton = formulation.sweep(model, regularization.shift, clock)
+    model = with_gauss_newton(formulation, model)
+    gauss_newton = formulation.sweep(model, regularization.shift)
     while not gauss_newton.ok:
         if not gauss_newton.finite:
             return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
         knot, regularization = gauss_newton.failed_knot, regularization.increased()
         if regularization.exhausted:
             return FoundDirection(None, model, regularization, Status.NOT_POSITIVE_DEFINITE)
-        gauss_newton = formulation.sweep(model, regularization.shift, clock)
+        gauss_newton = formulation.sweep(model, regularization.shift)
     if exact:
-        whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
-        newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
+        whole = formulation.with_curvature(model, gauss_newton.Vx)
+        newton = formulation.sweep(whole, regularization.shift, EXACT)
         if newton.ok:
             used = model if model.rows is None else whole
             return FoundDirection(Direction(EXACT, newton, gauss_newton, knot), used, regularization)
-        found = _convexified(formulation, whole, regularization, clock, newton, gauss_newton) if near else None
+        found = _convexified(formulation, whole, regularization, newton, gauss_newton) if near else None
         if found is not None:
             return found
         knot, without_curvature = newton.failed_knot, not newton.finite
@@ -205,7 +199,6 @@ def _convexified(
     formulation: Formulation,
     model: LocalModel,
     regularization: Regularization,
-    clock: Stopwatch,
     rejected: SweepResult,
     fallback: SweepResult | None,
 ) -> FoundDirection | None:
@@ -217,7 +210,7 @@ def _convexified(
     while True:
         some = blended(exact.expansion, convex, regularization.share)
         model = model._replace(exact=exact._replace(convex=some))
-        sweep = formulation.sweep(model, regularization.shift, clock, CONVEXIFIED)
+        sweep = formulation.sweep(model, regularization.shift, CONVEXIFIED)
         if sweep.ok:
             direction = Direction(CONVEXIFIED, sweep, fallback, rejected.failed_knot)
             return FoundDirection(direction, model, regularization)
@@ -254,11 +247,10 @@ class Unconstrained:
 
     formulation: Formulation
     options: LoopOptions
-    clock: Stopwatch
 
     def begin(self, start: Iterate, exact: bool, log: Log) -> State:
         """The state of a solve at its first iterate, without its regularization; exact: True for all curvature."""
-        model = self.formulation.expand(start, self.clock, exact)
+        model = self.formulation.expand(start, exact)
         return State(model, Regularization(), np.inf, log, Stall())
 
     def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
@@ -267,7 +259,7 @@ class Unconstrained:
 
     def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
         """The direction of an iteration; enough: a predicted decrease that counts as zero."""
-        return find_direction(self.formulation, state.model, state.regularization, exact, self.clock)
+        return find_direction(self.formulation, state.model, state.regularization, exact)
 
     def merit(self, multipliers: Any) -> Merit:
         """The merit of trajectories without gaps."""
@@ -281,16 +273,14 @@ class Unconstrained:
         """The searches from an iterate, `noise` being that of its cost."""
         model, mu = found.model, found.regularization.shift
         merit, bound = self.merit(found.multipliers), self.bound(model)
-        return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
+        return TrialSteps(self.formulation, model, merit, mu, gap_weight, noise, bound)
 
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
         """The step along a direction and, where that is short, along others."""
         assert found.direction is not None
         return self.trials(found, gap_weight, noise).best(found.direction)
 
-    def search_elsewhere(
-        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
-    ) -> TrialStep:
+    def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
         """The better one of a trial that does not do what its model predicts, and of one along another direction."""
         return self.trials(found, gap_weight, noise).without_curvature(trial)
 
@@ -308,7 +298,7 @@ class Unconstrained:
 
     def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Any) -> LocalModel:
         """The model of the next iterate."""
-        return self.formulation.expand(iterate, self.clock, exact, before)
+        return self.formulation.expand(iterate, exact, before)
 
     def relaxed(self, model: LocalModel, multipliers: Any) -> tuple[LocalModel, Any]:
         """The model and its multipliers with a smaller penalty, where a step was short; the same ones where none

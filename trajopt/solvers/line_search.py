@@ -23,7 +23,6 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
     remaining_gaps,
     rounding,
     sweep_of_kind,
@@ -61,11 +60,11 @@ class Step(NamedTuple):
         """The step length."""
         return self.candidate.alpha
 
-    def end(self, gaps: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The iterate that it leads to, from one with these gaps."""
+    def end(self, gaps: np.ndarray | None, time: float) -> Iterate:
+        """The iterate that it leads to, from one with these gaps, after so many seconds."""
         alpha, xs, us, controls = self.candidate
         left = remaining_gaps(gaps, alpha, xs)
-        return Iterate(xs, us, controls, self.cost, left, clock.elapsed, self.own_cost)
+        return Iterate(xs, us, controls, self.cost, left, time, self.own_cost)
 
 
 class Rejected(NamedTuple):
@@ -199,7 +198,6 @@ class TrialSteps(NamedTuple):
     merit: Merit
     mu: float
     gap_weight: float
-    clock: Stopwatch
     noise: float = 0.0
     bound: Bound | None = None
 
@@ -215,7 +213,7 @@ class TrialSteps(NamedTuple):
     def along(self, direction: Direction) -> TrialStep:
         """Search along one direction."""
         iterate, sweep = self.model.iterate, direction.sweep
-        with self.clock.measure("rollouts"):
+        with self.formulation.clock.measure("rollouts"):
             candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
             weighted = self.gap_weight * iterate.total_gap
             found = search(self.merit, iterate.cost, expected, candidates, weighted, self.noise, self.bound)
@@ -230,7 +228,7 @@ class TrialSteps(NamedTuple):
             if shut is None:
                 break
             model = shut
-            sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu)
             held = direction._replace(sweep=sweep)
             if not sweep.ok or -held.change <= INVISIBLE * abs(model.iterate.cost):
                 break
@@ -244,7 +242,7 @@ class TrialSteps(NamedTuple):
         exact = best.direction
         if exact.kind == GAUSS_NEWTON:
             return best
-        sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu, self.clock)
+        sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu)
         if not sweep.ok:
             return best
         return best.or_better(self.along(Direction(GAUSS_NEWTON, sweep, None, exact.indefinite_knot)))
