@@ -35,7 +35,7 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
 
     def ddp() -> Step:
         model = posed.expand(iterate, True, (before, sweep_before))
-        if model.exact is None:
+        if EXACT not in model.expansions:
             model = posed.with_curvature(model, None)
         return step(model, posed.sweep(model, 0.0, EXACT))
 

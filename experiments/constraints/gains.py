@@ -89,13 +89,13 @@ def gains_record(name: str, advance: Callable[[], None]) -> dict[str, Any]:
     solver = trajopt.DDP()
     solution = solver.solve(problem_of(statement(name)))
     formulation, model, lam, unit = at_solution(solution, solver)
-    rows, at, exact = formulation.rows, model.rows, model.exact
-    assert rows is not None and at is not None and exact is not None
+    rows, at = formulation.rows, model.rows
+    assert rows is not None and at is not None
     sides, limits = active_sides(formulation, lam, unit), formulation.limits
     held, us = sides != 0, solution.us
     free = np.full(us.shape, True) if limits is None else (us > limits[0]) & (us < limits[1])
     count = np.concatenate([[0], np.cumsum(held)])[rows.first]
-    expected = sensitivity(exact.expansion, count, (at.C[0][held], at.C[1][held]), free)
+    expected = sensitivity(model.expansions[EXACT], count, (at.C[0][held], at.C[1][held]), free)
 
     def of(K: np.ndarray) -> dict[str, float]:
         error = float(np.abs(K[0] - expected).max() / np.abs(expected).max())

@@ -247,7 +247,7 @@ def model_minimum(
     smooths it, Newton steps.  The policy and the value function of the last sweep are those about the iterate."""
     rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
     assert rows is not None and at is not None and at.weights is not None
-    sweep, e = direction.sweep, model.of_kind(direction.kind)[0]
+    sweep, e = direction.sweep, model.expansions[direction.kind]
     search = formulation.kept.get("search")
     if search is None or len(search.best[2]) != len(rows):
         search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))

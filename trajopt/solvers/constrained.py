@@ -317,7 +317,7 @@ class AugmentedLagrangian(SoftConstraints):
         model, m, at = found.model, found.multipliers, found.model.rows
         assert m is not None and at is not None
         nearly = measures(self.rows, at.c, m.dual).scaled < NEARLY_MET
-        if not nearly or m.barrier > 0.0 or model.exact is None:
+        if not nearly or m.barrier > 0.0 or EXACT not in model.expansions:
             return found
         while m.penalty < min(LARGEST * m.scale, m.ceiling):
             m = m._replace(penalty=raised(m, FACTOR))

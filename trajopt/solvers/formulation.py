@@ -115,15 +115,6 @@ class Iterate(NamedTuple):
         return 0.0 if self.gaps is None else _absolute_sum(self.gaps)
 
 
-class Exact(NamedTuple):
-    """An expansion with all curvature.  `tensors`: second derivatives of the dynamics for sweeps to contract, where the
-    expansion is without their curvature.  `convex`: the positive part of the curvature; None where it is not known."""
-
-    expansion: Expansion
-    tensors: Tensors | None = None
-    convex: Expansion | None = None
-
-
 class RowModel(NamedTuple):
     """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) with respect to states and the sweep's controls,
     the multipliers (R,) of exact models and of the costate, and the weights of the augmented-Lagrangian terms; None
@@ -136,40 +127,31 @@ class RowModel(NamedTuple):
 
 
 class LocalModel(NamedTuple):
-    """An iterate and its quadratic models, Gauss-Newton and exact, of which one may not be known (yet).
+    """An iterate and its quadratic models, of which not all kinds may be known (yet).
 
     costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; an entry whose
     control lies on a limit that the gradient pushes it against does not count.  `box`: the limits that a sweep keeps.
-    `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are in neither model: sweeps add
-    them.
+    `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are in no model: sweeps add them.
+    `tensors`: second derivatives of the dynamics for exact sweeps to contract, if their curvature is not in the exact
+    model.
     """
 
     iterate: Iterate
-    gauss_newton: Expansion | None
-    exact: Exact | None
+    expansions: dict[str, Expansion]
     costate: np.ndarray
     gradient_norm: float
     box: Box | None = None
     rows: RowModel | None = None
+    tensors: Tensors | None = None
 
     @property
     def expansion(self) -> Expansion:
-        """An expansion that is known: first derivatives are the same in both."""
-        if self.gauss_newton is not None:
-            return self.gauss_newton
-        assert self.exact is not None
-        return self.exact.expansion
+        """The expansion that was known first: first derivatives are the same in all."""
+        return next(iter(self.expansions.values()))
 
-    def of_kind(self, kind: str) -> tuple[Expansion, Tensors | None]:
-        """The model of this kind, which must be known."""
-        if kind == EXACT:
-            assert self.exact is not None
-            return self.exact.expansion, self.exact.tensors
-        if kind == CONVEXIFIED:
-            assert self.exact is not None and self.exact.convex is not None
-            return self.exact.convex, None
-        assert self.gauss_newton is not None
-        return self.gauss_newton, None
+    def with_expansion(self, kind: str, e: Expansion) -> LocalModel:
+        """The model with an expansion of this kind."""
+        return self._replace(expansions={**self.expansions, kind: e})
 
 
 Before = tuple[LocalModel, SweepResult] | None
@@ -232,7 +214,7 @@ def noise(problem: Problem, model: LocalModel) -> float:
 
 def with_gauss_newton(formulation: Formulation, model: LocalModel) -> LocalModel:
     """The model with a Gauss-Newton expansion, expanded again if it has the exact one alone."""
-    if model.gauss_newton is not None:
+    if GAUSS_NEWTON in model.expansions:
         return model
     dual = None if model.rows is None else model.rows.dual
     return formulation.expand(model.iterate, dual=dual)._replace(box=model.box, rows=model.rows)
@@ -240,7 +222,7 @@ def with_gauss_newton(formulation: Formulation, model: LocalModel) -> LocalModel
 
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float) -> SweepResult:
     """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
-    if kind != GAUSS_NEWTON and model.exact is not None:
+    if kind != GAUSS_NEWTON and EXACT in model.expansions:
         return formulation.sweep(model, mu, kind)
     model = with_gauss_newton(formulation, model)
     sweep = formulation.sweep(model, mu)
@@ -489,26 +471,24 @@ class Formulation:
     ) -> LocalModel:
         """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
         perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
-        (xs, us, *_), rows, exact_model = iterate, None, None
+        (xs, us, *_), rows, kind = iterate, None, GAUSS_NEWTON
         with self.clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_multiplier(self.problem, *before, xs)
-                expansion = at.expand_exactly(xs, us, multiplier, all_of_costs)
-                exact_model = Exact(expansion)
+                expansion, kind = at.expand_exactly(xs, us, multiplier, all_of_costs), EXACT
             else:
                 expansion = at.expand(xs, us)
             if self.rows is not None and dual is not None:
                 c, Cx, Cu = self.rows.linearized(xs, us)
                 rows = RowModel(c, (Cx, Cu), dual)
                 add_gradients(self.rows.first, Cx, Cu, dual, *at.gradients)
-                if all_of_costs and exact_model is not None:
+                if all_of_costs and kind == EXACT:
                     self.rows.add_curvature(xs, us, dual, expansion[2:])
             costate, gradient = at.adjoint()
             norm = largest_gradient(gradient, us, self.limits)
-            models = (expansion, None) if exact_model is None else (None, exact_model)
-            return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), rows)
+            return LocalModel(iterate, {kind: expansion}, costate, norm, at.box_around_controls(), rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
@@ -516,7 +496,6 @@ class Formulation:
         (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
         if self.curvature.hessian == "parallel" and Vx is None:
             return model
-        assert model.gauss_newton is not None
         with self.clock.measure("derivatives"):
             if self.curvature.cost_hessian == "exact":
                 costs = zero_blocks(self.problem.horizon, system.ndx, system.nu)
@@ -527,11 +506,12 @@ class Formulation:
                 products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
             else:
                 tensors = tensors_of(system, xs, us)
-            return model._replace(exact=Exact(with_hessians(model.gauss_newton, costs, products), tensors))
+            exact = with_hessians(model.expansions[GAUSS_NEWTON], costs, products)
+            return model.with_expansion(EXACT, exact)._replace(tensors=tensors)
 
     def sweep(self, model: LocalModel, mu: float, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of the model of this kind, whose expansion it must have."""
-        expansion, tensors = model.of_kind(kind)
+        expansion, tensors = model.expansions[kind], model.tensors if kind == EXACT else None
         with self.clock.measure("backward_pass"):
             gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
             on_states, mu = shares_of(mu, gaps)

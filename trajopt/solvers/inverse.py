@@ -22,9 +22,10 @@ from trajopt.problem.problem import Problem
 from trajopt.rows import with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
+    EXACT,
+    GAUSS_NEWTON,
     Before,
     Candidate,
-    Exact,
     Formulation,
     Iterate,
     LocalModel,
@@ -102,8 +103,8 @@ class InverseFormulation(Formulation):
                     self.rows.add_curvature(xs, us, dual, blocks)
                 expansion, lagrangian, rows = self._with_rows(iterate, blocks, dual, exact)
             costate, gradient = adjoint(lagrangian)
-            models = (None, Exact(expansion)) if exact else (expansion, None)
-            return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
+            norm, kind = largest_gradient(gradient, us, None), EXACT if exact else GAUSS_NEWTON
+            return LocalModel(iterate, {kind: expansion}, costate, norm, rows=rows)
 
     def _with_rows(
         self, iterate: Iterate, blocks: Quadratic, dual: np.ndarray, exact: bool
@@ -129,7 +130,7 @@ class InverseFormulation(Formulation):
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """See `Formulation`; the multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
-        return model._replace(exact=self.expand(model.iterate, True, dual=dual).exact)
+        return model.with_expansion(EXACT, self.expand(model.iterate, True, dual=dual).expansion)
 
     def _substituted(self, iterate: Iterate, blocks: Quadratic, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):

@@ -162,9 +162,9 @@ def find_direction(
     knot, without_curvature = -1, False
     if not math.isfinite(model.gradient_norm):
         return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
-    if exact and model.exact is None:
+    if exact and EXACT not in model.expansions:
         model = formulation.with_curvature(model, None)
-    if exact and model.exact is not None:
+    if exact and EXACT in model.expansions:
         newton = formulation.sweep(model, regularization.shift, EXACT)
         if newton.ok:
             return FoundDirection(Direction(EXACT, newton, None, -1), model, regularization)
@@ -203,13 +203,12 @@ def _convexified(
     fallback: SweepResult | None,
 ) -> FoundDirection | None:
     """The direction with the positive part of the curvature, where an exact sweep is rejected."""
-    exact = model.exact
-    if exact is None or exact.tensors is not None or not rejected.finite:
+    exact = model.expansions.get(EXACT)
+    if exact is None or model.tensors is not None or not rejected.finite:
         return None
-    convex = convexified(exact.expansion)
+    convex = convexified(exact)
     while True:
-        some = blended(exact.expansion, convex, regularization.share)
-        model = model._replace(exact=exact._replace(convex=some))
+        model = model.with_expansion(CONVEXIFIED, blended(exact, convex, regularization.share))
         sweep = formulation.sweep(model, regularization.shift, CONVEXIFIED)
         if sweep.ok:
             direction = Direction(CONVEXIFIED, sweep, fallback, rejected.failed_knot)

@@ -23,7 +23,7 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.ddp import Loop
-from trajopt.solvers.formulation import Direction, LocalModel, noise
+from trajopt.solvers.formulation import EXACT, Direction, LocalModel, noise
 from trajopt.solvers.iteration import FoundDirection, Stall, State, find_direction, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
 
@@ -63,7 +63,7 @@ class RealTimeIteration(Loop):
         model, exact = state.model, self._exact_wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and not self.warm:
             return self.constraints.find_direction(state, exact, enough)
-        if exact and model.exact is None:
+        if exact and EXACT not in model.expansions:
             costate = model.costate if self.costate is None else self.costate
             model = self.formulation.with_curvature(model, costate)
         found = find_direction(self.formulation, model, state.regularization, exact)

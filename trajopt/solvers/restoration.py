@@ -44,7 +44,7 @@ from trajopt.solvers.augmented_lagrangian import (
     raised,
     weighted,
 )
-from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
+from trajopt.solvers.formulation import GAUSS_NEWTON, Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.iteration import IDLE, TRIES, Log, Stall, State
 from trajopt.solvers.line_search import GAP_SHARE, INVISIBLE
 from trajopt.solvers.options import LoopOptions
@@ -175,7 +175,8 @@ def _step(
     decrease."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
+    damped = Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu)
+    transcribed = model._replace(expansions={GAUSS_NEWTON: damped})
     sweep = formulation.sweep(transcribed, 0.0)
     if not sweep.ok:
         return None, 0.0
