@@ -22,7 +22,7 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
 
     def step(model: Any, sweep: Any) -> Step:
         merit, candidates = own_merit(problem.objective.value), posed.candidates(model, sweep)
-        found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates).step
+        found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates)[0]
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found
 

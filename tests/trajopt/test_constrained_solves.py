@@ -375,10 +375,10 @@ def test_a_step_may_not_multiply_the_violation():
     def merit(xs, us):
         return 0.0, 0.0, np.where(c == 91.0, 90.0 + 4.0 * xs[0, 0], 10.0)
 
-    found = search(merit, 1.0, (-1.0, 0.0), candidates)
-    assert found.step is not None and found.step.alpha == 1.0
-    found = search(merit, 1.0, (-1.0, 0.0), candidates, bound=bound)
-    assert found.step is not None and found.step.alpha == 0.5 and found.rejected.misled
+    step, _ = search(merit, 1.0, (-1.0, 0.0), candidates)
+    assert step is not None and step.alpha == 1.0
+    step, rejected = search(merit, 1.0, (-1.0, 0.0), candidates, bound=bound)
+    assert step is not None and step.alpha == 0.5 and rejected.misled
 
 
 def test_a_short_step_leaves_the_multipliers():

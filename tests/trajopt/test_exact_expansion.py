@@ -12,7 +12,7 @@ from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
 from trajopt.backward.expansions import Expansion, adjoint, cost_curvature, expand
-from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Formulation, predicted_multiplier, sweep_of_kind
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Formulation, predicted_gradient, sweep_of_kind
 
 MANY = {
     "no single call": cartpole,
@@ -53,7 +53,7 @@ def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, 
     elsewhere = us + rng.standard_normal(us.shape)
     for controls in (next(iter(formulation.candidates(model, sweep))).us, elsewhere):
         moved = formulation.start(controls, None)
-        multiplier = predicted_multiplier(problem, model, sweep, moved.xs)
+        multiplier = predicted_gradient(problem, model.iterate, sweep, moved.xs)[1:]
         oracle = formulation.sweep(formulation.expand(moved), 0.0).Vx[1:]
         assert relative_error(multiplier, oracle, floor=1.0) <= 1e-11
 
@@ -69,7 +69,7 @@ def test_predicted_multiplier_errs_by_the_square_of_the_step():
         model = formulation.expand(formulation.start(us, None))
         sweep = sweep_of_kind(formulation, model, EXACT, 0.0)
         moved = formulation.start(next(iter(formulation.candidates(model, sweep))).us, None)
-        predicted = predicted_multiplier(problem, model, sweep, moved.xs)
+        predicted = predicted_gradient(problem, model.iterate, sweep, moved.xs)[1:]
         errors.append(np.abs(predicted - dense_kkt_costate(problem, moved)).max())
     assert errors[1] < 0.03 * errors[0]
 

@@ -226,7 +226,7 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     trials = TrialSteps(formulation, model, own_merit(formulation.cost), 0.0, 0.0)
     used, step, *_ = trials.best(Direction(EXACT, bent, gauss_newton, -1))
     along_exact, along_fallback = (
-        search(own_merit(problem.objective.value), start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
+        search(own_merit(problem.objective.value), start.cost, (s.d1, s.d2), formulation.candidates(model, s))[0]
         for s in (bent, gauss_newton)
     )
     assert used.kind == kind

@@ -1,8 +1,8 @@
 """How a problem is formulated for the sweep: what its controls are, and how trajectories follow from them.
 
 First the data that the parts of an iteration exchange: iterates, local models, directions, candidates; then rollouts,
-what a quadratic model predicts for a step, and the formulation by forward dynamics.  That by inverse dynamics is in
-`trajopt.solvers.inverse`.
+what a quadratic model predicts for a step, and the formulation by forward dynamics, where the sweep's controls are the
+problem's, and a trajectory is a rollout.  That by inverse dynamics is in `trajopt.solvers.inverse`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,6 @@ from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, Weights, add_gradients, add_terms
-
-# --------------------------------------------------------------------------------------------
-# Seconds of a solve.
-
 
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
@@ -77,7 +73,7 @@ class Stopwatch:
 
 
 # --------------------------------------------------------------------------------------------
-# Data that the parts of an iteration exchange: the iterate, its model, the direction found there.
+# Data that the parts of an iteration exchange.
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
@@ -231,9 +227,6 @@ def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: fl
     return formulation.sweep(formulation.with_curvature(model, sweep.Vx), mu, EXACT)
 
 
-# --------------------------------------------------------------------------------------------
-# Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once.
-
 ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
 
@@ -373,10 +366,6 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
     return result._replace(d1=d1, d2=d2)
 
 
-# --------------------------------------------------------------------------------------------
-# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
-
-
 @dataclass(frozen=True)
 class Curvature:
     """Curvature in exact sweeps.
@@ -406,17 +395,16 @@ def shares_of(mu: float, gaps: np.ndarray | None) -> tuple[float, float]:
     return (0.0, mu) if gaps is None else (mu, min(mu, FIRST))
 
 
-def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
-    """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
-    states xs, exact up to the square of the step."""
-    found = problem.system.difference(model.iterate.xs, xs)
-    dx, gaps = as_array("difference", found, (len(xs), problem.system.ndx), finite=False), model.iterate.gaps
-    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
+def predicted_gradient(problem: Problem, iterate: Iterate, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
+    """Predicted gradient Vx + Vxx dx (N+1, ndx) of the value function at states xs, by a sweep at an iterate, exact up
+    to the square of the step: from the first knot on it is the multiplier of the dynamics."""
+    found, gaps = problem.system.difference(iterate.xs, xs), iterate.gaps
+    dx = as_array("difference", found, (len(xs), problem.system.ndx), finite=False)
+    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
 
 
 class Formulation:
-    """Transcription of a problem: it defines the sweep's controls, here those of the problem, and how a trajectory
-    follows from them, here as a rollout.
+    """Transcription of a problem: it defines the sweep's controls, and how a trajectory follows from them.
 
     Parameters
     ----------
@@ -476,7 +464,7 @@ class Formulation:
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
-                multiplier = predicted_multiplier(self.problem, *before, xs)
+                multiplier = predicted_gradient(self.problem, before[0].iterate, before[1], xs)[1:]
                 expansion, kind = at.expand_exactly(xs, us, multiplier, all_of_costs), EXACT
             else:
                 expansion = at.expand(xs, us)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import blended, convexified
 from trajopt.backward.regularization import KEPT, Regularization
@@ -28,7 +27,7 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    gradient_at,
+    predicted_gradient,
     with_gauss_newton,
 )
 from trajopt.solvers.line_search import Bound, Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
@@ -224,12 +223,10 @@ def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, st
         u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
 
     so that (1 - alpha) k remains of k; the value function is moved to the new states, V_x + V_xx dx."""
-    system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
-    dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
-    dx = dx if iterate.gaps is None else dx - iterate.gaps
+    sweep, (alpha, xs, *_) = direction.sweep, step.candidate
     k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
-    moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)
-    return direction._replace(sweep=moved)
+    Vx = predicted_gradient(formulation.problem, iterate, sweep, xs)
+    return direction._replace(sweep=sweep._replace(k=k, Vx=Vx))
 
 
 # --------------------------------------------------------------------------------------------

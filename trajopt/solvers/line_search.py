@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult, box_around
+from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult
 from trajopt.backward.regularization import ATTEMPTS, LONG_STEP
 from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
@@ -87,13 +87,6 @@ class Rejected(NamedTuple):
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
-class LineSearchResult(NamedTuple):
-    """The step found, None if there is none, and the candidates rejected."""
-
-    step: Step | None
-    rejected: Rejected
-
-
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
     """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2), given the
     standard deviation `noise` of the costs."""
@@ -142,8 +135,9 @@ def search(
     weighted_gap: float = 0.0,
     noise: float = 0.0,
     bound: Bound | None = None,
-) -> LineSearchResult:
-    """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
+) -> tuple[Step | None, Rejected]:
+    """The step to the first acceptable candidate, None if there is none; and the candidates that were rejected, among
+    them those that diverged, of cost inf.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise; the bound
     of rows of constraints.
@@ -159,16 +153,10 @@ def search(
         elif bound is not None and c is not None and not bound(c):
             misled = True
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
-            return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
+            return Step(candidate, new_cost, own, c), Rejected(not_finite, misled)
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
-    return LineSearchResult(None, Rejected(not_finite, misled))
-
-
-# --------------------------------------------------------------------------------------------
-# The step of an iteration: a search along its direction and, where that finds only a short step, along others.
-#
-# In turn: with the controls held that limits clip; without curvature.  The step with the lowest cost is taken.
+    return None, Rejected(not_finite, misled)
 
 
 class TrialStep(NamedTuple):
@@ -202,7 +190,8 @@ class TrialSteps(NamedTuple):
     bound: Bound | None = None
 
     def best(self, direction: Direction) -> TrialStep:
-        """Search along the direction and, where that finds only a short step, along others."""
+        """Search along the direction and, where that finds only a short step, along others in turn: with the controls
+        held that limits clip; without curvature.  The step with the lowest cost is taken."""
         found = self.along(direction)
         for others in (self._with_clipped_controls_held, self.without_curvature):
             if found.long:
@@ -265,6 +254,5 @@ def hold_clipped(formulation: Formulation, model: LocalModel, sweep: SweepResult
     swallowed = ((us <= lower) & (wanted < lower)) | ((us >= upper) & (wanted > upper))
     if not swallowed.any():
         return None
-    shut = box_around(us, lower, upper)
-    shut.lower[...], shut.upper[...] = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
-    return model._replace(box=shut)
+    lower, upper = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
+    return model._replace(box=box._replace(lower=lower, upper=upper))

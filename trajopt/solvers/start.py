@@ -18,8 +18,7 @@ constraints of the same name with as many rows, knot by knot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,21 +32,15 @@ from trajopt.solvers.formulation import Formulation, Iterate, closed_loop
 from trajopt.solvers.line_search import WORSE
 
 
-@dataclass(frozen=True)
-class FirstIterate:
-    """The first iterate of a solve.
-
-    iterate : Iterate
-    kind : "given", "warm" or "held"
-    rejected : the rollout that the held initial state replaces, None if there is none
-    """
+class FirstIterate(NamedTuple):
+    """The first iterate of a solve; its kind, "given", "warm" or "held"; and the rollout that the held initial state
+    replaces, None if there is none."""
 
     iterate: Iterate
     kind: str
     rejected: Iterate | None = None
 
 
-# ------------------------------------------------------------------------------------------------ given starts
 def given_trajectory(
     problem: Problem, us: Any, xs: Any, warm: WarmStart | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, bool]:
@@ -56,18 +49,17 @@ def given_trajectory(
 
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
-    of_warm_start = warm is not None and us is None
     if warm is not None and us is None:  # `fitted` has checked and copied them
-        us = warm.us
-        if xs is None and warm.xs is not None:
-            problem.check_states("xs", warm.xs)
-            return us, warm.xs, warm.K, True
-    else:
-        us = problem.us_init.copy() if us is None else problem.controls("us", us)
+        if xs is not None or warm.xs is None:
+            return warm.us, None if xs is None else problem.states("xs", xs), None, True
+        problem.check_states("xs", warm.xs)
+        return warm.us, warm.xs, warm.K, True
+    us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
-        return us, problem.states("xs", xs), None, of_warm_start
-    xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
-    return us, xs, None, of_warm_start
+        xs = problem.states("xs", xs)
+    elif warm is None and problem.xs_init is not None:
+        xs = problem.xs_init.copy()
+    return us, xs, None, False
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
@@ -85,10 +77,8 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
     def checked(name: str, rows: np.ndarray | None, *shape: int) -> np.ndarray | None:
         return None if rows is None else as_array(f"warm_start: {name}", rows, shape, copy=True)
 
-    xs, costate = (
-        checked("xs", warm.xs, length + 1, system.nx),
-        checked("costate", warm.costate, length + 1, system.ndx),
-    )
+    xs = checked("xs", warm.xs, length + 1, system.nx)
+    costate = checked("costate", warm.costate, length + 1, system.ndx)
     K = checked("K", warm.K, length, system.nu, system.ndx)
     known = [constraint.name for constraint in problem.constraints]
     left = tuple([f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known])
@@ -173,7 +163,6 @@ def _leads_away(formulation: Formulation, rollout: Iterate, held: np.ndarray, to
     return dear or V > WORSE * V_held
 
 
-# ------------------------------------------------------------------------------------------------ multipliers
 def taken_over(
     problem: Problem, warm: WarmStart, rows: Rows, iterate: Iterate
 ) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
