@@ -253,7 +253,7 @@ def iteration(repeats: int) -> list[dict]:
     calls = {
         "linearize": lambda: system.linearize(xs, us),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
-        "backward pass": lambda: sweep(*model.expansion, 0.0, h),
+        "backward pass": lambda: sweep(model.expansion, 0.0, h),
         "rollout, 8 step lengths in lanes": _lane_rollout(system, xs[0], xs, us, k, K, alphas),
         "closed_loop_rollout, 8 step lengths": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
         "rollout, 1 step length, scalar": scalar_rollout(system, xs[0], xs, us, k, K),

@@ -68,8 +68,8 @@ def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
         "expansion, costs included": lambda: expand(problem, xs, us),
         "adjoint": lambda: adjoint(model.expansion),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
-        "backward pass, dense": lambda: sweep(*model.expansion, 0.0),
-        "backward pass": lambda: sweep(*model.expansion, 0.0, dt, leading=leading),
+        "backward pass, dense": lambda: sweep(model.expansion, 0.0),
+        "backward pass": lambda: sweep(model.expansion, 0.0, dt, leading=leading),
         "rollout of 8 step lengths": lambda: list(posed.candidates(model, found)),
         **iterations(problem, us),
     }

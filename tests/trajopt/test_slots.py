@@ -101,7 +101,7 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
             write(swept.hold(scaled, gaps, box), scaled)
         found = swept.sweep(mu)
         of = None if limits is None else box_around(us, *limits)
-        plain = sweep(*scaled, mu, slots.dt, gaps, of, leading=slots.leading)
+        plain = sweep(scaled, mu, slots.dt, gaps, of, leading=slots.leading)
         assert same(found[:4], plain[:4]) and found[4:] == plain[4:] and found.ok
         rolled = slots.rollouts(xs, us, found.k, found.K, ALPHAS, gaps)
         assert rolled is not None
@@ -115,7 +115,7 @@ def test_sweeps_that_fail():
     bad = e._replace(luu=-e.luu)
     swept = slots.swept()
     write(swept.hold(bad, None, None), bad)
-    found, plain = swept.sweep(0.0), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
+    found, plain = swept.sweep(0.0), sweep(bad, 0.0, slots.dt, leading=slots.leading)
     assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
 
 

@@ -25,7 +25,7 @@ def test_against_the_formulas(size, h, mu, what, rng):
     limits = (lower - us, upper - us) if "box" in what else None
     expected = riccati(*arrays, mu, gaps, limits)
     box = box_around(us, lower, upper) if limits is not None else None
-    result = sweep(*arrays, mu, h, gaps, box)
+    result = sweep(arrays, mu, h, gaps, box)
     assert result.ok
     assert_agree_or_zero(result, expected)
     if limits is not None:
@@ -43,7 +43,7 @@ def test_infinite_limits_and_zero_gaps_change_nothing(size):
     arrays = expansion(*size, KNOTS, STEP)
     us, everything = np.zeros((KNOTS, size[1])), np.full((KNOTS, size[1]), np.inf)
     box, gaps = box_around(us, -everything, everything), np.zeros((KNOTS + 1, size[0]))
-    assert_agree(sweep(*arrays, 0.1, STEP, gaps, box), sweep(*arrays, 0.1, STEP))
+    assert_agree(sweep(arrays, 0.1, STEP, gaps, box), sweep(arrays, 0.1, STEP))
     assert not box.clamped.any()
 
 
@@ -52,8 +52,8 @@ def test_indefinite_free_block_is_reported(rng):
     arrays.luu[5] -= 1e3 * np.eye(6)
     us, lower, upper = random_limits(rng, KNOTS, 6)
     lower, upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
-    assert not sweep(*arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
-    assert sweep(*arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
+    assert not sweep(arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
+    assert sweep(arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
 
 
 def full_step(problem, xs, us):

@@ -10,7 +10,15 @@ from trajopt import DDP, ILQR, ControlCost, Problem, ResidualCost, StateCost
 from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import FIRST, Regularization
-from trajopt.solvers.formulation import Curvature, Formulation, Iterate, LocalModel, remaining_gaps, shares_of
+from trajopt.solvers.formulation import (
+    GAUSS_NEWTON,
+    Curvature,
+    Formulation,
+    Iterate,
+    LocalModel,
+    remaining_gaps,
+    shares_of,
+)
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 SCALE = np.array([1.0, 1.0, 1.0, 1.0, 0.1, 0.1])
@@ -77,9 +85,9 @@ def test_where_mu_goes(rng):
             on_states, left = shares_of(mu, gaps)
             assert on_states == mu * (gaps is not None)
             assert left == (mu if gaps is None else min(mu, FIRST))
-            model = LocalModel(Iterate(xs, us, us, 0.0, gaps, 0.0, 0.0), e, None, xs, 0.0)
+            model = LocalModel(Iterate(xs, us, us, 0.0, gaps, 0.0, 0.0), {GAUSS_NEWTON: e}, xs, 0.0)
             found = formulation.sweep(model, mu)
-            plain = sweep(*e._replace(lxx=e.lxx + on_states * np.eye(4)), left, gaps=gaps)
+            plain = sweep(e._replace(lxx=e.lxx + on_states * np.eye(4)), left, gaps=gaps)
             for got, wanted in zip(found[:4], plain[:4], strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 

@@ -723,13 +723,7 @@ def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def sweep(
-    fx: np.ndarray,
-    fu: np.ndarray,
-    lx: np.ndarray,
-    lu: np.ndarray,
-    lxx: np.ndarray,
-    lux: np.ndarray,
-    luu: np.ndarray,
+    expansion: Sequence[np.ndarray],
     mu: float,
     semi_implicit_dt: float | np.ndarray = 0.0,
     gaps: np.ndarray | None = None,
@@ -741,8 +735,7 @@ def sweep(
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
-    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
-    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
+    Of the symmetric arrays of an `Expansion` only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
     with h >= 0 for every knot, asserts fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
     only the lower halves are read then.  ``leading`` = b restricts that assertion to the rows from b < n on; the first
     b rows are read, too.
@@ -753,7 +746,7 @@ def sweep(
     ``tensors`` are second derivatives of the dynamics: contracted with the sweep's own Vx', they are added to the
     Hessians of each knot [Tassa 2012, eq. 5c-5e].
     """
-    e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
+    e = _contiguous(expansion)
     if tensors is not None:
         e = *e[:4], *[H.copy() for H in e[4:]]
     results = empty_gains(*e[1].shape)
@@ -764,7 +757,7 @@ def sweep(
     return result if result.ok or tensors is None else result._replace(finite=finite(*e))
 
 
-def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
+def _contiguous(e: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     fx, fu, lx, lu, lxx, lux, luu = arrays = tuple([np.ascontiguousarray(a, np.float64) for a in e])
     knots, ndx, nu = fu.shape
     at_knots = fx.shape == (knots, ndx, ndx) and lu.shape == (knots, nu) and lux.shape == (knots, nu, ndx)

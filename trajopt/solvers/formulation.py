@@ -514,7 +514,7 @@ class Formulation:
                     np.einsum("tii->ti", e.lxx)[...] += on_states
             if tensors is None:
                 return completed(swept.sweep(mu), e, gaps)
-            return completed(sweep(*e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
+            return completed(sweep(e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Trajectories along a direction, longest step first: closed-loop rollouts, all in one call."""

@@ -31,7 +31,6 @@ from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
-from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints
 from trajopt.solvers.ddp import Callback, Loop
 from trajopt.solvers.formulation import (
@@ -54,9 +53,6 @@ from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
-
-# --------------------------------------------------------------------------------------------
-# Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
 
 
 class Transcribed(NamedTuple):
@@ -97,26 +93,21 @@ def transcribe(
 
 def _transcribed(problem: Problem, boxed: bool) -> Transcribed:
     """The constraints of a problem; limits of controls have rows unless boxed."""
-    with_rows, boxes = [], []
+    with_rows, boxes, system, N = [], [], problem.system, problem.horizon
     for constraint in problem.constraints:
         boxes.append(None)
         if isinstance(constraint, ResidualConstraint):
             with_rows.append(constraint)
-        elif boxed:
-            boxes[-1] = _of_reports(problem, constraint)
+            continue
+        name, (lower, upper) = constraint.name, constraint.limits(N, system.nu)
+        if boxed:
+            knots, lower, upper = read_only([np.arange(N), lower.copy(), upper.copy()])
+            components = control_names(system)
+            boxes[-1] = {"name": name, "components": components, "knots": knots, "lower": lower, "upper": upper}
         else:
-            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-            with_rows.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
+            with_rows.append(ResidualConstraint(ControlResidual(system), lower, upper, name=name))
     rows = pack(problem, tuple(with_rows)) if with_rows else None
     return Transcribed(problem.constraints, rows, tuple(boxes))
-
-
-def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
-    """What reports of limits of controls have in common."""
-    N, system = problem.horizon, problem.system
-    knots, lower, upper = read_only([np.arange(N), *map(np.copy, bounds.limits(N, system.nu))])
-    names = control_names(system)
-    return {"name": bounds.name, "components": names, "knots": knots, "lower": lower, "upper": upper}
 
 
 # --------------------------------------------------------------------------------------------
@@ -141,42 +132,31 @@ LARGEST_PENALTY = 1e4
 def deployed_gains(formulation: Formulation, state: State, options: LoopOptions) -> SweepResult | None:
     """The sweep that gives a solution its policy: the last one, None if there was none; after convergence under
     constraints with a large penalty, a sweep with a moderate one."""
-    last, m = state.direction, state.multipliers
+    last, m, model, rows = state.direction, state.multipliers, state.model, formulation.rows
     if last is None:
         return None
     converged = state.status is Status.CONVERGED
     if m is None or options.soft_penalty > 0.0 or not converged or m.penalty <= LARGEST_PENALTY * m.scale:
         return last.sweep
-    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
-    assert rows is not None
-    active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
+    at, softer = model.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
+    assert rows is not None and at is not None
+
+    def end(sweep: SweepResult) -> np.ndarray:  # of the full step, where the linearized rows have these values
+        return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
+
+    active, sweep = m.sides(rows, end(last.sweep)), last.sweep
     for _ in range(TRIES):
-        sweep = _sweep(formulation, state, softer, active)
-        if sweep is None:
+        softened = model._replace(rows=at._replace(weights=softer.weights(rows, at.c, active)[1]))
+        exact = last.kind != GAUSS_NEWTON
+        found = find_direction(formulation, softened, state.regularization, exact, near=True).direction
+        if found is None:
             return last.sweep
-        end = _end(formulation, state.model, sweep)
-        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > options.feasibility_tolerance)
+        sweep, c = found.sweep, end(found.sweep)
+        crossed = (active == 0) & (np.abs(c - np.clip(c, rows.lower, rows.upper)) > options.feasibility_tolerance)
         if not crossed.any():
             break
-        active = np.where(crossed, softer.sides(rows, end), active)
+        active = np.where(crossed, softer.sides(rows, c), active)
     return sweep
-
-
-def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.ndarray:
-    """Values (R,) of the linearized rows where the full step of a sweep ends."""
-    rows, at = formulation.rows, model.rows
-    assert rows is not None and at is not None
-    return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
-
-
-def _sweep(formulation: Formulation, state: State, m: Multipliers, active: np.ndarray) -> SweepResult | None:
-    """Backward pass with these multipliers and these rows active; None if it failed."""
-    rows, at = formulation.rows, state.model.rows
-    assert rows is not None and at is not None and state.direction is not None
-    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))
-    exact = state.direction.kind != GAUSS_NEWTON
-    found = find_direction(formulation, model, state.regularization, exact, near=True).direction
-    return None if found is None else found.sweep
 
 
 # --------------------------------------------------------------------------------------------
@@ -304,10 +284,6 @@ def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | 
         if knot is not None:
             return f"{name} of the dynamics is not finite at knot {knot}"
     return None
-
-
-# --------------------------------------------------------------------------------------------
-# From a problem and options to a solution: formulate the problem, run the loop, report.
 
 
 def solve(
@@ -479,7 +455,6 @@ def _of_both(loop: Loop, state: State, other: State) -> State:
     return loop.ended(state._replace(log=steps), status)
 
 
-# ------------------------------------------------------------------------------------------------ the end
 def _solution(
     formulation: Formulation,
     state: State,
@@ -569,20 +544,23 @@ def _gradient(formulation: Formulation, model: LocalModel, K: np.ndarray | None 
 
 
 def _reports(formulation: Formulation, state: State, model: LocalModel, K: np.ndarray) -> tuple[ConstraintReport, ...]:
-    """One report for each constraint, in the problem's order.
+    """One report for each constraint, in the problem's order and in its own units.
 
     The multiplier of a control limit is the gradient that it balances, under the feedback K: rounding does not grow.
     """
     rows, us = formulation.rows, model.iterate.us
-    reports, of_rows, gradient = [], iter(()), None
+    reports, of_rows, gradient, penalty = [], iter(()), None, 0.0
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None and state.feasibility is not None
-        penalty, weights = state.multipliers.penalty, state.feasibility.certificate
-        of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, penalty, weights))
+        penalty = state.multipliers.penalty
+        c, lam, nu = model.rows.c / rows.D, model.rows.dual * rows.D, state.feasibility.certificate
+        blame = [None] * len(rows.constraints) if nu is None else rows.unpacked(nu * rows.D)
+        of_rows = zip(rows.of_reports, rows.unpacked(c), rows.unpacked(lam), blame, strict=True)
     transcribed: Transcribed = formulation.kept["transcribed"]
     for box in transcribed.boxed:
         if box is None:
-            reports.append(next(of_rows))
+            fields, values, lam, weights = next(of_rows)
+            reports.append(ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=weights, **fields))
             continue
         below, above, held = us <= box["lower"], us >= box["upper"], np.zeros(us.shape)
         if np.count_nonzero(below | above):
@@ -592,19 +570,6 @@ def _reports(formulation: Formulation, state: State, model: LocalModel, K: np.nd
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
         reports.append(ConstraintReport(values=us, multipliers=-held, **box))
     return tuple(reports)
-
-
-def _row_reports(
-    rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
-) -> list[ConstraintReport]:
-    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, None without
-    one."""
-    columns = rows.unpacked(c / rows.D), rows.unpacked(multipliers * rows.D)
-    blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
-    return [
-        ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=nu, **fields)
-        for fields, nu, values, lam in zip(rows.of_reports, blame, *columns, strict=True)
-    ]
 
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:
