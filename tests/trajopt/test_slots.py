@@ -69,7 +69,7 @@ def test_expansions_are_the_plain_ones(name, rng):
         e, plain = at.expand(xs, us), expand(problem, xs, us)
         assert same(e, plain) and same(at.adjoint(), adjoint(plain))
         for cost_curvature in (True, False):
-            e = at.expand_exactly(xs, us, multiplier, cost_curvature)
+            e = at.expand(xs, us, multiplier, cost_curvature)
             assert same(e, expand_exactly(problem, xs, us, multiplier, cost_curvature=cost_curvature))
 
 
@@ -152,7 +152,7 @@ def test_an_expansion_that_was_swept_is_free(rng):
     first = slots.expanded()
     for exact in (False, True):
         if exact:
-            first.expand_exactly(xs, us, np.ones((len(us), problem.system.ndx)), True)
+            first.expand(xs, us, np.ones((len(us), problem.system.ndx)), True)
         else:
             first.expand(xs, us)
         direct, other = slots.swept_over(first.e, None), slots.swept()

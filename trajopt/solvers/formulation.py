@@ -465,7 +465,7 @@ class Formulation:
             at = self._slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_gradient(self.problem, before[0].iterate, before[1], xs)[1:]
-                expansion, kind = at.expand_exactly(xs, us, multiplier, all_of_costs), EXACT
+                expansion, kind = at.expand(xs, us, multiplier, all_of_costs), EXACT
             else:
                 expansion = at.expand(xs, us)
             if self.rows is not None and dual is not None:
