@@ -205,7 +205,7 @@ class RowCalls:
         self.blocks, self._sizes, self._N = blocks, sizes, N
         self._xs, self._us = np.zeros((N + 1, sizes[0])), np.zeros((N, sizes[2]))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return RowCalls, (self.blocks, self._sizes, self._N)
 
     def at(self, xs: np.ndarray, us: np.ndarray) -> RowCalls:

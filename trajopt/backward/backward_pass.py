@@ -197,10 +197,6 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
             return True
 
 
-# --------------------------------------------------------------------------------------------
-# Sizes of the sweep, and its workspace for one knot.
-
-
 class SweepShape(NamedTuple):
     """Numbers of states and controls, and of the rows of fx and fu that follow from the last ones (`action_value`):
     `derived` rows after `leading` ones."""
@@ -601,10 +597,6 @@ def finite_value(ndx, result):
             if not abs(entry(V, i, j)) < np.inf:
                 return False
     return True
-
-
-# --------------------------------------------------------------------------------------------
-# The sweep over all knots.
 
 
 COMMON_SIZES = {(12, 6), (14, 7)}

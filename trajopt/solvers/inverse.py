@@ -19,7 +19,7 @@ from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import with_multipliers
+from trajopt.rows import add_gradients, with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
     EXACT,
@@ -89,43 +89,34 @@ class InverseFormulation(Formulation):
     def expand(
         self, iterate: Iterate, exact: bool = False, before: Before = None, dual: np.ndarray | None = None
     ) -> LocalModel:
-        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
+        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact.
+
+        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
+        """
+        (xs, us, controls, *_), rows = iterate, None
         with self.clock.measure("derivatives"):
-            xs, us = iterate.xs, iterate.us
             blocks = Quadratic(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
-            rows = None
             if self.rows is None or dual is None:
                 expansion = lagrangian = self._substituted(iterate, blocks, exact)
             else:
                 if all_of_costs:
                     self.rows.add_curvature(xs, us, dual, blocks)
-                expansion, lagrangian, rows = self._with_rows(iterate, blocks, dual, exact)
+                (c, Cx, Cu), first = self.rows.linearized(xs, us), self.rows.first
+                forces = np.zeros(us.shape)
+                add_gradients(first, Cx, Cu, dual, np.zeros(xs.shape), forces)
+                expansion = self._substituted(iterate, blocks._replace(lu=forces + blocks.lu), exact)
+                Ux, Ua = self._map.jacobians(xs, controls)
+                lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
+                lx[:-1] -= np.einsum("tij,ti->tj", Ux, forces)
+                expansion = expansion._replace(lx=lx, lu=lu)
+                knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
+                C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
+                lagrangian, rows = with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
             costate, gradient = adjoint(lagrangian)
             norm, kind = largest_gradient(gradient, us, None), EXACT if exact else GAUSS_NEWTON
             return LocalModel(iterate, {kind: expansion}, costate, norm, rows=rows)
-
-    def _with_rows(
-        self, iterate: Iterate, blocks: Quadratic, dual: np.ndarray, exact: bool
-    ) -> tuple[Expansion, Expansion, RowModel]:
-        """Expansions of the cost and of the Lagrangian, and the rows, in (x, a).
-
-        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
-        """
-        assert self.rows is not None
-        (xs, us, controls, *_), first = iterate, self.rows.first
-        c, Cx, Cu = self.rows.linearized(xs, us)
-        none = Expansion(self._fx, self._fu, *zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
-        forces = with_multipliers(none, first, (np.zeros_like(Cx), Cu), dual).lu
-        expansion = self._substituted(iterate, blocks._replace(lu=blocks.lu + forces), exact)
-        Ux, Ua = self._map.jacobians(xs, controls)
-        lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
-        lx[:-1] -= np.einsum("tij,ti->tj", Ux, forces)
-        knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
-        C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
-        expansion = expansion._replace(lx=lx, lu=lu)
-        return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """See `Formulation`; the multiplier is lu, known before any sweep."""
