@@ -252,13 +252,12 @@ class Slots:
         return self._cost()
 
     @cached_property
-    def _gaps(self) -> Callable[[], np.ndarray] | None:
-        return prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+    def _gaps(self) -> Callable[[], np.ndarray]:
+        prepared = prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+        return prepared or (lambda: gaps_of(self.problem, self._xs, self._us))
 
     def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """The gaps of a trajectory, which the next call may overwrite."""
-        if self._gaps is None:
-            return gaps_of(self.problem, xs, us)
         self._xs[...], self._us[...] = xs, us
         return self._gaps()
 

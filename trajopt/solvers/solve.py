@@ -340,7 +340,7 @@ def solve(
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
-        loop, state = _with_second_solve(loop, state, iterate, curvature, callback)
+        loop, state = _with_second_solve(loop, state, iterate, callback)
     saddles = ""
     if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = _past_saddles(loop, state, callback)
@@ -422,16 +422,14 @@ FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_D
 """Ends without a minimum, and without a proof that there is none."""
 
 
-def _with_second_solve(
-    loop: Loop, state: State, start: Iterate, curvature: Curvature, callback: Callback | None
-) -> tuple[Loop, State]:
+def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callback | None) -> tuple[Loop, State]:
     """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
     whichever is better."""
-    problem, log = loop.formulation.problem, state.log[: state.tried]
+    first, log = loop.formulation, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
-    formulation = transcribe(problem, options, curvature, loop.formulation.clock)
+    formulation = transcribe(first.problem, options, first.curvature, first.clock)
     assert formulation.rows is not None
-    formulation.rows = formulation.rows.scaled_at(start.xs, start.us, problem.system.linearize)
+    formulation.rows = formulation.rows.scaled_at(start.xs, start.us, first.problem.system.linearize)
     constraints = AugmentedLagrangian(formulation, options, firm=True)
     again = Loop(formulation, options, constraints)
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
@@ -442,7 +440,7 @@ def _with_second_solve(
     if first_wins and found.status is not Status.CONVERGED:
         formulation.close()
         return loop, _of_both(loop, state, found)
-    loop.formulation.close()
+    first.close()
     return again, _of_both(again, found, state)
 
 
