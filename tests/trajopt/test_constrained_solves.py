@@ -106,7 +106,8 @@ def changing(rng, limits):
     problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
     rows = pack(problem, problem.residual_constraints)
     box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
-    formulation = Formulation(problem, rows, box, Curvature())
+    formulation = Formulation(problem, box, Curvature())
+    formulation.rows = rows
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
     model = formulation.expand(formulation.start(problem.us_init, None), dual=np.zeros(len(rows)))
     return problem, rows, formulation, weighted(rows, model, multipliers), multipliers
@@ -384,7 +385,8 @@ def test_a_step_may_not_multiply_the_violation():
 def test_a_short_step_leaves_the_multipliers():
     problem = problems.make("arm_obstacle")
     rows = pack(problem, problem.residual_constraints)
-    formulation = Formulation(problem, rows, problem.control_limits, Curvature())
+    formulation = Formulation(problem, problem.control_limits, Curvature())
+    formulation.rows = rows
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
     model = formulation.expand(formulation.start(problem.us_init, None), dual=nothing)

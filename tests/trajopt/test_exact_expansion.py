@@ -46,7 +46,7 @@ def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, 
     problem = linear(rng)
     us = rng.standard_normal((problem.horizon, 2))
     xs = rng.standard_normal((problem.horizon + 1, 4)) if with_gaps else None
-    formulation = Formulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, Curvature())
     model = formulation.expand(formulation.start(us, xs))
     assert (model.iterate.gaps is not None) is with_gaps
     sweep = formulation.sweep(model, 0.0)
@@ -62,7 +62,7 @@ def test_predicted_multiplier_errs_by_the_square_of_the_step():
     """Against the Gauss-Newton sweep of where the full step leads, on the way to the optimum of a curved problem."""
     problem = tip()
     optimum = DDP().solve(problem).us
-    formulation = Formulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, Curvature())
     errors = []
     for size in (1e-2, 1e-3):
         us = optimum + size * np.sin(np.arange(optimum.size)).reshape(optimum.shape)

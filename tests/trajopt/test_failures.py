@@ -217,7 +217,7 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
     problem = tip()
     near = ILQR(max_iterations=8).solve(problem)
-    formulation = Formulation(problem, None, None, Curvature("tensor"))
+    formulation = Formulation(problem, None, Curvature("tensor"))
     start = formulation.start(near.us, None)
     model = formulation.with_curvature(formulation.expand(start), None)
     gauss_newton, exact = formulation.sweep(model, 0.0), formulation.sweep(model, 0.0, EXACT)

@@ -68,7 +68,7 @@ def test_all_hessian_modes_and_ilqr_reach_the_same_trajectory(name, solutions):
 
 def gradient_after_a_full_step(problem, us, hessian):
     """max |dJ/du| after one full step from the controls us: Gauss-Newton if hessian is None."""
-    formulation = Formulation(problem, None, None, Curvature(hessian or "parallel"))
+    formulation = Formulation(problem, None, Curvature(hessian or "parallel"))
     model = formulation.expand(formulation.start(us, None))
     sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0)
     assert sweep.ok

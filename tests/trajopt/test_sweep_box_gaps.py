@@ -58,7 +58,7 @@ def test_indefinite_free_block_is_reported(rng):
 
 def full_step(problem, xs, us):
     """The first iterate and the full step from it."""
-    formulation = Formulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, Curvature())
     model = formulation.expand(formulation.start(us, xs))
     sweep = formulation.sweep(model, 0.0)
     return model.iterate, sweep, next(formulation.candidates(model, sweep))
@@ -86,7 +86,7 @@ def test_a_partial_step_is_the_interpolation(rng):
     """On a linear problem a step alpha leads to (1 - alpha) of the way's start and alpha of its end."""
     problem = linear(rng)
     xs, us = rng.standard_normal((16, 4)), rng.standard_normal((15, 2))
-    formulation = Formulation(problem, None, None, Curvature())
+    formulation = Formulation(problem, None, Curvature())
     model = formulation.expand(formulation.start(us, xs))
     sweep = formulation.sweep(model, 0.0)
     full, *others = formulation.candidates(model, sweep)

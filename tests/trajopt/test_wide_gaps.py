@@ -79,7 +79,7 @@ def test_short_steps_that_close_gaps_leave_mu():
 
 def test_where_mu_goes(rng):
     problem, xs, us = linear(rng), np.zeros((16, 4)), np.zeros((15, 2))
-    e, formulation = expand(problem, xs, us), Formulation(problem, None, None, Curvature())
+    e, formulation = expand(problem, xs, us), Formulation(problem, None, Curvature())
     for gaps in (None, np.ones((16, 4))):
         for mu in (0.0, 1e-8, 2.0):
             on_states, left = shares_of(mu, gaps)

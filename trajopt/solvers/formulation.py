@@ -409,8 +409,6 @@ class Formulation:
     Parameters
     ----------
     problem : Problem
-    rows : Rows or None
-        Constraints other than these limits.
     limits : (lower, upper), (N, nu) each, or None
         Control limits that sweeps and rollouts keep.
     curvature : Curvature
@@ -419,20 +417,19 @@ class Formulation:
 
     Attributes
     ----------
+    rows : Rows or None
+        Constraints other than these limits; none at first.
     cost, prepared_sweep : methods of its `trajopt.backward.slots.Slots`
     kept : dict
         What others prepare for it, and for all problems that differ in numbers alone.
     """
 
+    rows: Rows | None = None
+
     def __init__(
-        self,
-        problem: Problem,
-        rows: Rows | None,
-        limits: Limits | None,
-        curvature: Curvature,
-        clock: Stopwatch | None = None,
+        self, problem: Problem, limits: Limits | None, curvature: Curvature, clock: Stopwatch | None = None
     ) -> None:
-        self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
+        self.problem, self.limits, self.curvature = problem, limits, curvature
         self.clock = clock or Stopwatch()
         self._slots = slots = take_slots(problem, limits)
         self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept

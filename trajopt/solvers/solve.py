@@ -74,7 +74,7 @@ def formulation_of(
 ) -> Formulation:
     """The formulation for the problem's system, by forward or inverse dynamics, without rows."""
     make = InverseFormulation if takes_accelerations(problem.system) else Formulation
-    return make(problem, None, limits, curvature, clock)
+    return make(problem, limits, curvature, clock)
 
 
 def transcribe(
