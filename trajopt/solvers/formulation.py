@@ -231,13 +231,6 @@ ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
 
 
-def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
-    """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
-    with np.errstate(all="ignore"):
-        xs = problem.system.rollout(problem.x0.copy(), us)  # writable, as of prepared calls: one kernel for both
-        return as_array("rollout", xs, (len(us) + 1, problem.system.nx), finite=False)
-
-
 def closed_loop(
     problem: Problem,
     xs: np.ndarray,
@@ -440,13 +433,16 @@ class Formulation:
 
     def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
-        with self.clock.measure("rollouts"):
+        system, x0, gaps, known = self.problem.system, self.problem.x0, None, True
+        with self.clock.measure("rollouts"), np.errstate(all="ignore"):
             us = us if self.limits is None else us.clip(*self.limits)
-            gaps = None if xs is None else self._slots.gaps(xs, us)
             if xs is None:
-                xs = open_loop(self.problem, us)
-            known = gaps is None or all_finite(gaps)
-            gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
+                xs = system.rollout(x0.copy(), us)  # from a writable array, as of prepared calls: one kernel for both
+                xs = as_array("rollout", xs, (len(us) + 1, system.nx), finite=False)
+            else:
+                gaps = self._slots.gaps(xs, us)
+                known = all_finite(gaps)
+                gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
             xs, us = np.array(xs, order="C"), np.array(us, order="C")
             cost = self.cost(xs, us) if known else np.inf
             return Iterate(xs, us, us, cost, gaps, self.clock.elapsed, cost)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward.backward_pass import SweepResult
-from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
+from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
@@ -69,19 +69,17 @@ class InverseFormulation(Formulation):
 
     def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
+        x0, gaps, given = self.problem.x0, None, xs is not None
         with self.clock.measure("rollouts"), np.errstate(all="ignore"):
-            gaps = None
             if xs is None:
-                xs = np.ascontiguousarray(self.problem.system.rollout(self.problem.x0, us))
-                if not np.isfinite(xs).all():
-                    return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
-                n = us.shape[1]
-                a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
+                xs = np.ascontiguousarray(self.problem.system.rollout(x0, us))
+                a = np.diff(xs[:, us.shape[1] :], axis=0) / self.problem.system.dt
             else:
                 a = self._map.accelerations(xs, us)
-                if not np.isfinite(a).all():
-                    return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
-                reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
+            if not finite(xs, a):
+                return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
+            if given:
+                reached = np.concatenate([x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = remaining_gaps(reached - xs, 0.0, xs)
             cost = self.cost(xs, us)
             return Iterate(xs, us, a, cost, gaps, self.clock.elapsed, cost)
