@@ -114,10 +114,10 @@ def sweep_loops(fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx):
 def variants(arrays: Arrays) -> dict[str, Callable]:
     """The contestants, by name; each returns k, K, Vx, Vxx first."""
     return {
-        "structured": lambda: sweep(*arrays, 0.0, STEP, constant_sizes=False),
-        "structured, constant sizes": lambda: sweep(*arrays, 0.0, STEP, constant_sizes=True),
-        "dense": lambda: sweep(*arrays, 0.0, constant_sizes=False),
-        "dense, constant sizes": lambda: sweep(*arrays, 0.0, constant_sizes=True),
+        "structured": lambda: sweep(arrays, 0.0, STEP, constant_sizes=False),
+        "structured, constant sizes": lambda: sweep(arrays, 0.0, STEP, constant_sizes=True),
+        "dense": lambda: sweep(arrays, 0.0, constant_sizes=False),
+        "dense, constant sizes": lambda: sweep(arrays, 0.0, constant_sizes=True),
         "plain loops": lambda: run(sweep_loops, *arrays),
         "numpy dot": lambda: run(sweep_dot, *arrays),
     }

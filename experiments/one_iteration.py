@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import trajopt
-from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
+from trajopt.solvers.formulation import EXACT, Curvature
 from trajopt.solvers.line_search import Step, own_merit, search
 from trajopt.solvers.solve import formulation_of, takes_accelerations
 
@@ -17,33 +17,32 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     The multiplier of the exact iteration is predicted from a sweep there, as after a full step; "not predicted" is what
     the solver does after others.
     """
-    clock = Stopwatch()
     posed = formulation_of(problem, None, Curvature())
-    iterate = posed.start(us, None, clock)
+    iterate = posed.start(us, None)
 
     def step(model: Any, sweep: Any) -> Step:
         merit, candidates = own_merit(problem.objective.value), posed.candidates(model, sweep)
-        found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates).step
+        found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates)[0]
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found
 
     def ilqr() -> Step:
-        model = posed.expand(iterate, clock)
-        return step(model, posed.sweep(model, 0.0, clock))
+        model = posed.expand(iterate)
+        return step(model, posed.sweep(model, 0.0))
 
-    before = posed.expand(iterate, clock)
-    sweep_before = posed.sweep(before, 0.0, clock)
+    before = posed.expand(iterate)
+    sweep_before = posed.sweep(before, 0.0)
 
     def ddp() -> Step:
-        model = posed.expand(iterate, clock, True, (before, sweep_before))
-        if model.exact is None:
-            model = posed.with_curvature(model, None, clock)
-        return step(model, posed.sweep(model, 0.0, clock, EXACT))
+        model = posed.expand(iterate, True, (before, sweep_before))
+        if EXACT not in model.expansions:
+            model = posed.with_curvature(model, None)
+        return step(model, posed.sweep(model, 0.0, EXACT))
 
     def unpredicted() -> Step:
-        model = posed.expand(iterate, clock, True)
-        model = posed.with_curvature(model, posed.sweep(model, 0.0, clock).Vx, clock)
-        return step(model, posed.sweep(model, 0.0, clock, EXACT))
+        model = posed.expand(iterate, True)
+        model = posed.with_curvature(model, posed.sweep(model, 0.0).Vx)
+        return step(model, posed.sweep(model, 0.0, EXACT))
 
     calls = {"iLQR": ilqr, "exact DDP": ddp}
     if not takes_accelerations(problem.system):

@@ -211,33 +211,33 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.backward.backward_pass import sweep
     from trajopt.backward.expansions import total_cost
     from trajopt.interfaces.system import semi_implicit_form
-    from trajopt.solvers.formulation import EXACT, Curvature, Stopwatch
+    from trajopt.solvers.formulation import EXACT, Curvature
     from trajopt.solvers.line_search import own_merit, search
     from trajopt.solvers.solve import formulation_of
 
     problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
-    system, N, clock = cast(dynamics.RigidBodySystem, problem.system), problem.horizon, Stopwatch()
+    system, N = cast(dynamics.RigidBodySystem, problem.system), problem.horizon
     start = trajopt.DDP(max_iterations=5).solve(problem)
     xs, us = start.xs, start.us
 
     def iterations(posed):
         """One iLQR and one exact DDP iteration of this formulation, from the same iterate."""
-        iterate = posed.start(us, None, clock)
+        iterate = posed.start(us, None)
 
         def step(model, sweep):
             merit, candidates = own_merit(posed.problem.objective.value), posed.candidates(model, sweep)
             search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates)
 
         def ilqr():
-            model = posed.expand(iterate, clock)
-            step(model, posed.sweep(model, 0.0, clock))
+            model = posed.expand(iterate)
+            step(model, posed.sweep(model, 0.0))
 
-        before = posed.expand(iterate, clock)
-        sweep_before = posed.sweep(before, 0.0, clock)
+        before = posed.expand(iterate)
+        sweep_before = posed.sweep(before, 0.0)
 
         def ddp():
-            model = posed.expand(iterate, clock, True, (before, sweep_before))
-            step(model, posed.sweep(model, 0.0, clock, EXACT))
+            model = posed.expand(iterate, True, (before, sweep_before))
+            step(model, posed.sweep(model, 0.0, EXACT))
 
         return ilqr, ddp
 
@@ -245,15 +245,15 @@ def iteration(repeats: int) -> list[dict]:
     accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
     inverse = formulation_of(accelerations, None, Curvature())
     (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
-    model = forward.expand(forward.start(us, None, clock), clock)
-    found = forward.sweep(model, 0.0, clock)
+    model = forward.expand(forward.start(us, None))
+    found = forward.sweep(model, 0.0)
     k, K, alphas = found.k, found.K, 0.5 ** np.arange(8)
     lam = np.ascontiguousarray(found.Vx[1:])
     h, _ = semi_implicit_form(system)
     calls = {
         "linearize": lambda: system.linearize(xs, us),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
-        "backward pass": lambda: sweep(*model.expansion, 0.0, h),
+        "backward pass": lambda: sweep(model.expansion, 0.0, h),
         "rollout, 8 step lengths in lanes": _lane_rollout(system, xs[0], xs, us, k, K, alphas),
         "closed_loop_rollout, 8 step lengths": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
         "rollout, 1 step length, scalar": scalar_rollout(system, xs[0], xs, us, k, K),

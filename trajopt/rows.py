@@ -167,19 +167,6 @@ class Block(NamedTuple):
         place = place_of(self.knots)
         return xs[place], None if self.of_states else us[place]
 
-    def evaluated(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """r (K, nr)."""
-        return evaluated(self.residual, self.constraint.nr, *self.points(xs, us))
-
-    def linearized(
-        self, xs: np.ndarray, us: np.ndarray, sizes: tuple[int, int, int]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None."""
-        (K, nr), (_, ndx, nu) = self.rows.shape, sizes
-        r, rx, ru = linearized(self.residual, nr, *self.points(xs, us))
-        rx = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False)
-        return r, rx, None if ru is None else as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False)
-
 
 class Singles(NamedTuple):
     """Rows that are one component each: place, knot and component (S,), controls counted after states, and reference
@@ -209,6 +196,78 @@ def _write(place, component, nx, D, Cx, Cu):
             Cu[place[i], j - nx] = D[place[i]]
 
 
+class RowCalls:
+    """Evaluations of the residuals of blocks, at a trajectory that is copied to where they read it: those that a
+    residual prepares (`trajopt.interfaces.residual.PreparedResidual`), plain ones where it prepares nothing, or knots
+    are missing between its own.  They are made when they are first asked for, for one thread at a time."""
+
+    def __init__(self, blocks: tuple[Block, ...], sizes: tuple[int, int, int], N: int) -> None:
+        self.blocks, self._sizes, self._N = blocks, sizes, N
+        self._xs, self._us = np.zeros((N + 1, sizes[0])), np.zeros((N, sizes[2]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowCalls, (self.blocks, self._sizes, self._N)
+
+    def at(self, xs: np.ndarray, us: np.ndarray) -> RowCalls:
+        """The evaluations for this trajectory."""
+        self._xs[...], self._us[...] = xs, us
+        return self
+
+    @cached_property
+    def values(self) -> list[Callable[[], tuple[np.ndarray, Any, Any]]]:
+        """Of each block a function that returns r (K, nr), and anything."""
+        return [self._call(block, False) for block in self.blocks]
+
+    @cached_property
+    def jacobians(self) -> list[Callable[[], tuple[np.ndarray, Any, Any]]]:
+        """Of each block a function that returns r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None."""
+        return [self._call(block, True) for block in self.blocks]
+
+    @cached_property
+    def curvatures(self) -> list[Callable[[np.ndarray, Quadratic], None]]:
+        """Of each block a function of multipliers mu (K, nr) and of the rows that it adds mu'd2r to."""
+        return [self._curvature(block) for block in self.blocks]
+
+    def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]]:
+        (K, nr), (_, ndx, nu) = block.rows.shape, self._sizes
+
+        def plain() -> tuple[np.ndarray, Any, Any]:
+            points = block.points(self._xs, self._us)
+            if not jacobians:
+                return evaluated(block.residual, nr, *points), None, None
+            r, rx, ru = linearized(block.residual, nr, *points)
+            rx = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False)
+            return r, rx, None if ru is None else as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False)
+
+        prepare = getattr(block.residual, "prepared_rows", None)
+        if prepare is None or not isinstance(place_of(block.knots), slice):
+            return plain
+        return prepare(*block.points(self._xs, self._us), jacobians) or plain
+
+    def _curvature(self, block: Block) -> Callable[[np.ndarray, Quadratic], None]:
+        def plain(mu: np.ndarray, target: Quadratic) -> None:
+            add_curvature(block.residual, *block.points(self._xs, self._us), mu, target)
+
+        prepare, (K, nr) = getattr(block.residual, "prepared_sum", None), block.rows.shape
+        if prepare is None or not (sums(block.residual) and isinstance(place_of(block.knots), slice)):
+            return plain
+        weights, curvature = multipliers(np.zeros((K, nr))), zero_blocks(K, *self._sizes[1:])
+        hessians = curvature[2][:K], *curvature[3:]
+        add_sum = prepare((0, K), *block.points(self._xs, self._us), weights, None, Quadratic(*curvature))
+        if add_sum is None:
+            return plain
+
+        def add(mu: np.ndarray, target: Quadratic) -> None:
+            weights.rows[:, :nr], into = mu, [H for H in target[2:] if H is not None]
+            for own, H in zip(hessians, into, strict=False):
+                own[...] = H
+            add_sum()
+            for own, H in zip(hessians, into, strict=False):
+                H[...] = own
+
+        return add
+
+
 @dataclass(frozen=True)
 class Rows:
     """R rows of constraints.
@@ -217,6 +276,8 @@ class Rows:
     ----------
     constraints : tuple of ResidualConstraint
     blocks : tuple of Block
+    calls : RowCalls
+        Evaluations of the blocks that are not single components, whatever the factors.
     singles : Singles
     knots : tuple of (K,) integers
         Knots of each constraint, read-only.
@@ -233,12 +294,11 @@ class Rows:
         Accuracy of rows, in the user's units; zeros before `scaled_at`.
     large : bool
         True if rows are scaled by the size of their terms.
-    calls : PreparedRows or None
-        Prepared evaluations of the blocks, of `prepared` rows.
     """
 
     constraints: tuple[ResidualConstraint, ...]
     blocks: tuple[Block, ...]
+    calls: RowCalls
     singles: Singles
     knots: tuple[np.ndarray, ...]
     order: np.ndarray
@@ -250,19 +310,9 @@ class Rows:
     sizes: tuple[int, int, int]
     rounding: np.ndarray
     large: bool = False
-    calls: PreparedRows | None = None
-
-    def prepared(self) -> Rows:
-        """The rows with prepared evaluations, also of those that differ in factors alone: for one thread at a time."""
-        return replace(self, calls=PreparedRows(self))
 
     def __len__(self) -> int:
         return len(self.D)
-
-    @cached_property
-    def _others(self) -> tuple[Block, ...]:
-        """Blocks whose residuals are evaluated: those that are not single components."""
-        return tuple(block for block in self.blocks if not block.single)
 
     @cached_property
     def _constant(self) -> tuple[np.ndarray, np.ndarray]:
@@ -276,44 +326,33 @@ class Rows:
         """Values c (R,)."""
         c = np.empty(self.D.size)
         _read(*self.singles, xs, us, self.D, c)
-        if self._others:
-            calls = None if self.calls is None else self.calls.at(xs, us).values
-            with np.errstate(all="ignore"):
-                for i, block in enumerate(self._others):
-                    call = None if calls is None else calls[i]
-                    r = block.evaluated(xs, us) if call is None else call()[0]
-                    c[block.rows] = r * self.D[block.rows]
+        calls = self.calls.at(xs, us)
+        with np.errstate(all="ignore"):
+            for block, call in zip(calls.blocks, calls.values, strict=True):
+                c[block.rows] = call()[0] * self.D[block.rows]
         return c
 
     def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
         c, Cx, Cu = np.empty(self.D.size), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
-        if self._others:
-            calls = None if self.calls is None else self.calls.at(xs, us).jacobians
-            with np.errstate(all="ignore"):
-                for i, block in enumerate(self._others):
-                    call = None if calls is None else calls[i]
-                    r, rx, ru = block.linearized(xs, us, self.sizes) if call is None else call()
-                    D = self.D[block.rows]
-                    c[block.rows], Cx[block.rows] = r * D, rx * D[:, :, None]
-                    if ru is not None and not block.of_states:
-                        Cu[block.rows] = ru * D[:, :, None]
+        calls = self.calls.at(xs, us)
+        with np.errstate(all="ignore"):
+            for block, call in zip(calls.blocks, calls.jacobians, strict=True):
+                (r, rx, ru), D = call(), self.D[block.rows]
+                c[block.rows], Cx[block.rows] = r * D, rx * D[:, :, None]
+                if ru is not None and not block.of_states:
+                    Cu[block.rows] = ru * D[:, :, None]
         return c, Cx, Cu
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
-        if not self._others:
-            return
-        mu, calls = lam * self.D, None if self.calls is None else self.calls.at(xs, us).curvatures
+        mu, calls = lam * self.D, self.calls.at(xs, us)
         with np.errstate(all="ignore"):
-            for i, block in enumerate(self._others):
-                place, call = place_of(block.knots), None if calls is None else calls[i]
+            for block, call in zip(calls.blocks, calls.curvatures, strict=True):
+                place = place_of(block.knots)
                 target = rows_at(blocks, place, block.of_states)
-                if call is None:
-                    add_curvature(block.residual, *block.points(xs, us), mu[block.rows], target)
-                else:
-                    call(mu[block.rows], target)
+                call(mu[block.rows], target)
                 add_rows_at(blocks, place, target)
 
     # -------------------------------------------------------------------------------------------- units
@@ -480,58 +519,6 @@ class Rows:
         return None
 
 
-class PreparedRows:
-    """Calls of the residuals of rows at a trajectory that is copied to where they read it.
-
-    Attributes
-    ----------
-    values, jacobians : lists of callables or None
-        Of each block that is evaluated, what its residual prepares (`trajopt.interfaces.residual.PreparedResidual`);
-        None where it prepares nothing, or knots are missing between its own.
-    curvatures : list of callables or None
-        The same of sums: functions of multipliers mu (K, nr) and of the rows that they add mu'd2r to.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        (nx, _, nu), N = rows.sizes, len(rows.first) - 2
-        self._xs, self._us = np.zeros((N + 1, nx)), np.zeros((N, nu))
-        self.values, self.jacobians = ([self._call(block, both) for block in rows._others] for both in (False, True))
-        self.curvatures = [self._curvature(block, rows.sizes) for block in rows._others]
-
-    def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]] | None:
-        prepare = getattr(block.residual, "prepared_rows", None)
-        if prepare is None or not isinstance(place_of(block.knots), slice):
-            return None
-        return prepare(*block.points(self._xs, self._us), jacobians)
-
-    def _curvature(
-        self, block: Block, sizes: tuple[int, int, int]
-    ) -> Callable[[np.ndarray, Quadratic], None] | None:
-        prepare, (K, nr) = getattr(block.residual, "prepared_sum", None), block.rows.shape
-        if prepare is None or not (sums(block.residual) and isinstance(place_of(block.knots), slice)):
-            return None
-        weights, curvature = multipliers(np.zeros((K, nr))), zero_blocks(K, *sizes[1:])
-        hessians = curvature[2][:K], *curvature[3:]
-        add_sum = prepare((0, K), *block.points(self._xs, self._us), weights, None, Quadratic(*curvature))
-        if add_sum is None:
-            return None
-
-        def add(mu: np.ndarray, target: Quadratic) -> None:
-            weights.rows[:, :nr], into = mu, [H for H in target[2:] if H is not None]
-            for own, H in zip(hessians, into, strict=False):
-                own[...] = H
-            add_sum()
-            for own, H in zip(hessians, into, strict=False):
-                H[...] = own
-
-        return add
-
-    def at(self, xs: np.ndarray, us: np.ndarray) -> PreparedRows:
-        """The calls for this trajectory."""
-        self._xs[...], self._us[...] = xs, us
-        return self
-
-
 # --------------------------------------------------------------------------------------------
 # Packing of constraints into rows: the knots at which they hold, and the rows that are single components of a state or
 # control.
@@ -568,8 +555,9 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     order = np.concatenate([nowhere, *(block.rows.ravel() for block in blocks)])
     columns = zip(Singles(nowhere, nowhere, nowhere, np.zeros(0)), *singles, strict=True)
     at = [[nowhere, *[block.knots for block in blocks if block.number == i]] for i in range(len(constraints))]
+    calls = RowCalls(tuple(block for block in blocks if not block.single), (nx, ndx, nu), N)
     return Rows(
-        constraints, tuple(blocks), Singles(*map(np.concatenate, columns)),
+        constraints, tuple(blocks), calls, Singles(*map(np.concatenate, columns)),
         tuple(read_only(map(np.concatenate, at))), order, component, first, lower, upper,
         np.ones(R), (nx, ndx, nu), np.zeros(R),
     )  # fmt: skip

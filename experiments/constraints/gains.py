@@ -24,7 +24,7 @@ from experiments.constraints.residuals import problem_of
 from trajopt.backward.expansions import Expansion
 from trajopt.results.records import HELD
 from trajopt.solvers.augmented_lagrangian import Multipliers, first_multipliers
-from trajopt.solvers.formulation import EXACT, Curvature, Formulation, LocalModel, Stopwatch
+from trajopt.solvers.formulation import EXACT, Curvature, Formulation, LocalModel
 from trajopt.solvers.solve import transcribe
 
 PROBLEMS = ("double_integrator", "arm_tip", "cart_pole")
@@ -36,7 +36,7 @@ LAST = 5
 
 def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formulation, LocalModel, np.ndarray, float]:
     """The formulation, its exact model at a solution, the multipliers of its rows, and the unit of penalties."""
-    problem, clock, formulation = solution.problem, Stopwatch(), transcribe(solution.problem, solver, Curvature())
+    problem, formulation = solution.problem, transcribe(solution.problem, solver, Curvature())
     boxes = formulation.kept["transcribed"].boxed
     reports = [report for report, box in zip(solution.constraints, boxes, strict=True) if box is None]
     assert formulation.rows is not None
@@ -44,10 +44,10 @@ def at_solution(solution: trajopt.Solution, solver: trajopt.DDP) -> tuple[Formul
     rows = formulation.rows = formulation.rows.with_factors(factors)
     lam = rows.packed("multipliers", [report.multipliers for report in reports]) / rows.D
     held = np.repeat(problem.x0[None], problem.horizon + 1, axis=0) if solution.start == HELD else None
-    first = formulation.expand(formulation.start(problem.us_init, held, clock), clock, dual=0.0 * lam)
-    model = formulation.expand(formulation.start(solution.us, None, clock), clock, dual=lam)
+    first = formulation.expand(formulation.start(problem.us_init, held), dual=0.0 * lam)
+    model = formulation.expand(formulation.start(solution.us, None), dual=lam)
     unit = first_multipliers(first, None, rows).scale
-    return formulation, formulation.with_curvature(model, model.costate, clock), lam, unit
+    return formulation, formulation.with_curvature(model, model.costate), lam, unit
 
 
 def active_sides(formulation: Formulation, lam: np.ndarray, unit: float) -> np.ndarray:
@@ -89,13 +89,13 @@ def gains_record(name: str, advance: Callable[[], None]) -> dict[str, Any]:
     solver = trajopt.DDP()
     solution = solver.solve(problem_of(statement(name)))
     formulation, model, lam, unit = at_solution(solution, solver)
-    rows, at, exact = formulation.rows, model.rows, model.exact
-    assert rows is not None and at is not None and exact is not None
+    rows, at = formulation.rows, model.rows
+    assert rows is not None and at is not None
     sides, limits = active_sides(formulation, lam, unit), formulation.limits
     held, us = sides != 0, solution.us
     free = np.full(us.shape, True) if limits is None else (us > limits[0]) & (us < limits[1])
     count = np.concatenate([[0], np.cumsum(held)])[rows.first]
-    expected = sensitivity(exact.expansion, count, (at.C[0][held], at.C[1][held]), free)
+    expected = sensitivity(model.expansions[EXACT], count, (at.C[0][held], at.C[1][held]), free)
 
     def of(K: np.ndarray) -> dict[str, float]:
         error = float(np.abs(K[0] - expected).max() / np.abs(expected).max())
@@ -104,7 +104,7 @@ def gains_record(name: str, advance: Callable[[], None]) -> dict[str, Any]:
     record: dict[str, Any] = {"status": str(solution.status), "solution": of(solution.K), "penalties": {}}
     for penalty in PENALTIES:
         _, weights = Multipliers(lam, lam, penalty * unit, unit).weights(rows, at.c, sides)
-        sweep = formulation.sweep(model._replace(rows=at._replace(weights=weights)), 0.0, Stopwatch(), EXACT)
+        sweep = formulation.sweep(model._replace(rows=at._replace(weights=weights)), 0.0, EXACT)
         record["penalties"][f"{penalty:g}"] = of(sweep.K) if sweep.ok else None
         advance()
     return record

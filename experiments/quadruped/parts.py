@@ -14,7 +14,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import adjoint, expand
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.solvers.formulation import Curvature, Stopwatch
+from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.solve import formulation_of
 
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
@@ -50,11 +50,11 @@ class Expanded(NamedTuple):
 
 def one_step_in(problem: trajopt.Problem) -> Expanded:
     """The iterate after one step of iLQR."""
-    clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
+    us = trajopt.ILQR(max_iterations=1).solve(problem).us
     posed = formulation_of(problem, None, Curvature())
-    iterate = posed.start(us, None, clock)
-    model = posed.expand(iterate, clock)
-    return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))
+    iterate = posed.start(us, None)
+    model = posed.expand(iterate)
+    return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0))
 
 
 def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
@@ -68,8 +68,8 @@ def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
         "expansion, costs included": lambda: expand(problem, xs, us),
         "adjoint": lambda: adjoint(model.expansion),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
-        "backward pass, dense": lambda: sweep(*model.expansion, 0.0),
-        "backward pass": lambda: sweep(*model.expansion, 0.0, dt, leading=leading),
+        "backward pass, dense": lambda: sweep(model.expansion, 0.0),
+        "backward pass": lambda: sweep(model.expansion, 0.0, dt, leading=leading),
         "rollout of 8 step lengths": lambda: list(posed.candidates(model, found)),
         **iterations(problem, us),
     }

@@ -30,6 +30,7 @@ from experiments.constraints.study import (
 )
 from experiments.constraints.tables import feasible_rows, infeasible_rows, markdown
 from trajopt.solvers import constrained, solve
+from trajopt.solvers.formulation import EXACT
 
 EQUAL = 1e-12
 INFEASIBLE = ("weak_force", "wall_before_goal", "out_of_reach")
@@ -342,7 +343,7 @@ def test_sensitivities_of_a_dense_solve():
     free = np.full(solution.us.shape, True)
     count = np.concatenate([[0], np.cumsum(held)])[formulation.rows.first]
     C = model.rows.C[0][held], model.rows.C[1][held]
-    found, columns = sensitivity(model.exact.expansion, count, C, free), []
+    found, columns = sensitivity(model.expansions[EXACT], count, C, free), []
     for dx in np.eye(each.nx):
         up, down = (solver.solve(replace(problem, x0=problem.x0 + s * h * dx), us=solution.us) for s in (1.0, -1.0))
         columns.append((up.us[0] - down.us[0]) / (2.0 * h))

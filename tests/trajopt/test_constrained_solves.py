@@ -32,18 +32,10 @@ from trajopt import (
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.backward.regularization import Regularization
 from trajopt.rows import pack
-from trajopt.solvers.active_set import PiecewiseModel
+from trajopt.solvers.active_set import model_minimum
 from trajopt.solvers.augmented_lagrangian import Multipliers, weighted
 from trajopt.solvers.constrained import AugmentedLagrangian, ViolationBound
-from trajopt.solvers.formulation import (
-    EXACT,
-    GAUSS_NEWTON,
-    Candidate,
-    Curvature,
-    Direction,
-    ForwardFormulation,
-    Stopwatch,
-)
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Candidate, Curvature, Direction, Formulation
 from trajopt.solvers.iteration import Stall, State
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.solve import TURN
@@ -115,10 +107,11 @@ def changing(rng, limits):
     problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
     rows = pack(problem, problem.residual_constraints)
     box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
-    formulation, clock = ForwardFormulation(problem, rows, box, Curvature()), Stopwatch()
+    formulation = Formulation(problem, box, Curvature())
+    formulation.rows = rows
     multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
-    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
-    return problem, rows, formulation, weighted(rows, model, multipliers), multipliers, clock
+    model = formulation.expand(formulation.start(problem.us_init, None), dual=np.zeros(len(rows)))
+    return problem, rows, formulation, weighted(rows, model, multipliers), multipliers
 
 
 @pytest.mark.parametrize("limits", [None, 2.0, 0.8])
@@ -127,10 +120,9 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     """Against L-BFGS-B on the same piecewise quadratic function of the controls; where limits of controls matter it is
     approached until a sweep gains little."""
     rng = np.random.default_rng(seed)
-    problem, rows, formulation, model, multipliers, clock = changing(rng, limits)
-    sweep = formulation.sweep(model, 0.0, clock)
-    piecewise = PiecewiseModel(formulation, model, multipliers, model.expansion, 0.0, clock)
-    found = piecewise.minimum(Direction(GAUSS_NEWTON, sweep, None, -1))
+    problem, rows, formulation, model, multipliers = changing(rng, limits)
+    sweep = formulation.sweep(model, 0.0)
+    found = model_minimum(formulation, model, multipliers, Direction(GAUSS_NEWTON, sweep, None, -1), 0.0)
     us = model.iterate.us
 
     def value(flat):
@@ -141,12 +133,12 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     low, high = (-np.inf, np.inf) if limits is None else (-limits, limits)
     options = {"maxiter": 20000, "maxfun": 10**7, "ftol": 1e-15, "gtol": 1e-10}
     oracle = minimize(value, us.ravel(), method="L-BFGS-B", bounds=[(low, high)] * us.size, options=options)
-    reached = value((us + found.point.du).ravel())
+    reached = value((us + found.du).ravel())
     assert reached <= oracle.fun + (1e-8 if limits is None else 1e-2) * found.promise
     assert found.promise == pytest.approx(value(us.ravel()) - reached, rel=1e-9)
-    moved = problem.system.rollout(problem.x0, us + found.point.du) - model.iterate.xs
-    np.testing.assert_allclose(found.point.dx, moved, atol=1e-12)
-    np.testing.assert_allclose(found.point.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
+    moved = problem.system.rollout(problem.x0, us + found.du) - model.iterate.xs
+    np.testing.assert_allclose(found.dx, moved, atol=1e-12)
+    np.testing.assert_allclose(found.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
 
 
 def test_convexified_hessians():
@@ -268,24 +260,24 @@ def promising_nothing(monkeypatch, least):
     """The results of all searches in a solve for the minimum of a model that start from an exact direction alone, where
     such directions lead nowhere and Gauss-Newton sweeps are positive definite with a mu of at least this alone; each
     with True if the sweep itself promised something."""
-    minimum, sweep, found = PiecewiseModel.minimum, ForwardFormulation.sweep, []
+    minimum, sweep, found = AugmentedLagrangian._minimum, Formulation.sweep, []
     towards = AugmentedLagrangian._towards_minimum
 
-    def promises_nothing(model, direction):
-        reached = minimum(model, direction)
-        return reached._replace(point=reached.point._replace(value=0.0)) if direction.kind == EXACT else reached
+    def promises_nothing(constrained, model, m, direction, regularization):
+        reached = minimum(constrained, model, m, direction, regularization)
+        return reached._replace(promise=0.0) if direction.kind == EXACT else reached
 
     def watched(constrained, state, chosen, enough):
-        exact_alone = chosen.direction.kind == EXACT and chosen.model.gauss_newton is None
+        exact_alone = chosen.direction.kind == EXACT and GAUSS_NEWTON not in chosen.model.expansions
 
-        def fails(formulation, model, mu, clock, kind=GAUSS_NEWTON):
-            result = sweep(formulation, model, mu, clock, kind)
+        def fails(formulation, model, mu, kind=GAUSS_NEWTON):
+            result = sweep(formulation, model, mu, kind)
             return result._replace(ok=result.ok and (kind != GAUSS_NEWTON or mu >= least))
 
         with monkeypatch.context() as patch:
             if exact_alone:
-                patch.setattr(PiecewiseModel, "minimum", promises_nothing)
-                patch.setattr(ForwardFormulation, "sweep", fails)
+                patch.setattr(AugmentedLagrangian, "_minimum", promises_nothing)
+                patch.setattr(Formulation, "sweep", fails)
             result = towards(constrained, state, chosen, enough)
         if exact_alone:
             found.append((result, -chosen.direction.change > enough))
@@ -302,7 +294,7 @@ def test_a_failed_gauss_newton_sweep_leaves_the_exact_direction_its_model(monkey
     direction stays, and so must the model that it is from."""
     for result, _ in promising_nothing(monkeypatch, np.inf):
         assert result.direction.kind == EXACT
-        assert result.model.of_kind(EXACT)[0] is not None
+        assert EXACT in result.model.expansions
 
 
 def test_a_direction_that_leads_nowhere_is_no_minimum_where_gauss_newton_sweeps_need_mu(monkeypatch):
@@ -323,8 +315,8 @@ def searches_of_landers(monkeypatch, *starts):
 
     def watched(constrained, state, found, enough):
         model, m, regularization = found.model, found.multipliers, found.regularization
-        piecewise = constrained._piecewise(model, m, found.direction.kind, regularization)
-        searches.append((found, towards(constrained, state, found, enough), enough, piecewise.minimum(found.direction)))
+        minimum = constrained._minimum(model, m, found.direction, regularization)
+        searches.append((found, towards(constrained, state, found, enough), enough, minimum))
         return searches[-1][1]
 
     monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)
@@ -385,23 +377,24 @@ def test_a_step_may_not_multiply_the_violation():
     def merit(xs, us):
         return 0.0, 0.0, np.where(c == 91.0, 90.0 + 4.0 * xs[0, 0], 10.0)
 
-    found = search(merit, 1.0, (-1.0, 0.0), candidates)
-    assert found.step is not None and found.step.alpha == 1.0
-    found = search(merit, 1.0, (-1.0, 0.0), candidates, bound=bound)
-    assert found.step is not None and found.step.alpha == 0.5 and found.rejected.misled
+    step, _ = search(merit, 1.0, (-1.0, 0.0), candidates)
+    assert step is not None and step.alpha == 1.0
+    step, rejected = search(merit, 1.0, (-1.0, 0.0), candidates, bound=bound)
+    assert step is not None and step.alpha == 0.5 and rejected.misled
 
 
 def test_a_short_step_leaves_the_multipliers():
-    problem, clock = problems.make("arm_obstacle"), Stopwatch()
+    problem = problems.make("arm_obstacle")
     rows = pack(problem, problem.residual_constraints)
-    formulation = ForwardFormulation(problem, rows, problem.control_limits, Curvature())
+    formulation = Formulation(problem, problem.control_limits, Curvature())
+    formulation.rows = rows
     nothing = np.zeros(len(rows))
     m = Multipliers(nothing, nothing, 10.0)
-    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=nothing)
+    model = formulation.expand(formulation.start(problem.us_init, None), dual=nothing)
     model = weighted(rows, model, m)
-    direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0, clock), None, -1)
+    direction = Direction(GAUSS_NEWTON, formulation.sweep(model, 0.0), None, -1)
     state = State(model, Regularization(), 1.0, (), Stall(), m)
-    constraints = AugmentedLagrangian(formulation, DDP(), clock)
+    constraints = AugmentedLagrangian(formulation, DDP())
     short, long = (Step(Candidate(a, *model.iterate[:3]), 0.0, 0.0, None) for a in (0.125, 1.0))
     after = constraints.after_step(state, direction, short)
     assert after.dual is m.dual and after.centre is m.centre and after.penalty == m.penalty

@@ -23,7 +23,7 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.regularization import Regularization
-from trajopt.solvers.formulation import EXACT, Curvature, Direction, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import EXACT, Curvature, Direction, Formulation
 from trajopt.solvers.line_search import TrialSteps, acceptable, own_merit, search
 from trajopt.solvers.solver import HESSIANS
 
@@ -215,18 +215,18 @@ def test_misleading_exact_hessians_do_not_prevent_convergence():
 )
 def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step(stretch, kind):
     """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
-    problem, clock = tip(), Stopwatch()
+    problem = tip()
     near = ILQR(max_iterations=8).solve(problem)
-    formulation = ForwardFormulation(problem, None, None, Curvature("tensor"))
-    start = formulation.start(near.us, None, clock)
-    model = formulation.with_curvature(formulation.expand(start, clock), None, clock)
-    gauss_newton, exact = formulation.sweep(model, 0.0, clock), formulation.sweep(model, 0.0, clock, EXACT)
+    formulation = Formulation(problem, None, Curvature("tensor"))
+    start = formulation.start(near.us, None)
+    model = formulation.with_curvature(formulation.expand(start), None)
+    gauss_newton, exact = formulation.sweep(model, 0.0), formulation.sweep(model, 0.0, EXACT)
     assert gauss_newton.ok and exact.ok
     bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
-    trials = TrialSteps(formulation, model, own_merit(formulation.cost), 0.0, 0.0, clock)
+    trials = TrialSteps(formulation, model, own_merit(formulation.cost), 0.0, 0.0)
     used, step, *_ = trials.best(Direction(EXACT, bent, gauss_newton, -1))
     along_exact, along_fallback = (
-        search(own_merit(problem.objective.value), start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
+        search(own_merit(problem.objective.value), start.cost, (s.d1, s.d2), formulation.candidates(model, s))[0]
         for s in (bent, gauss_newton)
     )
     assert used.kind == kind

@@ -158,7 +158,7 @@ def test_costs_without_a_minimum_are_made_convex(rng):
     shapes = (4, 3, 3), (4, 3, 2), (5, 3), (4, 2), (5, 3, 3), (4, 2, 3), (4, 2, 2)
     e = Expansion(*(rng.standard_normal(shape) for shape in shapes))
     e = e._replace(lxx=e.lxx + e.lxx.swapaxes(1, 2), luu=e.luu + e.luu.swapaxes(1, 2))
-    assert not sweep(*e, 0.0).ok
+    assert not sweep(e, 0.0).ok
     result = _gains(e)
     assert result.ok and np.linalg.eigvalsh(result.Vxx).min() > -1e-9
 

@@ -59,7 +59,7 @@ def test_tensors_and_products_over_an_impact(step_forwards):
     xs = problem.system.rollout(problem.x0, us)
     e, tensors = expand(problem, xs, us), tensors_of(problem.system, xs, us)
     by_hand = riccati(*e, 100.0, curvature=by_products(problem.system, xs, us))
-    assert_agree_or_zero(sweep(*e, 100.0, tensors=tensors), by_hand)
+    assert_agree_or_zero(sweep(e, 100.0, tensors=tensors), by_hand)
 
 
 def test_solvers_agree(step_forwards):

@@ -16,7 +16,7 @@ from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
 from trajopt.backward.expansions import gaps_of
-from trajopt.solvers.formulation import ForwardFormulation
+from trajopt.solvers.formulation import Formulation
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
 
@@ -148,7 +148,7 @@ def counts(monkeypatch):
         return counted
 
     for name in ("sweep", "expand", "candidates", "with_curvature"):
-        monkeypatch.setattr(ForwardFormulation, name, counting(name, getattr(ForwardFormulation, name)))
+        monkeypatch.setattr(Formulation, name, counting(name, getattr(Formulation, name)))
     return found
 
 

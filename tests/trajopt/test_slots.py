@@ -15,7 +15,7 @@ from trajopt import ControlBounds, ControlCost, Problem, StateCost
 from trajopt.backward.backward_pass import box_around, sweep
 from trajopt.backward.expansions import adjoint, expand, gaps_of
 from trajopt.backward.slots import Slots, _kept
-from trajopt.rows import PreparedRows, pack
+from trajopt.rows import pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
 
 
@@ -69,7 +69,7 @@ def test_expansions_are_the_plain_ones(name, rng):
         e, plain = at.expand(xs, us), expand(problem, xs, us)
         assert same(e, plain) and same(at.adjoint(), adjoint(plain))
         for cost_curvature in (True, False):
-            e = at.expand_exactly(xs, us, multiplier, cost_curvature)
+            e = at.expand(xs, us, multiplier, cost_curvature)
             assert same(e, expand_exactly(problem, xs, us, multiplier, cost_curvature=cost_curvature))
 
 
@@ -101,7 +101,7 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
             write(swept.hold(scaled, gaps, box), scaled)
         found = swept.sweep(mu)
         of = None if limits is None else box_around(us, *limits)
-        plain = sweep(*scaled, mu, slots.dt, gaps, of, leading=slots.leading)
+        plain = sweep(scaled, mu, slots.dt, gaps, of, leading=slots.leading)
         assert same(found[:4], plain[:4]) and found[4:] == plain[4:] and found.ok
         rolled = slots.rollouts(xs, us, found.k, found.K, ALPHAS, gaps)
         assert rolled is not None
@@ -115,7 +115,7 @@ def test_sweeps_that_fail():
     bad = e._replace(luu=-e.luu)
     swept = slots.swept()
     write(swept.hold(bad, None, None), bad)
-    found, plain = swept.sweep(0.0), sweep(*bad, 0.0, slots.dt, leading=slots.leading)
+    found, plain = swept.sweep(0.0), sweep(bad, 0.0, slots.dt, leading=slots.leading)
     assert not found.ok and found.failed_knot == plain.failed_knot and not any(map(np.any, found[:4]))
 
 
@@ -152,7 +152,7 @@ def test_an_expansion_that_was_swept_is_free(rng):
     first = slots.expanded()
     for exact in (False, True):
         if exact:
-            first.expand_exactly(xs, us, np.ones((len(us), problem.system.ndx)), True)
+            first.expand(xs, us, np.ones((len(us), problem.system.ndx)), True)
         else:
             first.expand(xs, us)
         direct, other = slots.swept_over(first.e, None), slots.swept()
@@ -313,16 +313,19 @@ def rows_of(name):
 
 @pytest.mark.parametrize("name", ["arm", "functions"])
 def test_prepared_rows_are_the_plain_ones(name, rng, monkeypatch):
+    """Those of residuals that say that they prepare nothing."""
     problem = rows_of(name)
-    rows = pack(problem, tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint)))
-    calls, (xs, us) = PreparedRows(rows), trajectory(problem, rng)
-    kinds = [call is None for call in calls.values]
-    assert kinds == ([False] if name == "arm" else [False, False, True]) == [c is None for c in calls.jacobians]
-    prepared = rows.prepared()
+    constraints = tuple(c for c in problem.constraints if isinstance(c, trajopt.ResidualConstraint))
+    prepared, plain, (xs, us) = pack(problem, constraints), pack(problem, constraints), trajectory(problem, rng)
+    is_plain = [call.__name__ == "plain" for call in prepared.calls.values]
+    assert is_plain == ([False] if name == "arm" else [False, False, True])
+    with monkeypatch.context() as patch:
+        patch.setattr("trajopt.rows.place_of", lambda knots: knots)
+        assert all(call.__name__ == "plain" for call in (*plain.calls.values, *plain.calls.jacobians))
     for step in range(4):
-        factors = [(1.0 + step) * np.ones(c.nr) for c in rows.constraints]
-        scaled, called = rows.with_factors(factors), prepared.with_factors(factors)
-        assert scaled.calls is None and called.calls is prepared.calls is not None
+        factors = [(1.0 + step) * np.ones(c.nr) for c in constraints]
+        scaled, called = plain.with_factors(factors), prepared.with_factors(factors)
+        assert called.calls is prepared.calls
         if step == 2:
             monkeypatch.setitem(globals(), "SHIFT", np.array([0.25]))  # functions are traced again
         us += 0.1 * rng.standard_normal(us.shape)

@@ -8,7 +8,7 @@ import pytest
 from tests.reference import dense_kkt
 from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, tip
 from trajopt import DDP, ILQR, Problem, total_cost
-from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, ForwardFormulation, Stopwatch, sweep_of_kind
+from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Formulation, sweep_of_kind
 from trajopt.solvers.solver import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
@@ -68,14 +68,13 @@ def test_all_hessian_modes_and_ilqr_reach_the_same_trajectory(name, solutions):
 
 def gradient_after_a_full_step(problem, us, hessian):
     """max |dJ/du| after one full step from the controls us: Gauss-Newton if hessian is None."""
-    clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature(hessian or "parallel"))
-    model = formulation.expand(formulation.start(us, None, clock), clock)
-    sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0, clock)
+    formulation = Formulation(problem, None, Curvature(hessian or "parallel"))
+    model = formulation.expand(formulation.start(us, None))
+    sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0)
     assert sweep.ok
     full = next(formulation.candidates(model, sweep))
     assert full.alpha == 1.0
-    return formulation.expand(formulation.start(full.us, None, clock), clock).gradient_norm
+    return formulation.expand(formulation.start(full.us, None)).gradient_norm
 
 
 @pytest.mark.parametrize("name", ["pendulum", "tip", "cartpole"])

@@ -7,7 +7,7 @@ from tests.reference import dense_kkt
 from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.trajopt.cases import linear
 from trajopt.backward.backward_pass import box_around, sweep
-from trajopt.solvers.formulation import Curvature, ForwardFormulation, Stopwatch
+from trajopt.solvers.formulation import Curvature, Formulation
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12
@@ -25,7 +25,7 @@ def test_against_the_formulas(size, h, mu, what, rng):
     limits = (lower - us, upper - us) if "box" in what else None
     expected = riccati(*arrays, mu, gaps, limits)
     box = box_around(us, lower, upper) if limits is not None else None
-    result = sweep(*arrays, mu, h, gaps, box)
+    result = sweep(arrays, mu, h, gaps, box)
     assert result.ok
     assert_agree_or_zero(result, expected)
     if limits is not None:
@@ -43,7 +43,7 @@ def test_infinite_limits_and_zero_gaps_change_nothing(size):
     arrays = expansion(*size, KNOTS, STEP)
     us, everything = np.zeros((KNOTS, size[1])), np.full((KNOTS, size[1]), np.inf)
     box, gaps = box_around(us, -everything, everything), np.zeros((KNOTS + 1, size[0]))
-    assert_agree(sweep(*arrays, 0.1, STEP, gaps, box), sweep(*arrays, 0.1, STEP))
+    assert_agree(sweep(arrays, 0.1, STEP, gaps, box), sweep(arrays, 0.1, STEP))
     assert not box.clamped.any()
 
 
@@ -52,16 +52,15 @@ def test_indefinite_free_block_is_reported(rng):
     arrays.luu[5] -= 1e3 * np.eye(6)
     us, lower, upper = random_limits(rng, KNOTS, 6)
     lower, upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
-    assert not sweep(*arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
-    assert sweep(*arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
+    assert not sweep(arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
+    assert sweep(arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
 
 
 def full_step(problem, xs, us):
     """The first iterate and the full step from it."""
-    clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature())
-    model = formulation.expand(formulation.start(us, xs, clock), clock)
-    sweep = formulation.sweep(model, 0.0, clock)
+    formulation = Formulation(problem, None, Curvature())
+    model = formulation.expand(formulation.start(us, xs))
+    sweep = formulation.sweep(model, 0.0)
     return model.iterate, sweep, next(formulation.candidates(model, sweep))
 
 
@@ -87,10 +86,9 @@ def test_a_partial_step_is_the_interpolation(rng):
     """On a linear problem a step alpha leads to (1 - alpha) of the way's start and alpha of its end."""
     problem = linear(rng)
     xs, us = rng.standard_normal((16, 4)), rng.standard_normal((15, 2))
-    clock = Stopwatch()
-    formulation = ForwardFormulation(problem, None, None, Curvature())
-    model = formulation.expand(formulation.start(us, xs, clock), clock)
-    sweep = formulation.sweep(model, 0.0, clock)
+    formulation = Formulation(problem, None, Curvature())
+    model = formulation.expand(formulation.start(us, xs))
+    sweep = formulation.sweep(model, 0.0)
     full, *others = formulation.candidates(model, sweep)
     assert len(others) == 7
     for candidate in others:

@@ -22,7 +22,7 @@ def test_agrees_with_reference_and_reads_no_plain_rows(size, mu):
     arrays = expansion(ndx, nu, 12, STEP, b)
     expected = riccati(*arrays, mu)
     arrays[0][:, b : ndx // 2], arrays[1][:, b : ndx // 2] = np.nan, np.nan
-    result = sweep(*arrays, mu, STEP, leading=b)
+    result = sweep(arrays, mu, STEP, leading=b)
     assert result.ok
     assert_agree(result, expected)
     np.testing.assert_array_equal(result.Vxx, result.Vxx.transpose(0, 2, 1))
@@ -35,7 +35,7 @@ def test_limits_and_gaps(size, mu, rng):
     arrays, gaps = expansion(ndx, nu, 12, STEP, b), rng.standard_normal((13, ndx))
     us, lower, upper = random_limits(rng, 12, nu)
     expected = riccati(*arrays, mu, gaps, (lower - us, upper - us))
-    result = sweep(*arrays, mu, STEP, gaps, box_around(us, lower, upper), leading=b)
+    result = sweep(arrays, mu, STEP, gaps, box_around(us, lower, upper), leading=b)
     assert result.ok
     assert_agree_or_zero(result, expected)
 
@@ -43,7 +43,7 @@ def test_limits_and_gaps(size, mu, rng):
 @pytest.mark.parametrize("b", [-1, 6, 7])
 def test_leading_rows_must_leave_others(b):
     with pytest.raises(ValueError, match="leading"):
-        sweep(*expansion(12, 2, 3), 0.0, STEP, leading=b)
+        sweep(expansion(12, 2, 3), 0.0, STEP, leading=b)
 
 
 @pytest.mark.parametrize("name, first", [("hyq", 6), ("joint_zoo", 16), ("spherical_tree", 15), ("ur5", 0)], ids=str)
@@ -88,7 +88,7 @@ def test_knots_of_different_duration(size, mu):
     fu[:, b:n] = steps[:, None, None] * fu[:, n + b :]
     expected = riccati(*arrays, mu)
     fx[:, b:n], fu[:, b:n] = np.nan, np.nan
-    result = sweep(*arrays, mu, steps, leading=b)
+    result = sweep(arrays, mu, steps, leading=b)
     assert result.ok
     assert_agree(result, expected)
 

@@ -11,11 +11,11 @@ from trajopt.backward.backward_pass import sweep
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import FIRST, Regularization
 from trajopt.solvers.formulation import (
+    GAUSS_NEWTON,
     Curvature,
-    ForwardFormulation,
+    Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
     remaining_gaps,
     shares_of,
 )
@@ -79,15 +79,15 @@ def test_short_steps_that_close_gaps_leave_mu():
 
 def test_where_mu_goes(rng):
     problem, xs, us = linear(rng), np.zeros((16, 4)), np.zeros((15, 2))
-    e, formulation = expand(problem, xs, us), ForwardFormulation(problem, None, None, Curvature())
+    e, formulation = expand(problem, xs, us), Formulation(problem, None, Curvature())
     for gaps in (None, np.ones((16, 4))):
         for mu in (0.0, 1e-8, 2.0):
             on_states, left = shares_of(mu, gaps)
             assert on_states == mu * (gaps is not None)
             assert left == (mu if gaps is None else min(mu, FIRST))
-            model = LocalModel(Iterate(xs, us, us, 0.0, gaps, 0.0, 0.0), e, None, xs, 0.0)
-            found = formulation.sweep(model, mu, Stopwatch())
-            plain = sweep(*e._replace(lxx=e.lxx + on_states * np.eye(4)), left, gaps=gaps)
+            model = LocalModel(Iterate(xs, us, us, 0.0, gaps, 0.0, 0.0), {GAUSS_NEWTON: e}, xs, 0.0)
+            found = formulation.sweep(model, mu)
+            plain = sweep(e._replace(lxx=e.lxx + on_states * np.eye(4)), left, gaps=gaps)
             for got, wanted in zip(found[:4], plain[:4], strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 

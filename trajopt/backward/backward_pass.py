@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES, driver, fma, helper, shared_kernel
-from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
 from trajopt.backward.expansions import NO_TENSORS, Expansion, Tensors, add_contraction, finite
 from trajopt.matrix_products import copy_rows, padded, product, row_product
@@ -196,10 +195,6 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
             done = done and (not clamped[i] or _pressed(lower, upper, x, r, i) or r[i] == 0.0)
         if done or (released and not falls):
             return True
-
-
-# --------------------------------------------------------------------------------------------
-# Sizes of the sweep, and its workspace for one knot.
 
 
 class SweepShape(NamedTuple):
@@ -604,10 +599,6 @@ def finite_value(ndx, result):
     return True
 
 
-# --------------------------------------------------------------------------------------------
-# The sweep over all knots.
-
-
 COMMON_SIZES = {(12, 6), (14, 7)}
 """(ndx, nu) of arms with six and seven joints: these sizes are compile-time constants by default, a fifth to a third
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
@@ -687,48 +678,35 @@ MU, GAPS = 0, 6
 """Places of arguments in the compiled sweep."""
 
 
-class SweepCall:
-    """A sweep with all its arguments, those of `sweep`, arrays checked; the Hessians of e take up the contracted
-    tensors.  `arrays` are those of the result, new ones by default."""
-
-    def __init__(
-        self,
-        e: tuple[np.ndarray, ...],
-        mu: float,
-        semi_implicit_dt: float | np.ndarray,
-        gaps: np.ndarray | None,
-        box: Any,
-        leading: int,
-        accelerations: bool = False,
-        constant_sizes: bool | None = None,
-        tensors: Tensors | None = None,
-        arrays: tuple[np.ndarray, ...] | None = None,
-    ) -> None:
-        knots, ndx, nu = e[1].shape
-        if not 0 <= leading < max(1, ndx // 2):
-            raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
-        seconds = np.full(knots, semi_implicit_dt, np.float64)
-        shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
-        constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
-        constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
-        self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
-        curvature = None if tensors is None else tuple(tensors)
-        if box is not None or curvature is not None:  # both, so that one kernel serves for either
-            box, curvature = NO_BOX if box is None else tuple(box), curvature or NO_TENSORS
-        self.arrays = arrays or empty_gains(knots, ndx, nu)
-        # plain tuples: numba takes a microsecond to recognize a named one
-        self._arguments = (
-            float(mu), shape, seconds, accelerations, e, curvature,
-            NO_GAPS if gaps is None else gaps, box, self.arrays, np.empty(scratch_size(ndx, nu)),
-        )  # fmt: skip
-
-    def sweep(self) -> SweepResult:
-        """The result of the sweep."""
-        return result_of(self.arrays, *self._run(*self._arguments))
-
-    def prepared(self) -> PreparedCall:
-        """The sweep as a prepared call, which returns failed_knot, d1 and d2."""
-        return PreparedCall(self._run, *self._arguments)
+def sweep_call(
+    e: tuple[np.ndarray, ...],
+    results: tuple[np.ndarray, ...],
+    mu: float,
+    semi_implicit_dt: float | np.ndarray,
+    gaps: np.ndarray | None,
+    box: Box | None,
+    leading: int,
+    accelerations: bool,
+    constant_sizes: bool | None = None,
+    tensors: Tensors | None = None,
+) -> tuple[Any, ...]:
+    """The compiled sweep and its arguments, for those of `sweep`, arrays checked: it returns failed_knot, d1 and d2,
+    and writes k, K, Vx, Vxx into the results.  The Hessians of e take up the contracted tensors."""
+    knots, ndx, nu = e[1].shape
+    if not 0 <= leading < max(1, ndx // 2):
+        raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
+    seconds = np.full(knots, semi_implicit_dt, np.float64)
+    shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
+    constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
+    constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
+    run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
+    limits, curvature = box and tuple(box), tensors and tuple(tensors)
+    if limits or curvature:  # both, so that one kernel serves for either
+        limits, curvature = limits or NO_BOX, curvature or NO_TENSORS
+    gaps = NO_GAPS if gaps is None else gaps
+    scratch = np.empty(scratch_size(ndx, nu))
+    # plain tuples: numba takes a microsecond to recognize a named one
+    return run, float(mu), shape, seconds, accelerations, e, curvature, gaps, limits, results, scratch
 
 
 def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -737,13 +715,7 @@ def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def sweep(
-    fx: np.ndarray,
-    fu: np.ndarray,
-    lx: np.ndarray,
-    lu: np.ndarray,
-    lxx: np.ndarray,
-    lux: np.ndarray,
-    luu: np.ndarray,
+    expansion: Sequence[np.ndarray],
     mu: float,
     semi_implicit_dt: float | np.ndarray = 0.0,
     gaps: np.ndarray | None = None,
@@ -755,8 +727,7 @@ def sweep(
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
-    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
-    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
+    Of the symmetric arrays of an `Expansion` only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
     with h >= 0 for every knot, asserts fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
     only the lower halves are read then.  ``leading`` = b restricts that assertion to the rows from b < n on; the first
     b rows are read, too.
@@ -767,15 +738,18 @@ def sweep(
     ``tensors`` are second derivatives of the dynamics: contracted with the sweep's own Vx', they are added to the
     Hessians of each knot [Tassa 2012, eq. 5c-5e].
     """
-    e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
+    e = _contiguous(expansion)
     if tensors is not None:
         e = *e[:4], *[H.copy() for H in e[4:]]
-    call = SweepCall(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes, tensors)
-    result = call.sweep()
+    results = empty_gains(*e[1].shape)
+    run, *arguments = sweep_call(
+        e, results, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes, tensors
+    )  # fmt: skip
+    result = result_of(results, *run(*arguments))
     return result if result.ok or tensors is None else result._replace(finite=finite(*e))
 
 
-def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
+def _contiguous(e: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     fx, fu, lx, lu, lxx, lux, luu = arrays = tuple([np.ascontiguousarray(a, np.float64) for a in e])
     knots, ndx, nu = fu.shape
     at_knots = fx.shape == (knots, ndx, ndx) and lu.shape == (knots, nu) and lux.shape == (knots, nu, ndx)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -137,19 +137,21 @@ def expand(
     ``curvature``.  Raises TypeError or ValueError for values that are no numbers, or not of these shapes.
     """
     xs, us = checked_trajectory(problem, xs, us)
-    system, N = problem.system, problem.horizon
+    system, (N, nu) = problem.system, us.shape
+    n = system.ndx
     with np.errstate(all="ignore"):
-        fx, fu = system.linearize(xs, us)
-    blocks = zero_blocks(N, system.ndx, system.nu)
+        dynamics = _checked("linearize", {"fx": (N, n, n), "fu": (N, n, nu)}, system.linearize(xs, us))
+    blocks = zero_blocks(N, n, nu)
     (objective or problem.objective).accumulate(xs, us, blocks, curvature)
-    shapes = (N, system.ndx, system.ndx), (N, system.ndx, system.nu)
-    expansion = Expansion(
-        as_array("linearize, fx", fx, shapes[0], finite=False),
-        as_array("linearize, fu", fu, shapes[1], finite=False),
-        *blocks,
-    )
+    expansion = Expansion(*dynamics, *blocks)
     settle_idle_controls(expansion, idle_knots(system))
     return expansion
+
+
+def _checked(method: str, shapes: dict[str, tuple[int, ...]], found: Iterable[Any]) -> list[np.ndarray]:
+    """What a method of a system returns, its shapes checked."""
+    parts = zip(shapes.items(), found, strict=True)
+    return [as_array(f"{method}, {name}", part, shape, finite=False) for (name, shape), part in parts]
 
 
 def write_derivatives(
@@ -168,8 +170,7 @@ def write_derivatives(
         if lam is not None and write_expansion is not None:
             write_expansion(xs, us, lam, fx, fu, *H)
             return
-        for name, into, part in zip(("fx", "fu"), (fx, fu), system.linearize(xs, us), strict=True):
-            into[...] = as_array(f"linearize, {name}", part, into.shape, finite=False)
+        fx[...], fu[...] = _checked("linearize", {"fx": fx.shape, "fu": fu.shape}, system.linearize(xs, us))
         if lam is not None:
             for into, part in zip(H, hessian_products(system, xs, us, lam), strict=True):
                 into[...] = part
@@ -177,10 +178,9 @@ def write_derivatives(
 
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     """`write_derivatives` with these arguments, as a function without any."""
-    prepare = capability(system, Expansions).prepared_expansion
-    if prepare is None or not stands_for(type(system), "prepared_expansion", "linearize", "hessian_products"):
-        return partial(write_derivatives, system, *arguments)
-    found = prepare(*arguments)
+    prepare, found = capability(system, Expansions).prepared_expansion, None
+    if prepare is not None and stands_for(type(system), "prepared_expansion", "linearize", "hessian_products"):
+        found = prepare(*arguments)
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 
@@ -189,12 +189,9 @@ def hessian_products(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`System.hessian_products`, with the shapes of its results checked."""
     (N, nu), n = us.shape, system.ndx
-    Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
-    return (
-        as_array("hessian_products, Hxx", Hxx, (N, n, n), finite=False),
-        as_array("hessian_products, Hux", Hux, (N, nu, n), finite=False),
-        as_array("hessian_products, Huu", Huu, (N, nu, nu), finite=False),
-    )
+    shapes = {"Hxx": (N, n, n), "Hux": (N, nu, n), "Huu": (N, nu, nu)}
+    Hxx, Hux, Huu = _checked("hessian_products", shapes, system.hessian_products(xs, us, lam))
+    return Hxx, Hux, Huu
 
 
 def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
@@ -321,8 +318,7 @@ def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) ->
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
     """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
-    lower, upper = limits or (None, None)
-    return _largest_gradient(gradient, us, lower, upper)
+    return _largest_gradient(gradient, us, *(limits or (None, None)))
 
 
 def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -336,13 +332,9 @@ def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarr
     return costate, gradient
 
 
-# --------------------------------------------------------------------------------------------
-# Curvature of the dynamics for sweeps that contract it with their own Vx', knot by knot: sum_i Vx'_i d2 f_i.
-
-
 class Tensors(NamedTuple):
-    """Second derivatives of the dynamics: fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output
-    index first."""
+    """Second derivatives of the dynamics for sweeps to contract with their own Vx': fxx (N, ndx, ndx, ndx),
+    fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
 
     fxx: np.ndarray
     fux: np.ndarray
@@ -367,10 +359,6 @@ def add_contraction(t, ndx, Vx, tensors, hessians):
 
 def tensors_of(system: System, xs: np.ndarray, us: np.ndarray) -> Tensors:
     """`System.hessians` of all knots, with the shapes of its results checked."""
-    (N, nu), ndx = us.shape, system.ndx
-    shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))
-    tensors = (
-        as_array(f"hessians, {name}", tensor, (N, ndx, *shape), finite=False)
-        for (name, shape), tensor in zip(shapes, system.hessians(xs, us), strict=True)
-    )
-    return Tensors(*tensors)
+    (N, nu), n = us.shape, system.ndx
+    shapes = {"fxx": (N, n, n, n), "fux": (N, n, nu, n), "fuu": (N, n, nu, nu)}
+    return Tensors(*_checked("hessians", shapes, system.hessians(xs, us)))

@@ -25,16 +25,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedCall
 from trajopt.backward.backward_pass import (
     GAPS,
     MU,
     NO_GAPS,
     OUTWARD,
     Box,
-    SweepCall,
     SweepResult,
     box_around,
     result_of,
+    sweep_call,
 )
 from trajopt.backward.expansions import (
     Expansion,
@@ -46,8 +47,7 @@ from trajopt.backward.expansions import (
 )
 from trajopt.capabilities import Expansions, capability
 from trajopt.interfaces.stepwise import stands_for
-from trajopt.interfaces.system import System, idle_knots, semi_implicit_form
-from trajopt.problem.objective import Blocks
+from trajopt.interfaces.system import idle_knots, semi_implicit_form
 from trajopt.problem.problem import Problem
 
 Limits = tuple[np.ndarray, np.ndarray]
@@ -108,42 +108,33 @@ class Expanded:
         self._idle = idle_knots(self._system)
         lagrangian = self.own_e._replace(lx=self.gradients[0], lu=self.gradients[1])
         self._adjoint = prepared_adjoint(lagrangian, results.own[7], self._gradient)
-        self._calls: dict[str, Callable[[], Any]] = {}
+        self._calls: dict[tuple[bool, bool], tuple[Callable[[], Any], ...]] = {}
         results.settle(self.e, self.box)
 
-    def _call(self, name: str, prepare: Callable[..., Callable[[], Any]], *arguments: Any) -> None:
-        """Make the call of this name, which is prepared with these arguments."""
-        if name not in self._calls:
-            self._calls[name] = prepare(*arguments)
-        self._calls[name]()
-
-    def _derivatives(self, name: str, *more: np.ndarray) -> None:
-        self._call(name, prepared_derivatives, self._system, self._xs, self._us, *self.own_e[:2], *more)
-
-    def _costs(self, blocks: Blocks, curvature: Blocks | None, name: str) -> None:
-        self._call(name, self._slots.objective.prepared_expansion, self._xs, self._us, blocks, curvature)
-        self.gradients[0][...], self.gradients[1][...] = blocks[:2]
+    def expand(
+        self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray | None = None, cost_curvature: bool = False
+    ) -> Expansion:
+        """Expand dynamics to first order and costs to Gauss-Newton along xs, us; or with the curvature of the dynamics,
+        contracted with a multiplier (N, ndx), and if asked for that of the costs."""
+        self._xs[...], self._us[...], dynamics = xs, us, self.own_e[:2]
+        lx, lu, lxx, lux, luu = costs = self.own_e[2:]
+        if multiplier is not None:
+            self._lam[...] = multiplier
+            dynamics = *dynamics, self._lam, lxx[:-1], lux, luu
+        for block in costs if multiplier is None else (lx, lu, lxx[-1]):  # others are overwritten
+            block.fill(0.0)
+        kind = multiplier is not None, cost_curvature
+        if kind not in self._calls:
+            curvature, objective = costs if cost_curvature else None, self._slots.objective
+            self._calls[kind] = (
+                prepared_derivatives(self._system, self._xs, self._us, *dynamics),
+                objective.prepared_expansion(self._xs, self._us, costs, curvature),
+            )
+        for call in self._calls[kind]:
+            call()
+        self.gradients[0][...], self.gradients[1][...] = lx, lu
         if len(self._idle):
             settle_idle_controls(self.own_e, self._idle)
-
-    def expand(self, xs: np.ndarray, us: np.ndarray) -> Expansion:
-        """Expand dynamics to first order and costs to Gauss-Newton along xs, us."""
-        self._xs[...], self._us[...] = xs, us
-        self._derivatives("first")
-        for block in self.own_e[2:]:
-            block.fill(0.0)
-        self._costs(self.own_e[2:], None, "costs")
-        return self.e
-
-    def expand_exactly(self, xs: np.ndarray, us: np.ndarray, multiplier: np.ndarray, cost_curvature: bool) -> Expansion:
-        """Expand with the curvature of the dynamics, contracted with multiplier (N, ndx), and if asked for that of the
-        costs."""
-        self._xs[...], self._us[...], self._lam[...] = xs, us, multiplier
-        lx, lu, lxx, lux, luu = blocks = self.own_e[2:]
-        for block in (lx, lu, lxx[-1]):
-            block.fill(0.0)
-        self._derivatives("exact", self._lam, lxx[:-1], lux, luu)
-        self._costs(blocks, blocks if cost_curvature else None, "exact costs" if cost_curvature else "costs")
         return self.e
 
     def adjoint(self) -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +164,7 @@ class Swept:
             self._box = None if slots.limits is None else box_around(np.zeros((N, nu)), *slots.limits)
         else:
             self.e, self._box = of.own_e, of.own_box
-        self._call = slots.sweep_call(tuple(self.e), self._box, tuple(results.own)).prepared()
+        self._call = slots.prepared_sweep(tuple(self.e), self._box, tuple(results.own))
         results.settle()
 
     def hold(self, e: Expansion, gaps: np.ndarray | None, box: Box | None) -> Expansion:
@@ -206,17 +197,16 @@ class Slots:
         self.limits = None if limits is None else (limits[0].copy(), limits[1].copy())
         dt, self.leading = semi_implicit_form(system)
         self.dt = np.full(N, dt, np.float64)
-        self._accelerations = capability(system, Expansions).acceleration_control is not None and self.dt.any()
+        self._accelerations = bool(capability(system, Expansions).acceleration_control is not None and self.dt.any())
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
         self._numbers_of: Any = problem.objective
         self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
-        self._rollouts: dict[int, tuple[tuple[np.ndarray, ...], Rollouts | None]] = {}  # with gaps, and without
+        self._rollouts: dict[int, tuple[list[np.ndarray], Rollouts | None]] = {}  # with gaps, and without
         self.kept: dict[str, Any] = {}  # what others prepare for constraints
 
-    # ------------------------------------------------------------------------------------------- problems served
     def serve(self, problem: Problem, limits: Limits | None) -> bool:
         """Take the numbers of a problem; False for one that differs in more than numbers."""
         mine = self.problem
@@ -235,7 +225,6 @@ class Slots:
             own[...] = given
         return True
 
-    # ------------------------------------------------------------------------------------------- calls
     def expanded(self) -> Expanded:
         """An expansion that is free."""
         return _free(self._expanded, Expanded, self)
@@ -251,9 +240,11 @@ class Slots:
         """A free backward pass over what it is given to hold."""
         return _free(self._swept, Swept, self)
 
-    def sweep_call(self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]) -> SweepCall:
-        """A backward pass over these arrays, without gaps, to be prepared."""
-        return SweepCall(e, 0.0, self.dt, None, box, self.leading, bool(self._accelerations), arrays=results)
+    def prepared_sweep(
+        self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]
+    ) -> PreparedCall:
+        """A backward pass over these arrays, without gaps."""
+        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, None, box, self.leading, self._accelerations))
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""
@@ -261,13 +252,12 @@ class Slots:
         return self._cost()
 
     @cached_property
-    def _gaps(self) -> Callable[[], np.ndarray] | None:
-        return prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+    def _gaps(self) -> Callable[[], np.ndarray]:
+        prepared = prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+        return prepared or (lambda: gaps_of(self.problem, self._xs, self._us))
 
     def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """The gaps of a trajectory, which the next call may overwrite."""
-        if self._gaps is None:
-            return gaps_of(self.problem, xs, us)
         self._xs[...], self._us[...] = xs, us
         return self._gaps()
 
@@ -278,13 +268,23 @@ class Slots:
         (A, N, nu), which the next call overwrites; None where the system cannot prepare that."""
         given = (xs, us, k, K) if gaps is None else (xs, us, k, K, gaps)
         if len(given) not in self._rollouts:
-            self._rollouts[len(given)] = _rollouts(self.problem.system, self._x0, self.limits, alphas, given)
+            own = [np.zeros(array.shape) for array in given]
+            self._rollouts[len(given)] = own, self._prepared_rollouts(alphas, *own)
         arrays, call = self._rollouts[len(given)]
         if call is None:
             return None
         for own, array in zip(arrays, given, strict=True):
             own[...] = array
         return call()
+
+    def _prepared_rollouts(
+        self, alphas: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, gaps: Any = None
+    ) -> Rollouts | None:
+        system, (lower, upper) = self.problem.system, self.limits or (None, None)
+        prepare = capability(system, Expansions).prepared_rollouts
+        if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
+            return None
+        return prepare(self._x0, xs, us, k, K, alphas, gaps, lower, upper)
 
 
 def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
@@ -295,22 +295,6 @@ def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
     slots.append(slot := make(*arguments))
     return slot
 
-
-def _rollouts(
-    system: System, x0: np.ndarray, limits: Limits | None, alphas: np.ndarray, given: tuple[np.ndarray, ...]
-) -> tuple[tuple[np.ndarray, ...], Rollouts | None]:
-    """Arrays as those given, xs, us, k, K and perhaps gaps, and a call of rollouts from x0 within these limits that
-    reads them; None where the system cannot prepare it."""
-    arrays, (lower, upper) = tuple([np.zeros(array.shape) for array in given]), limits or (None, None)
-    prepare = capability(system, Expansions).prepared_rollouts
-    if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
-        return arrays, None
-    xs, us, k, K, gaps = arrays if len(arrays) == 5 else (*arrays, None)
-    return arrays, prepare(x0, xs, us, k, K, alphas, gaps, lower, upper)
-
-
-# --------------------------------------------------------------------------------------------
-# Slots that a thread keeps.
 
 MOST_KEPT, LARGEST_KEPT = 16, 300_000
 """Number of problems whose slots are kept, and the largest number of entries of the Hessians of an expansion of all of

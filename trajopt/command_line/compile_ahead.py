@@ -45,7 +45,7 @@ def compile_exact(problem: Problem) -> None:
     zeros = np.zeros((N + 1, ndx)), np.zeros((N, nu))
     hessians = np.tile(np.eye(ndx), (N + 1, 1, 1)), np.zeros((N, nu, ndx)), np.tile(np.eye(nu), (N, 1, 1))
     dt, leading = semi_implicit_form(system)
-    sweep(np.zeros((N, ndx, ndx)), np.zeros((N, ndx, nu)), *zeros, *hessians, 0.0, dt, leading=leading)
+    sweep((np.zeros((N, ndx, ndx)), np.zeros((N, ndx, nu)), *zeros, *hessians), 0.0, dt, leading=leading)
     xs = np.tile(problem.x0, (N + 1, 1))
     system.hessian_products(xs, problem.us_init, zeros[0][1:])
     cost_curvature(problem, xs, problem.us_init)

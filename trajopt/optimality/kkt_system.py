@@ -69,7 +69,7 @@ def without_clamped(e: Expansion, clamped: np.ndarray) -> Expansion:
 def factorized(e: Expansion) -> Factor | int:
     """The factor of a linear-quadratic problem (`without_clamped`), or the knot where Quu is not positive definite."""
     zero = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
-    result = sweep(*zero, 0.0)
+    result = sweep(zero, 0.0)
     if not result.ok:
         return result.failed_knot
     V = result.Vxx[1:]

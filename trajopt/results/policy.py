@@ -193,8 +193,8 @@ def _that_last(report: ConstraintReport, durations: np.ndarray) -> ConstraintRep
 
 def _gains(e: Expansion) -> SweepResult:
     """The sweep of an expansion, of its positive part if it is indefinite."""
-    result = sweep(*e, 0.0)
-    return result if result.ok else sweep(*convexified(e), 0.0)
+    result = sweep(e, 0.0)
+    return result if result.ok else sweep(convexified(e), 0.0)
 
 
 # --------------------------------------------------------------------------------------------

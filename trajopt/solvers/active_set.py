@@ -26,7 +26,7 @@ from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
-from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, Stopwatch, change, dot, follow
+from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, change, dot, follow
 from trajopt.solvers.iteration import TRIES
 from trajopt.solvers.line_search import INVISIBLE
 
@@ -207,7 +207,7 @@ class _PreparedSearch:
             fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, *self.found[:2]
         )  # fmt: skip
         box = None if limits is None else box_around(us, *limits)
-        self.sweep = formulation.sweep_call((fx, fu, *moved), box, sweep).prepared()
+        self.sweep = formulation.prepared_sweep((fx, fu, *moved), box, sweep)
         of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
         to_end = first, C, c, lower, upper, centre, numbers, *reached
         self.parts = (
@@ -227,78 +227,53 @@ class _PreparedSearch:
         self.run = PreparedCall(_search, *addresses, *known)
 
 
-class StepPoint(NamedTuple):
-    """A point z = (dx, du) of the model, the change C z (R,) of the rows, the change of the model's value, and the
-    part of it that is linear in z in the costs."""
+class ModelMinimum(NamedTuple):
+    """A direction whose d1 and d2 give the change that the piecewise model predicts; the predicted decrease of the
+    cost, augmented-Lagrangian terms included, of its full step; that step z = (dx, du), and the change C z (R,) of the
+    rows."""
 
+    direction: Direction
+    promise: float
     dx: np.ndarray
     du: np.ndarray
     rows: np.ndarray
-    value: float
-    linear: float = 0.0
 
 
-class ModelMinimum(NamedTuple):
-    """A direction whose d1 and d2 give the change that the piecewise model predicts, and the end of its full step."""
-
-    direction: Direction
-    point: StepPoint
-
-    @property
-    def promise(self) -> float:
-        """Predicted decrease of the cost, augmented-Lagrangian terms included, of a full step."""
-        return -self.point.value
-
-
-class PiecewiseModel(NamedTuple):
-    """A piecewise quadratic model; `expansion` is that of the direction's kind, without augmented-Lagrangian terms."""
-
-    formulation: Formulation
-    model: LocalModel
-    multipliers: Multipliers
-    expansion: Expansion
-    mu: float
-    clock: Stopwatch
-
-    def minimum(self, direction: Direction) -> ModelMinimum:
-        """The model's minimum, starting from the direction of a sweep at the iterate: full steps first; where these do
-        not settle, steps that lower the model; where a barrier smooths it, Newton steps."""
-        formulation, model, m, e = self.formulation, self.model, self.multipliers, self.expansion
-        rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
-        assert rows is not None and at is not None
-        search = formulation.kept.get("search")
-        if search is None or len(search.best[2]) != len(rows):
-            search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
-        given = (
-            *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
-            rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, direction.sweep.k, direction.sweep.K,
-        )  # fmt: skip
-        for own, array in zip(search.given, given, strict=True):
-            own[...] = array
-        smooth, closed = m.barrier > 0.0, gaps is None
-        search.numbers[:WANTED] = (
-            m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
-            0 if smooth else ATTEMPTS, 0 if not closed else TRIES if smooth else ATTEMPTS,
-        )  # fmt: skip
-        with self.clock.measure("backward_pass"):
-            search.sweep.set(MU, self.mu)
-            value, linear, other = search.run()
-        (dx, du, moved), (k, K, Vx, Vxx) = search.best, search.found
-        end = StepPoint(dx.copy(), du.copy(), moved.copy(), value, linear)
-        sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True) if other else direction.sweep
-        return ModelMinimum(direction._replace(sweep=self._about_iterate(sweep, end, other)), end)
-
-    def _about_iterate(self, sweep: SweepResult, end: StepPoint, other: bool) -> SweepResult:
-        """The sweep with its policy and its value function expressed about the iterate, if it was another than that
-        there."""
-        at, gaps = self.model.rows, self.model.iterate.gaps
-        assert at is not None and at.weights is not None
-        d1 = end.linear + float(at.weights.p @ end.rows)
-        if other:
-            shift = end.dx if gaps is None else end.dx - gaps
-            k = end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1])
-            rounding = ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
-            for limit in (self.model.box or ())[:2]:
-                k = np.where(np.abs(k - limit) <= rounding, limit, k)  # to the limit itself
-            sweep = sweep._replace(k=k, Vx=sweep.Vx - np.einsum("tij,tj->ti", sweep.Vxx, shift))
-        return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))
+def model_minimum(
+    formulation: Formulation, model: LocalModel, m: Multipliers, direction: Direction, mu: float
+) -> ModelMinimum:
+    """The minimum of a model of the direction's kind with the terms of these multipliers, starting from the direction,
+    of a sweep at the iterate: full steps first; where these do not settle, steps that lower the model; where a barrier
+    smooths it, Newton steps.  The policy and the value function of the last sweep are those about the iterate."""
+    rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
+    assert rows is not None and at is not None and at.weights is not None
+    sweep, e = direction.sweep, model.expansions[direction.kind]
+    search = formulation.kept.get("search")
+    if search is None or len(search.best[2]) != len(rows):
+        search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
+    given = (
+        *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
+        rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, sweep.k, sweep.K,
+    )  # fmt: skip
+    for own, array in zip(search.given, given, strict=True):
+        own[...] = array
+    smooth, closed = m.barrier > 0.0, gaps is None
+    search.numbers[:WANTED] = (
+        m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
+        0 if smooth else ATTEMPTS, 0 if not closed else TRIES if smooth else ATTEMPTS,
+    )  # fmt: skip
+    with formulation.clock.measure("backward_pass"):
+        search.sweep.set(MU, mu)
+        value, linear, other = search.run()
+    dx, du, moved = (part.copy() for part in search.best)
+    if other:
+        _, K, Vx, Vxx = search.found
+        k, shift = du - np.einsum("tij,tj->ti", K, dx[:-1]), dx if gaps is None else dx - gaps
+        rounding = ROUNDING * (np.abs(us) + np.abs(k))
+        for limit in (model.box or ())[:2]:
+            k = np.where(np.abs(k - limit) <= rounding, limit, k)  # to the limit itself
+        Vx = Vx - np.einsum("tij,tj->ti", Vxx, shift)
+        sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True)
+    d1 = linear + float(at.weights.p @ moved)
+    sweep = sweep._replace(d1=d1, d2=2.0 * (value - d1))
+    return ModelMinimum(direction._replace(sweep=sweep), -value, dx, du, moved)

@@ -29,7 +29,7 @@ from trajopt.backward.regularization import FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
-from trajopt.solvers.active_set import ModelMinimum, PiecewiseModel
+from trajopt.solvers.active_set import ModelMinimum, model_minimum
 from trajopt.solvers.augmented_lagrangian import (
     FIRM,
     LARGE_COST,
@@ -152,7 +152,7 @@ class SoftConstraints(Unconstrained):
 
     def begin(self, start: Iterate, exact: bool, log: Log) -> State:
         """The state of a solve at its first iterate, without its regularization."""
-        model = self.formulation.expand(start, self.clock, exact, dual=self._first_dual())
+        model = self.formulation.expand(start, exact, dual=self._first_dual())
         multipliers = self._first_multipliers(model)
         assert model.rows is not None
         violation = measures(self.rows, model.rows.c, model.rows.dual).scaled
@@ -180,25 +180,22 @@ class SoftConstraints(Unconstrained):
             own = formulation.cost(xs, us)
             if not own < np.inf:
                 return own, own, None
-            c = formulation.row_values(xs, us)
+            c = rows.values(xs, us)
             cost = own + multipliers.value(rows, c)
             return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 
         return merit
 
-    def _piecewise(
-        self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization
-    ) -> PiecewiseModel:
-        return PiecewiseModel(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
+    def _minimum(
+        self, model: LocalModel, m: Multipliers, direction: Direction, regularization: Regularization
+    ) -> ModelMinimum:
+        return model_minimum(self.formulation, model, m, direction, regularization.shift)
 
-    def search_elsewhere(
-        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
-    ) -> TrialStep:
+    def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
         """The better one of a trial and, where that is short, of one to the minimum of the piecewise model."""
         if trial.long:
             return trial
-        piecewise = self._piecewise(found.model, found.multipliers, trial.direction.kind, found.regularization)
-        minimum = piecewise.minimum(trial.direction)
+        minimum = self._minimum(found.model, found.multipliers, trial.direction, found.regularization)
         if minimum.promise <= 0.0:
             return trial
         return trial.or_better(self.trials(found, gap_weight, noise).along(minimum.direction))
@@ -219,7 +216,7 @@ class SoftConstraints(Unconstrained):
 
     def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Multipliers) -> LocalModel:
         """The model of the next iterate with the terms of its constraints."""
-        model = self.formulation.expand(iterate, self.clock, exact, before, multipliers.dual)
+        model = self.formulation.expand(iterate, exact, before, multipliers.dual)
         return self.weighted(model, multipliers)
 
     def violation(self, model: LocalModel) -> float:
@@ -259,7 +256,7 @@ class AugmentedLagrangian(SoftConstraints):
         """The state after a search for less violation, where constraints are met too slowly; with a barrier, where
         steps lead nowhere and gaps are closed."""
         if self.restores:
-            state = checked(self.formulation, state, self.options, self.clock, self._with_firm_penalty(solve_another))
+            state = checked(self.formulation, state, self.options, self._with_firm_penalty(solve_another))
         m, model = state.multipliers, state.model
         goes_on = state.status is None and model.iterate.gaps is None
         if not goes_on or m is None or m.waits < KINKED or m.barrier > 0.0:
@@ -272,7 +269,7 @@ class AugmentedLagrangian(SoftConstraints):
         feasibility."""
 
         def run(formulation: Formulation, start: Iterate, log: Log, until: int) -> State:
-            constraints = AugmentedLagrangian(formulation, self.options, self.clock, firm=True, restores=False)
+            constraints = AugmentedLagrangian(formulation, self.options, firm=True, restores=False)
             return solve_another(constraints, start, log, until)
 
         return run
@@ -293,7 +290,7 @@ class AugmentedLagrangian(SoftConstraints):
             model = self.weighted(model, m)
         for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
-            found = find_direction(self.formulation, model, regularization, exact, self.clock, near)
+            found = find_direction(self.formulation, model, regularization, exact, near)
             if found.direction is None:
                 return found._replace(multipliers=m)
             repaired = exact and found.direction.kind != EXACT
@@ -321,12 +318,12 @@ class AugmentedLagrangian(SoftConstraints):
         model, m, at = found.model, found.multipliers, found.model.rows
         assert m is not None and at is not None
         nearly = measures(self.rows, at.c, m.dual).scaled < NEARLY_MET
-        if not nearly or m.barrier > 0.0 or model.exact is None:
+        if not nearly or m.barrier > 0.0 or EXACT not in model.expansions:
             return found
         while m.penalty < min(LARGEST * m.scale, m.ceiling):
             m = m._replace(penalty=raised(m, FACTOR))
             model = self.weighted(model, m)
-            sweep = self.formulation.sweep(model, regularization.shift, self.clock, EXACT)
+            sweep = self.formulation.sweep(model, regularization.shift, EXACT)
             if sweep.ok:
                 return FoundDirection(Direction(EXACT, sweep, None, -1), model, regularization, multipliers=m)
         return found
@@ -351,19 +348,19 @@ class AugmentedLagrangian(SoftConstraints):
         """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
-        minimum = self._piecewise(model, m, direction.kind, regularization).minimum(direction)
+        minimum = self._minimum(model, m, direction, regularization)
         for _ in range(HARDER):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
-            plain = find_direction(self.formulation, model, regularization, False, self.clock)
+            plain = find_direction(self.formulation, model, regularization, False)
             if plain.direction is None:
                 break
             model, regularization = plain.model, plain.regularization
             knot = max(direction.indefinite_knot, plain.direction.indefinite_knot)
             direction = plain.direction._replace(indefinite_knot=knot)
-            minimum = self._piecewise(model, m, GAUSS_NEWTON, regularization).minimum(direction)
+            minimum = self._minimum(model, m, direction, regularization)
         found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
         return self._with_updated_penalty(state, found, minimum)
 
@@ -406,7 +403,7 @@ class AugmentedLagrangian(SoftConstraints):
         rows, at = self.rows, found.model.rows
         assert at is not None
         before = total_violation(rows, at.c)
-        after = total_violation(rows, at.c + minimum.point.rows)
+        after = total_violation(rows, at.c + minimum.rows)
         for _ in range(bound.raises):
             m, direction = found.multipliers, found.direction
             assert direction is not None
@@ -423,12 +420,12 @@ class AugmentedLagrangian(SoftConstraints):
                     break
             m = m._replace(penalty=penalty)
             model = self.weighted(found.model, m)
-            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift)
             if not sweep.ok:
                 break
             direction = direction._replace(sweep=sweep, fallback=None)
-            minimum = self._piecewise(model, m, direction.kind, found.regularization).minimum(direction)
-            left = total_violation(rows, at.c + minimum.point.rows)
+            minimum = self._minimum(model, m, direction, found.regularization)
+            left = total_violation(rows, at.c + minimum.rows)
             if left > HELP_AWAY * after and before - left < HELP * removed:
                 break
             found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left

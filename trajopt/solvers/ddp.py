@@ -26,7 +26,7 @@ import numpy as np
 
 from trajopt.backward.regularization import LONG_STEP, LONGEST, Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
-from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, Stopwatch, noise
+from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, noise
 from trajopt.solvers.iteration import IDLE, Log, Stall, State, Unconstrained, expected_decrease, left_of, record_of
 from trajopt.solvers.line_search import INVISIBLE, WORSE, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
@@ -43,9 +43,6 @@ class Loop:
     formulation : Formulation
         Transcription of the problem, with the objective.
     options : LoopOptions
-    threshold : float or None
-        Exact steps once the predicted decrease is below this fraction of the cost; None: never.
-    clock : Stopwatch
     constraints : Unconstrained
         What an iteration does for constraints.
     optimum : (float, float) or None
@@ -54,8 +51,6 @@ class Loop:
 
     formulation: Formulation
     options: LoopOptions
-    threshold: float | None
-    clock: Stopwatch
     constraints: Unconstrained
     optimum: tuple[float, float] | None = None
 
@@ -84,7 +79,7 @@ class Loop:
         stopping = False
         try:
             while until is None or state.tried < until:
-                if self.clock.limit is not None and (best is None or self.rank(state) <= self.rank(best)):
+                if self.formulation.clock.limit is not None and (best is None or self.rank(state) <= self.rank(best)):
                     best = state
                 state = self.step(state, stopping)
                 if state.status is Status.TIME_LIMIT and best is not None:
@@ -111,9 +106,9 @@ class Loop:
     def step(self, state: State, stopping: bool = False) -> State:
         """One iteration; the status of its result is the reason to stop, None to go on; stopping: True if the callback
         asks to stop."""
-        if not self.clock.over:
+        if not self.formulation.clock.over:
             state = self.constraints.before_iteration(state, self._solve_another)
-        if self.clock.over:
+        if self.formulation.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
@@ -144,7 +139,7 @@ class Loop:
         """The state after a step along a direction."""
         closing = state.model.iterate.gaps is not None
         m, gain = self.constraints.after_step(state, used, step), state.model.iterate.cost - step.cost
-        iterate, before = step.end(state.model.iterate.gaps, self.clock), (state.model, used.sweep)
+        iterate, before = step.end(state.model.iterate.gaps, self.formulation.clock.elapsed), (state.model, used.sweep)
         exact = self._exact_wanted(state.predicted, iterate)
         model = self.constraints.expand(iterate, exact, before if step.alpha == 1.0 else None, m)
         if step.alpha < LONG_STEP and not closing:
@@ -154,7 +149,7 @@ class Loop:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
         shows = closing or gain > INVISIBLE * abs(step.cost)
         last = state.direction
-        if self.clock.limit is not None:
+        if self.formulation.clock.limit is not None:
             last = left_of(self.formulation, state.model.iterate, used, step)
         return State(
             model=model, regularization=regularization, predicted=state.predicted, log=state.log, multipliers=m,
@@ -184,7 +179,8 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ ends
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
         """True if the last predicted decrease was small enough for an exact step from this iterate."""
-        return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
+        threshold = self.formulation.curvature.threshold
+        return threshold is not None and predicted < threshold * abs(iterate.cost)
 
     def _end(self, state: State, enough: float) -> Status | None:
         """The status with which to stop before a step, None to go on; enough: a decrease that counts as zero."""

@@ -1,14 +1,14 @@
 """How a problem is formulated for the sweep: what its controls are, and how trajectories follow from them.
 
 First the data that the parts of an iteration exchange: iterates, local models, directions, candidates; then rollouts,
-what a quadratic model predicts for a step, and the formulation by forward dynamics.  That by inverse dynamics is in
-`trajopt.solvers.inverse`.
+what a quadratic model predicts for a step, and the formulation by forward dynamics, where the sweep's controls are the
+problem's, and a trajectory is a rollout.  That by inverse dynamics is in `trajopt.solvers.inverse`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,10 +33,6 @@ from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows import Rows, Weights, add_gradients, add_terms
-
-# --------------------------------------------------------------------------------------------
-# Seconds of a solve.
-
 
 PARTS = ("derivatives", "backward_pass", "rollouts")
 
@@ -77,7 +73,7 @@ class Stopwatch:
 
 
 # --------------------------------------------------------------------------------------------
-# Data that the parts of an iteration exchange: the iterate, its model, the direction found there.
+# Data that the parts of an iteration exchange.
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 """Kinds of sweeps: without second derivatives of dynamics and residuals, with all of them, with their positive part."""
@@ -115,15 +111,6 @@ class Iterate(NamedTuple):
         return 0.0 if self.gaps is None else _absolute_sum(self.gaps)
 
 
-class Exact(NamedTuple):
-    """An expansion with all curvature.  `tensors`: second derivatives of the dynamics for sweeps to contract, where the
-    expansion is without their curvature.  `convex`: the positive part of the curvature; None where it is not known."""
-
-    expansion: Expansion
-    tensors: Tensors | None = None
-    convex: Expansion | None = None
-
-
 class RowModel(NamedTuple):
     """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) with respect to states and the sweep's controls,
     the multipliers (R,) of exact models and of the costate, and the weights of the augmented-Lagrangian terms; None
@@ -136,40 +123,31 @@ class RowModel(NamedTuple):
 
 
 class LocalModel(NamedTuple):
-    """An iterate and its quadratic models, Gauss-Newton and exact, of which one may not be known (yet).
+    """An iterate and its quadratic models, of which not all kinds may be known (yet).
 
     costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; an entry whose
     control lies on a limit that the gradient pushes it against does not count.  `box`: the limits that a sweep keeps.
-    `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are in neither model: sweeps add
-    them.
+    `rows`: the constraints; None if there are none.  Their augmented-Lagrangian terms are in no model: sweeps add them.
+    `tensors`: second derivatives of the dynamics for exact sweeps to contract, if their curvature is not in the exact
+    model.
     """
 
     iterate: Iterate
-    gauss_newton: Expansion | None
-    exact: Exact | None
+    expansions: dict[str, Expansion]
     costate: np.ndarray
     gradient_norm: float
     box: Box | None = None
     rows: RowModel | None = None
+    tensors: Tensors | None = None
 
     @property
     def expansion(self) -> Expansion:
-        """An expansion that is known: first derivatives are the same in both."""
-        if self.gauss_newton is not None:
-            return self.gauss_newton
-        assert self.exact is not None
-        return self.exact.expansion
+        """The expansion that was known first: first derivatives are the same in all."""
+        return next(iter(self.expansions.values()))
 
-    def of_kind(self, kind: str) -> tuple[Expansion, Tensors | None]:
-        """The model of this kind, which must be known."""
-        if kind == EXACT:
-            assert self.exact is not None
-            return self.exact.expansion, self.exact.tensors
-        if kind == CONVEXIFIED:
-            assert self.exact is not None and self.exact.convex is not None
-            return self.exact.convex, None
-        assert self.gauss_newton is not None
-        return self.gauss_newton, None
+    def with_expansion(self, kind: str, e: Expansion) -> LocalModel:
+        """The model with an expansion of this kind."""
+        return self._replace(expansions={**self.expansions, kind: e})
 
 
 Before = tuple[LocalModel, SweepResult] | None
@@ -230,37 +208,27 @@ def noise(problem: Problem, model: LocalModel) -> float:
         return float(np.linalg.norm(model.costate[1:] * step_noise(model.iterate.xs)))
 
 
-def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:
+def with_gauss_newton(formulation: Formulation, model: LocalModel) -> LocalModel:
     """The model with a Gauss-Newton expansion, expanded again if it has the exact one alone."""
-    if model.gauss_newton is not None:
+    if GAUSS_NEWTON in model.expansions:
         return model
     dual = None if model.rows is None else model.rows.dual
-    return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
+    return formulation.expand(model.iterate, dual=dual)._replace(box=model.box, rows=model.rows)
 
 
-def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
+def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float) -> SweepResult:
     """Backward pass of this kind, with the Gauss-Newton one before it where it needs that."""
-    if kind != GAUSS_NEWTON and model.exact is not None:
-        return formulation.sweep(model, mu, clock, kind)
-    model = with_gauss_newton(formulation, model, clock)
-    sweep = formulation.sweep(model, mu, clock)
+    if kind != GAUSS_NEWTON and EXACT in model.expansions:
+        return formulation.sweep(model, mu, kind)
+    model = with_gauss_newton(formulation, model)
+    sweep = formulation.sweep(model, mu)
     if kind == GAUSS_NEWTON or not sweep.ok:
         return sweep
-    return formulation.sweep(formulation.with_curvature(model, sweep.Vx, clock), mu, clock, EXACT)
+    return formulation.sweep(formulation.with_curvature(model, sweep.Vx), mu, EXACT)
 
-
-# --------------------------------------------------------------------------------------------
-# Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once.
 
 ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
-
-
-def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
-    """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
-    with np.errstate(all="ignore"):
-        xs = problem.system.rollout(problem.x0.copy(), us)  # writable, as of prepared calls: one kernel for both
-        return as_array("rollout", xs, (len(us) + 1, problem.system.nx), finite=False)
 
 
 def closed_loop(
@@ -391,10 +359,6 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
     return result._replace(d1=d1, d2=d2)
 
 
-# --------------------------------------------------------------------------------------------
-# What formulations have in common.
-
-
 @dataclass(frozen=True)
 class Curvature:
     """Curvature in exact sweeps.
@@ -424,12 +388,12 @@ def shares_of(mu: float, gaps: np.ndarray | None) -> tuple[float, float]:
     return (0.0, mu) if gaps is None else (mu, min(mu, FIRST))
 
 
-def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
-    """Predicted multiplier Vx' + Vxx' dx' (N, ndx) of the dynamics: the gradient of the value function of a sweep at
-    states xs, exact up to the square of the step."""
-    found = problem.system.difference(model.iterate.xs, xs)
-    dx, gaps = as_array("difference", found, (len(xs), problem.system.ndx), finite=False), model.iterate.gaps
-    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
+def predicted_gradient(problem: Problem, iterate: Iterate, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
+    """Predicted gradient Vx + Vxx dx (N+1, ndx) of the value function at states xs, by a sweep at an iterate, exact up
+    to the square of the step: from the first knot on it is the multiplier of the dynamics."""
+    found, gaps = problem.system.difference(iterate.xs, xs), iterate.gaps
+    dx = as_array("difference", found, (len(xs), problem.system.ndx), finite=False)
+    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
 
 
 class Formulation:
@@ -438,60 +402,98 @@ class Formulation:
     Parameters
     ----------
     problem : Problem
-    rows : Rows or None
-        Constraints other than these limits.
     limits : (lower, upper), (N, nu) each, or None
         Control limits that sweeps and rollouts keep.
     curvature : Curvature
+    clock : Stopwatch, optional
+        That of the solve.
 
     Attributes
     ----------
-    cost, sweep_call : methods of its `trajopt.backward.slots.Slots`
+    rows : Rows or None
+        Constraints other than these limits; none at first.
+    cost, prepared_sweep : methods of its `trajopt.backward.slots.Slots`
     kept : dict
         What others prepare for it, and for all problems that differ in numbers alone.
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
-        self.problem, self.rows, self.limits, self.curvature = problem, rows, limits, curvature
+    rows: Rows | None = None
+
+    def __init__(
+        self, problem: Problem, limits: Limits | None, curvature: Curvature, clock: Stopwatch | None = None
+    ) -> None:
+        self.problem, self.limits, self.curvature = problem, limits, curvature
+        self.clock = clock or Stopwatch()
         self._slots = slots = take_slots(problem, limits)
-        self.cost, self.sweep_call, self.kept = slots.cost, slots.sweep_call, slots.kept
+        self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept
 
     def close(self) -> None:
         """End its use; what it has prepared is left to the next solves."""
         give_back(self._slots)
 
-    def row_values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Values (R,) of the rows, which there must be."""
-        assert self.rows is not None
-        if self.rows.calls is None:
-            self.rows = self.rows.prepared()
-        return self.rows.values(xs, us)
-
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The first iterate: a rollout, or the states xs with their gaps."""
-        raise NotImplementedError
+    def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
+        """The rollout of us, or the states xs with their gaps."""
+        system, x0, gaps, known = self.problem.system, self.problem.x0, None, True
+        with self.clock.measure("rollouts"), np.errstate(all="ignore"):
+            us = us if self.limits is None else us.clip(*self.limits)
+            if xs is None:
+                xs = system.rollout(x0.copy(), us)  # from a writable array, as of prepared calls: one kernel for both
+                xs = as_array("rollout", xs, (len(us) + 1, system.nx), finite=False)
+            else:
+                gaps = self._slots.gaps(xs, us)
+                known = all_finite(gaps)
+                gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
+            xs, us = np.array(xs, order="C"), np.array(us, order="C")
+            cost = self.cost(xs, us) if known else np.inf
+            return Iterate(xs, us, us, cost, gaps, self.clock.elapsed, cost)
 
     def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
+        self, iterate: Iterate, exact: bool = False, before: Before = None, dual: np.ndarray | None = None
     ) -> LocalModel:
         """The Gauss-Newton model of an iterate; if `exact`, the exact one instead, provided that all it needs is known,
         perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
-        raise NotImplementedError
+        (xs, us, *_), rows, kind = iterate, None, GAUSS_NEWTON
+        with self.clock.measure("derivatives"):
+            all_of_costs = exact and self.curvature.cost_hessian == "exact"
+            at = self._slots.expanded()
+            if exact and before is not None and self.curvature.hessian == "parallel":
+                multiplier = predicted_gradient(self.problem, before[0].iterate, before[1], xs)[1:]
+                expansion, kind = at.expand(xs, us, multiplier, all_of_costs), EXACT
+            else:
+                expansion = at.expand(xs, us)
+            if self.rows is not None and dual is not None:
+                c, Cx, Cu = self.rows.linearized(xs, us)
+                rows = RowModel(c, (Cx, Cu), dual)
+                add_gradients(self.rows.first, Cx, Cu, dual, *at.gradients)
+                if all_of_costs and kind == EXACT:
+                    self.rows.add_curvature(xs, us, dual, expansion[2:])
+            costate, gradient = at.adjoint()
+            norm = largest_gradient(gradient, us, self.limits)
+            return LocalModel(iterate, {kind: expansion}, costate, norm, at.box_around_controls(), rows)
 
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """The model with the exact one added; Vx (N+1, ndx) is that of its Gauss-Newton sweep.  Unchanged where Vx is
-        needed and None."""
-        raise NotImplementedError
+        needed, in the mode "parallel", and None."""
+        (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
+        if self.curvature.hessian == "parallel" and Vx is None:
+            return model
+        with self.clock.measure("derivatives"):
+            if self.curvature.cost_hessian == "exact":
+                costs = zero_blocks(self.problem.horizon, system.ndx, system.nu)
+                self.problem.objective.accumulate(xs, us, None, costs)
+                if self.rows is not None and model.rows is not None:
+                    self.rows.add_curvature(xs, us, model.rows.dual, costs)
+            if self.curvature.hessian == "parallel" and Vx is not None:
+                products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
+            else:
+                tensors = tensors_of(system, xs, us)
+            exact = with_hessians(model.expansions[GAUSS_NEWTON], costs, products)
+            return model.with_expansion(EXACT, exact)._replace(tensors=tensors)
 
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+    def sweep(self, model: LocalModel, mu: float, kind: str = GAUSS_NEWTON) -> SweepResult:
         """Backward pass of the model of this kind, whose expansion it must have."""
-        expansion, tensors = model.of_kind(kind)
-        with clock.measure("backward_pass"):
+        expansion, tensors = model.expansions[kind], model.tensors if kind == EXACT else None
+        with self.clock.measure("backward_pass"):
             gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
             on_states, mu = shares_of(mu, gaps)
             terms = None if self.rows is None or model.rows is None else model.rows.weights
@@ -505,88 +507,10 @@ class Formulation:
                     np.einsum("tii->ti", e.lxx)[...] += on_states
             if tensors is None:
                 return completed(swept.sweep(mu), e, gaps)
-            return completed(sweep(*e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
-
-    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
-        """Trajectories along a direction, longest step first."""
-        raise NotImplementedError
-
-    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """k (N, nu) and K (N, nu, ndx) for the controls us."""
-        raise NotImplementedError
-
-
-# --------------------------------------------------------------------------------------------
-# The formulation by forward dynamics: the sweep's controls are the problem's, a trajectory is a rollout.
-
-
-class ForwardFormulation(Formulation):
-    """Rollouts of the system under its own controls."""
-
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The rollout of us, or the states xs with their gaps."""
-        with clock.measure("rollouts"):
-            us = us if self.limits is None else us.clip(*self.limits)
-            gaps = None if xs is None else self._slots.gaps(xs, us)
-            if xs is None:
-                xs = open_loop(self.problem, us)
-            known = gaps is None or all_finite(gaps)
-            gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
-            xs, us = np.array(xs, order="C"), np.array(us, order="C")
-            cost = self.cost(xs, us) if known else np.inf
-            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
-
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
-    ) -> LocalModel:
-        """First-order dynamics and Gauss-Newton costs; the exact model at once where the sweep before predicts its
-        multiplier."""
-        (xs, us, *_), rows, exact_model = iterate, None, None
-        with clock.measure("derivatives"):
-            all_of_costs = exact and self.curvature.cost_hessian == "exact"
-            at = self._slots.expanded()
-            if exact and before is not None and self.curvature.hessian == "parallel":
-                multiplier = predicted_multiplier(self.problem, *before, xs)
-                expansion = at.expand_exactly(xs, us, multiplier, all_of_costs)
-                exact_model = Exact(expansion)
-            else:
-                expansion = at.expand(xs, us)
-            if self.rows is not None and dual is not None:
-                c, Cx, Cu = self.rows.linearized(xs, us)
-                rows = RowModel(c, (Cx, Cu), dual)
-                add_gradients(self.rows.first, Cx, Cu, dual, *at.gradients)
-                if all_of_costs and exact_model is not None:
-                    self.rows.add_curvature(xs, us, dual, expansion[2:])
-            costate, gradient = at.adjoint()
-            norm = largest_gradient(gradient, us, self.limits)
-            models = (expansion, None) if exact_model is None else (None, exact_model)
-            return LocalModel(iterate, *models, costate, norm, at.box_around_controls(), rows)
-
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
-        """See `Formulation`; Vx is needed only in the mode "parallel"."""
-        (xs, us, *_), system, costs, products, tensors = model.iterate, self.problem.system, None, None, None
-        if self.curvature.hessian == "parallel" and Vx is None:
-            return model
-        assert model.gauss_newton is not None
-        with clock.measure("derivatives"):
-            if self.curvature.cost_hessian == "exact":
-                costs = zero_blocks(self.problem.horizon, system.ndx, system.nu)
-                self.problem.objective.accumulate(xs, us, None, costs)
-                if self.rows is not None and model.rows is not None:
-                    self.rows.add_curvature(xs, us, model.rows.dual, costs)
-            if self.curvature.hessian == "parallel" and Vx is not None:
-                products = hessian_products(system, xs, us, np.ascontiguousarray(Vx[1:]))
-            else:
-                tensors = tensors_of(system, xs, us)
-            return model._replace(exact=Exact(with_hessians(model.gauss_newton, costs, products), tensors))
+            return completed(sweep(e, mu, slots.dt, gaps, box, leading=slots.leading, tensors=tensors), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
-        """Closed-loop rollouts, all step lengths in one call."""
+        """Trajectories along a direction, longest step first: closed-loop rollouts, all in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
         found = self._slots.rollouts(xs, us, sweep.k, sweep.K, ALPHAS, gaps)
         if found is None:
@@ -596,5 +520,5 @@ class ForwardFormulation(Formulation):
             yield Candidate(float(alpha), xs_new, us_new, us_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-        """The sweep's own gains."""
+        """k (N, nu) and K (N, nu, ndx) for the controls us: the sweep's own gains."""
         return sweep.k, sweep.K

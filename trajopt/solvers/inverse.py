@@ -15,23 +15,21 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward.backward_pass import SweepResult
-from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
+from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.costs import Quadratic
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows, with_multipliers
+from trajopt.rows import add_gradients, with_multipliers
 from trajopt.solvers.formulation import (
     ALPHAS,
+    EXACT,
+    GAUSS_NEWTON,
     Before,
     Candidate,
-    Curvature,
-    Exact,
     Formulation,
     Iterate,
-    Limits,
     LocalModel,
     RowModel,
-    Stopwatch,
     remaining_gaps,
 )
 
@@ -61,84 +59,67 @@ class InverseFormulation(Formulation):
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, rows: Rows | None, limits: Limits | None, curvature: Curvature) -> None:
-        super().__init__(problem, rows, limits, curvature)
+    def __init__(self, problem: Problem, *arguments: Any) -> None:
+        super().__init__(problem, *arguments)
         system: Any = problem.system
-        self._map = system.acceleration_control
-        N = problem.horizon
+        self._map, N = system.acceleration_control, problem.horizon
         self._fx, self._fu = np.tile(self._map.fx, (N, 1, 1)), np.tile(self._map.fu, (N, 1, 1))
         self._dt = system.dt if system.semi_implicit else 0.0
         self._no_gaps = np.zeros((N + 1, system.ndx))
 
-    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+    def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps; the accelerations are those of us there."""
-        with clock.measure("rollouts"), np.errstate(all="ignore"):
-            gaps = None
+        x0, gaps, given = self.problem.x0, None, xs is not None
+        with self.clock.measure("rollouts"), np.errstate(all="ignore"):
             if xs is None:
-                xs = np.ascontiguousarray(self.problem.system.rollout(self.problem.x0, us))
-                if not np.isfinite(xs).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
-                n = us.shape[1]
-                a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
+                xs = np.ascontiguousarray(self.problem.system.rollout(x0, us))
+                a = np.diff(xs[:, us.shape[1] :], axis=0) / self.problem.system.dt
             else:
                 a = self._map.accelerations(xs, us)
-                if not np.isfinite(a).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
-                reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
+            if not finite(xs, a):
+                return Iterate(xs, us, us, np.inf, None, self.clock.elapsed, np.inf)
+            if given:
+                reached = np.concatenate([x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = remaining_gaps(reached - xs, 0.0, xs)
             cost = self.cost(xs, us)
-            return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
+            return Iterate(xs, us, a, cost, gaps, self.clock.elapsed, cost)
 
     def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: Before = None,
-        dual: np.ndarray | None = None,
+        self, iterate: Iterate, exact: bool = False, before: Before = None, dual: np.ndarray | None = None
     ) -> LocalModel:
-        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact."""
-        with clock.measure("derivatives"):
-            xs, us = iterate.xs, iterate.us
+        """Linear dynamics, costs and rows rewritten in (x, a), with all curvature if exact.
+
+        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
+        """
+        (xs, us, controls, *_), rows = iterate, None
+        with self.clock.measure("derivatives"):
             blocks = Quadratic(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
-            rows = None
             if self.rows is None or dual is None:
                 expansion = lagrangian = self._substituted(iterate, blocks, exact)
             else:
                 if all_of_costs:
                     self.rows.add_curvature(xs, us, dual, blocks)
-                expansion, lagrangian, rows = self._with_rows(iterate, blocks, dual, exact)
+                (c, Cx, Cu), first = self.rows.linearized(xs, us), self.rows.first
+                forces = np.zeros(us.shape)
+                add_gradients(first, Cx, Cu, dual, np.zeros(xs.shape), forces)
+                expansion = self._substituted(iterate, blocks._replace(lu=forces + blocks.lu), exact)
+                Ux, Ua = self._map.jacobians(xs, controls)
+                lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
+                lx[:-1] -= np.einsum("tij,ti->tj", Ux, forces)
+                expansion = expansion._replace(lx=lx, lu=lu)
+                knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
+                C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
+                lagrangian, rows = with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
             costate, gradient = adjoint(lagrangian)
-            models = (None, Exact(expansion)) if exact else (expansion, None)
-            return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
+            norm, kind = largest_gradient(gradient, us, None), EXACT if exact else GAUSS_NEWTON
+            return LocalModel(iterate, {kind: expansion}, costate, norm, rows=rows)
 
-    def _with_rows(
-        self, iterate: Iterate, blocks: Quadratic, dual: np.ndarray, exact: bool
-    ) -> tuple[Expansion, Expansion, RowModel]:
-        """Expansions of the cost and of the Lagrangian, and the rows, in (x, a).
-
-        The multiplier of the curvature of u(x, a) is lu + Cu'lam, that of the Lagrangian.
-        """
-        assert self.rows is not None
-        (xs, us, controls, *_), first = iterate, self.rows.first
-        c, Cx, Cu = self.rows.linearized(xs, us)
-        none = Expansion(self._fx, self._fu, *zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
-        forces = with_multipliers(none, first, (np.zeros_like(Cx), Cu), dual).lu
-        expansion = self._substituted(iterate, blocks._replace(lu=blocks.lu + forces), exact)
-        Ux, Ua = self._map.jacobians(xs, controls)
-        lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
-        lx[:-1] -= np.einsum("tij,ti->tj", Ux, forces)
-        knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
-        C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
-        expansion = expansion._replace(lx=lx, lu=lu)
-        return expansion, with_multipliers(expansion, first, C, dual), RowModel(c, C, dual)
-
-    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None) -> LocalModel:
         """See `Formulation`; the multiplier is lu, known before any sweep."""
         dual = None if model.rows is None else model.rows.dual
-        return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
+        return model.with_expansion(EXACT, self.expand(model.iterate, True, dual=dual).expansion)
 
     def _substituted(self, iterate: Iterate, blocks: Quadratic, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):

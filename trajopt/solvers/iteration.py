@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.validation import as_array
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import blended, convexified
 from trajopt.backward.regularization import KEPT, Regularization
@@ -28,8 +27,7 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
-    gradient_at,
+    predicted_gradient,
     with_gauss_newton,
 )
 from trajopt.solvers.line_search import Bound, Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
@@ -154,12 +152,7 @@ def kept(promise: float, gain: float) -> bool:
 
 
 def find_direction(
-    formulation: Formulation,
-    model: LocalModel,
-    regularization: Regularization,
-    exact: bool,
-    clock: Stopwatch,
-    near: bool = False,
+    formulation: Formulation, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False
 ) -> FoundDirection:
     """The direction of a model, exact if asked for and possible, mu raised until Quu is positive definite.
 
@@ -168,32 +161,32 @@ def find_direction(
     knot, without_curvature = -1, False
     if not math.isfinite(model.gradient_norm):
         return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
-    if exact and model.exact is None:
-        model = formulation.with_curvature(model, None, clock)
-    if exact and model.exact is not None:
-        newton = formulation.sweep(model, regularization.shift, clock, EXACT)
+    if exact and EXACT not in model.expansions:
+        model = formulation.with_curvature(model, None)
+    if exact and EXACT in model.expansions:
+        newton = formulation.sweep(model, regularization.shift, EXACT)
         if newton.ok:
             return FoundDirection(Direction(EXACT, newton, None, -1), model, regularization)
-        found = _convexified(formulation, model, regularization, clock, newton, None) if near else None
+        found = _convexified(formulation, model, regularization, newton, None) if near else None
         if found is not None:
             return found
         exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
-    model = with_gauss_newton(formulation, model, clock)
-    gauss_newton = formulation.sweep(model, regularization.shift, clock)
+    model = with_gauss_newton(formulation, model)
+    gauss_newton = formulation.sweep(model, regularization.shift)
     while not gauss_newton.ok:
         if not gauss_newton.finite:
             return FoundDirection(None, model, regularization, Status.INVALID_DERIVATIVES)
         knot, regularization = gauss_newton.failed_knot, regularization.increased()
         if regularization.exhausted:
             return FoundDirection(None, model, regularization, Status.NOT_POSITIVE_DEFINITE)
-        gauss_newton = formulation.sweep(model, regularization.shift, clock)
+        gauss_newton = formulation.sweep(model, regularization.shift)
     if exact:
-        whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
-        newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
+        whole = formulation.with_curvature(model, gauss_newton.Vx)
+        newton = formulation.sweep(whole, regularization.shift, EXACT)
         if newton.ok:
             used = model if model.rows is None else whole
             return FoundDirection(Direction(EXACT, newton, gauss_newton, knot), used, regularization)
-        found = _convexified(formulation, whole, regularization, clock, newton, gauss_newton) if near else None
+        found = _convexified(formulation, whole, regularization, newton, gauss_newton) if near else None
         if found is not None:
             return found
         knot, without_curvature = newton.failed_knot, not newton.finite
@@ -205,19 +198,17 @@ def _convexified(
     formulation: Formulation,
     model: LocalModel,
     regularization: Regularization,
-    clock: Stopwatch,
     rejected: SweepResult,
     fallback: SweepResult | None,
 ) -> FoundDirection | None:
     """The direction with the positive part of the curvature, where an exact sweep is rejected."""
-    exact = model.exact
-    if exact is None or exact.tensors is not None or not rejected.finite:
+    exact = model.expansions.get(EXACT)
+    if exact is None or model.tensors is not None or not rejected.finite:
         return None
-    convex = convexified(exact.expansion)
+    convex = convexified(exact)
     while True:
-        some = blended(exact.expansion, convex, regularization.share)
-        model = model._replace(exact=exact._replace(convex=some))
-        sweep = formulation.sweep(model, regularization.shift, clock, CONVEXIFIED)
+        model = model.with_expansion(CONVEXIFIED, blended(exact, convex, regularization.share))
+        sweep = formulation.sweep(model, regularization.shift, CONVEXIFIED)
         if sweep.ok:
             direction = Direction(CONVEXIFIED, sweep, fallback, rejected.failed_knot)
             return FoundDirection(direction, model, regularization)
@@ -232,12 +223,10 @@ def left_of(formulation: Formulation, iterate: Iterate, direction: Direction, st
         u = us + alpha k + K (xs_new - xs) + (1 - alpha) k + K (x - xs_new)
 
     so that (1 - alpha) k remains of k; the value function is moved to the new states, V_x + V_xx dx."""
-    system, sweep, (alpha, xs, *_) = formulation.problem.system, direction.sweep, step.candidate
-    dx = as_array("difference", system.difference(iterate.xs, xs), (len(xs), system.ndx), finite=False)
-    dx = dx if iterate.gaps is None else dx - iterate.gaps
+    sweep, (alpha, xs, *_) = direction.sweep, step.candidate
     k = np.zeros_like(sweep.k) if alpha == 1.0 else (1.0 - alpha) * sweep.k
-    moved = SweepResult(k, sweep.K, gradient_at(sweep.Vx, sweep.Vxx, dx), sweep.Vxx, sweep.d1, sweep.d2, sweep.ok)
-    return direction._replace(sweep=moved)
+    Vx = predicted_gradient(formulation.problem, iterate, sweep, xs)
+    return direction._replace(sweep=sweep._replace(k=k, Vx=Vx))
 
 
 # --------------------------------------------------------------------------------------------
@@ -254,11 +243,10 @@ class Unconstrained:
 
     formulation: Formulation
     options: LoopOptions
-    clock: Stopwatch
 
     def begin(self, start: Iterate, exact: bool, log: Log) -> State:
         """The state of a solve at its first iterate, without its regularization; exact: True for all curvature."""
-        model = self.formulation.expand(start, self.clock, exact)
+        model = self.formulation.expand(start, exact)
         return State(model, Regularization(), np.inf, log, Stall())
 
     def before_iteration(self, state: State, solve_another: SolveAnother) -> State:
@@ -267,7 +255,7 @@ class Unconstrained:
 
     def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
         """The direction of an iteration; enough: a predicted decrease that counts as zero."""
-        return find_direction(self.formulation, state.model, state.regularization, exact, self.clock)
+        return find_direction(self.formulation, state.model, state.regularization, exact)
 
     def merit(self, multipliers: Any) -> Merit:
         """The merit of trajectories without gaps."""
@@ -281,16 +269,14 @@ class Unconstrained:
         """The searches from an iterate, `noise` being that of its cost."""
         model, mu = found.model, found.regularization.shift
         merit, bound = self.merit(found.multipliers), self.bound(model)
-        return TrialSteps(self.formulation, model, merit, mu, gap_weight, self.clock, noise, bound)
+        return TrialSteps(self.formulation, model, merit, mu, gap_weight, noise, bound)
 
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
         """The step along a direction and, where that is short, along others."""
         assert found.direction is not None
         return self.trials(found, gap_weight, noise).best(found.direction)
 
-    def search_elsewhere(
-        self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float
-    ) -> TrialStep:
+    def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
         """The better one of a trial that does not do what its model predicts, and of one along another direction."""
         return self.trials(found, gap_weight, noise).without_curvature(trial)
 
@@ -308,7 +294,7 @@ class Unconstrained:
 
     def expand(self, iterate: Iterate, exact: bool, before: Before, multipliers: Any) -> LocalModel:
         """The model of the next iterate."""
-        return self.formulation.expand(iterate, self.clock, exact, before)
+        return self.formulation.expand(iterate, exact, before)
 
     def relaxed(self, model: LocalModel, multipliers: Any) -> tuple[LocalModel, Any]:
         """The model and its multipliers with a smaller penalty, where a step was short; the same ones where none

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult, box_around
+from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult
 from trajopt.backward.regularization import ATTEMPTS, LONG_STEP
 from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
@@ -23,7 +23,6 @@ from trajopt.solvers.formulation import (
     Formulation,
     Iterate,
     LocalModel,
-    Stopwatch,
     remaining_gaps,
     rounding,
     sweep_of_kind,
@@ -61,11 +60,11 @@ class Step(NamedTuple):
         """The step length."""
         return self.candidate.alpha
 
-    def end(self, gaps: np.ndarray | None, clock: Stopwatch) -> Iterate:
-        """The iterate that it leads to, from one with these gaps."""
+    def end(self, gaps: np.ndarray | None, time: float) -> Iterate:
+        """The iterate that it leads to, from one with these gaps, after so many seconds."""
         alpha, xs, us, controls = self.candidate
         left = remaining_gaps(gaps, alpha, xs)
-        return Iterate(xs, us, controls, self.cost, left, clock.elapsed, self.own_cost)
+        return Iterate(xs, us, controls, self.cost, left, time, self.own_cost)
 
 
 class Rejected(NamedTuple):
@@ -86,13 +85,6 @@ class Rejected(NamedTuple):
     def then(self, later: Rejected) -> Rejected:
         """These candidates and later ones together."""
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
-
-
-class LineSearchResult(NamedTuple):
-    """The step found, None if there is none, and the candidates rejected."""
-
-    step: Step | None
-    rejected: Rejected
 
 
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
@@ -143,8 +135,9 @@ def search(
     weighted_gap: float = 0.0,
     noise: float = 0.0,
     bound: Bound | None = None,
-) -> LineSearchResult:
-    """The first acceptable candidate.  Candidates that diverged have the cost inf and are rejected.
+) -> tuple[Step | None, Rejected]:
+    """The step to the first acceptable candidate, None if there is none; and the candidates that were rejected, among
+    them those that diverged, of cost inf.
 
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of the merit, its noise; the bound
     of rows of constraints.
@@ -160,16 +153,10 @@ def search(
         elif bound is not None and c is not None and not bound(c):
             misled = True
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
-            return LineSearchResult(Step(candidate, new_cost, own, c), Rejected(not_finite, misled))
+            return Step(candidate, new_cost, own, c), Rejected(not_finite, misled)
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
-    return LineSearchResult(None, Rejected(not_finite, misled))
-
-
-# --------------------------------------------------------------------------------------------
-# The step of an iteration: a search along its direction and, where that finds only a short step, along others.
-#
-# In turn: with the controls held that limits clip; without curvature.  The step with the lowest cost is taken.
+    return None, Rejected(not_finite, misled)
 
 
 class TrialStep(NamedTuple):
@@ -199,12 +186,12 @@ class TrialSteps(NamedTuple):
     merit: Merit
     mu: float
     gap_weight: float
-    clock: Stopwatch
     noise: float = 0.0
     bound: Bound | None = None
 
     def best(self, direction: Direction) -> TrialStep:
-        """Search along the direction and, where that finds only a short step, along others."""
+        """Search along the direction and, where that finds only a short step, along others in turn: with the controls
+        held that limits clip; without curvature.  The step with the lowest cost is taken."""
         found = self.along(direction)
         for others in (self._with_clipped_controls_held, self.without_curvature):
             if found.long:
@@ -215,7 +202,7 @@ class TrialSteps(NamedTuple):
     def along(self, direction: Direction) -> TrialStep:
         """Search along one direction."""
         iterate, sweep = self.model.iterate, direction.sweep
-        with self.clock.measure("rollouts"):
+        with self.formulation.clock.measure("rollouts"):
             candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
             weighted = self.gap_weight * iterate.total_gap
             found = search(self.merit, iterate.cost, expected, candidates, weighted, self.noise, self.bound)
@@ -230,7 +217,7 @@ class TrialSteps(NamedTuple):
             if shut is None:
                 break
             model = shut
-            sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu)
             held = direction._replace(sweep=sweep)
             if not sweep.ok or -held.change <= INVISIBLE * abs(model.iterate.cost):
                 break
@@ -244,7 +231,7 @@ class TrialSteps(NamedTuple):
         exact = best.direction
         if exact.kind == GAUSS_NEWTON:
             return best
-        sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu, self.clock)
+        sweep = exact.fallback or sweep_of_kind(self.formulation, self.model, GAUSS_NEWTON, self.mu)
         if not sweep.ok:
             return best
         return best.or_better(self.along(Direction(GAUSS_NEWTON, sweep, None, exact.indefinite_knot)))
@@ -267,6 +254,5 @@ def hold_clipped(formulation: Formulation, model: LocalModel, sweep: SweepResult
     swallowed = ((us <= lower) & (wanted < lower)) | ((us >= upper) & (wanted > upper))
     if not swallowed.any():
         return None
-    shut = box_around(us, lower, upper)
-    shut.lower[...], shut.upper[...] = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
-    return model._replace(box=shut)
+    lower, upper = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
+    return model._replace(box=box._replace(lower=lower, upper=upper))

@@ -23,7 +23,7 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.ddp import Loop
-from trajopt.solvers.formulation import Direction, LocalModel, noise
+from trajopt.solvers.formulation import EXACT, Direction, LocalModel, noise
 from trajopt.solvers.iteration import FoundDirection, Stall, State, find_direction, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
 
@@ -47,7 +47,7 @@ class RealTimeIteration(Loop):
         """The iteration; asked again, its end."""
         if state.tried > 0:
             return self.ended(state, Status.STOPPED_BY_CALLBACK if stopping else Status.MAX_ITERATIONS)
-        if self.clock.over:
+        if self.formulation.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
         uncertain = noise(self.formulation.problem, state.model)
         enough = self._enough(state.model, uncertain)
@@ -63,10 +63,10 @@ class RealTimeIteration(Loop):
         model, exact = state.model, self._exact_wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and not self.warm:
             return self.constraints.find_direction(state, exact, enough)
-        if exact and model.exact is None:
+        if exact and EXACT not in model.expansions:
             costate = model.costate if self.costate is None else self.costate
-            model = self.formulation.with_curvature(model, costate, self.clock)
-        found = find_direction(self.formulation, model, state.regularization, exact, self.clock)
+            model = self.formulation.with_curvature(model, costate)
+        found = find_direction(self.formulation, model, state.regularization, exact)
         return found._replace(multipliers=state.multipliers)
 
     def _search(self, state: State, found: FoundDirection, uncertain: float) -> TrialStep:
@@ -89,7 +89,7 @@ class RealTimeIteration(Loop):
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after the step: the model of the start, moved to where it leads."""
         model, m = state.model, self.constraints.after_single_step(state, used, step)
-        iterate = step.end(model.iterate.gaps, self.clock)
+        iterate = step.end(model.iterate.gaps, self.formulation.clock.elapsed)
         end = self.constraints.moved(model._replace(iterate=iterate), m, step.c)
         last = left_of(self.formulation, model.iterate, used, step)
         return state._replace(model=end, multipliers=m, direction=last)

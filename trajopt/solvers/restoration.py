@@ -44,7 +44,7 @@ from trajopt.solvers.augmented_lagrangian import (
     raised,
     weighted,
 )
-from trajopt.solvers.formulation import Candidate, Formulation, Iterate, LocalModel, Stopwatch
+from trajopt.solvers.formulation import GAUSS_NEWTON, Candidate, Formulation, Iterate, LocalModel, Stopwatch
 from trajopt.solvers.iteration import IDLE, TRIES, Log, Stall, State
 from trajopt.solvers.line_search import GAP_SHARE, INVISIBLE
 from trajopt.solvers.options import LoopOptions
@@ -125,7 +125,7 @@ def least_violation(
     values: list[float] = []  # of F
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
     equalities, minimum, first = rows.lower == rows.upper, False, len(budget.log)
-    model = formulation.expand(iterate, clock, dual=nothing)
+    model = formulation.expand(iterate, dual=nothing)
     for block, weights in zip(blocks[2::2], _damping(formulation, model), strict=True):
         np.einsum("tii->ti", block)[...] = weights
     while True:
@@ -140,7 +140,7 @@ def least_violation(
             return RestorationResult(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(ATTEMPTS):
-            step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
+            step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta)
             if step is not None:
                 left = violations(formulation, rows.values(step.xs, step.us))
                 with np.errstate(over="ignore"):  # a rollout far away
@@ -165,21 +165,22 @@ def least_violation(
         stalls = stalls + 1 if lower > (1.0 - SAME) * F else 0
         cost = problem.objective.value(step.xs, step.us)
         iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
-        model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, HALF_PRECISION)
+        model, zeta = formulation.expand(iterate, dual=nothing), max(zeta / FACTOR, HALF_PRECISION)
 
 
 def _step(
-    formulation: Formulation, model: LocalModel, blocks: tuple[np.ndarray, ...], zeta: float, clock: Stopwatch
+    formulation: Formulation, model: LocalModel, blocks: tuple[np.ndarray, ...], zeta: float
 ) -> tuple[Candidate | None, float]:
     """The full step of the least-squares model, None if its sweep fails or its rollout is not finite, and its predicted
     decrease."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    transcribed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
-    sweep = formulation.sweep(transcribed, 0.0, clock)
+    damped = Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu)
+    transcribed = model._replace(expansions={GAUSS_NEWTON: damped})
+    sweep = formulation.sweep(transcribed, 0.0)
     if not sweep.ok:
         return None, 0.0
-    with clock.measure("rollouts"):
+    with formulation.clock.measure("rollouts"):
         step = next(iter(formulation.candidates(transcribed, sweep)))
     finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
     return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
@@ -269,9 +270,9 @@ def check(
         elif other > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
             scale = other * np.where(largest > HALF_PRECISION, largest, 1.0)
-            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
+            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None)
         else:
-            trial = first if first.gaps is None else formulation.start(first.us, None, budget.clock)
+            trial = first if first.gaps is None else formulation.start(first.us, None)
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
@@ -310,7 +311,7 @@ def _towards(formulation: Formulation, first: Iterate, end: np.ndarray) -> Formu
 def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budget: Budget) -> RestorationResult:
     """The result of a search for a trajectory to a state (nx,) of least violation of the last knot's rows, all others
     being met: with the violations of the constraints themselves, which are then a certificate."""
-    rows, clock = formulation.rows, budget.clock
+    rows = formulation.rows
     other = _towards(formulation, start, end)
     assert rows is not None and other.rows is not None
     at_end = np.append(start.xs[:-1], end[None], axis=0)
@@ -321,7 +322,7 @@ def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budge
     v = violations(formulation, rows.values(at_end, start.us))[rows.first[-2] :]
     enough = 0.5 * (HALF_PRECISION * float(np.abs(v).max())) ** 2
     led = least_violation(other, start, budget, enough, enough)
-    model = formulation.expand(led.model.iterate, clock, dual=np.zeros(len(rows)))
+    model = formulation.expand(led.model.iterate, dual=np.zeros(len(rows)))
     assert model.rows is not None
     v = violations(formulation, model.rows.c)
     return RestorationResult(model, v, 0.5 * float(v @ v), True, led.log)
@@ -337,11 +338,11 @@ def _reached(
     return state.model.iterate, state.log[: state.tried]
 
 
-def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch, run: Run) -> State:
+def checked(formulation: Formulation, state: State, options: LoopOptions, run: Run) -> State:
     """The state after a search for a trajectory with less violation, if constraints are met too slowly: at the end of
     that search, or with its certificate and the status "infeasible"."""
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.feasibility
-    budget = Budget(state.log, options.max_iterations, clock)
+    budget = Budget(state.log, options.max_iterations, formulation.clock)
     assert m is not None and since is not None
     if state.tried - since.tried < PATIENCE or budget.over:
         return state
@@ -361,7 +362,7 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     penalty = raised(m, FACTOR)
     if saved > 0.0 and stuck > found.value:
         penalty = max(min(penalty, saved / ((1.0 - GAP_SHARE) * (stuck - found.value))), FIRST * m.scale)
-    state = _begun_again(formulation, state, found.model.iterate, penalty, clock)
+    state = _begun_again(formulation, state, found.model.iterate, penalty)
     if not hopeless:
         return state
     assert state.feasibility is not None
@@ -369,13 +370,13 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     return state._replace(status=Status.INFEASIBLE, feasibility=known)
 
 
-def _begun_again(formulation: Formulation, state: State, iterate: Iterate, penalty: float, clock: Stopwatch) -> State:
+def _begun_again(formulation: Formulation, state: State, iterate: Iterate, penalty: float) -> State:
     """The state of a solve that goes on from another iterate, with zero multipliers and this penalty."""
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None and state.feasibility is not None
     nothing = np.zeros(len(rows))
     multipliers = Multipliers(nothing, nothing, penalty, m.scale, m.slope)
-    model = weighted(rows, formulation.expand(iterate, clock, dual=nothing), multipliers)
+    model = weighted(rows, formulation.expand(iterate, dual=nothing), multipliers)
     assert model.rows is not None
     violation = measures(rows, model.rows.c, nothing).scaled
     return state._replace(

@@ -31,7 +31,6 @@ from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
-from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints
 from trajopt.solvers.ddp import Callback, Loop
 from trajopt.solvers.formulation import (
@@ -40,7 +39,6 @@ from trajopt.solvers.formulation import (
     GAUSS_NEWTON,
     Curvature,
     Formulation,
-    ForwardFormulation,
     Iterate,
     Limits,
     LocalModel,
@@ -55,9 +53,6 @@ from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
-
-# --------------------------------------------------------------------------------------------
-# Transcription of a problem, whatever its initial state: limits for the box, rows of the other constraints.
 
 
 class Transcribed(NamedTuple):
@@ -75,18 +70,20 @@ def takes_accelerations(system: System) -> bool:
 
 
 def formulation_of(
-    problem: Problem, limits: Limits | None, curvature: Curvature, rows: Rows | None = None
+    problem: Problem, limits: Limits | None, curvature: Curvature, clock: Stopwatch | None = None
 ) -> Formulation:
-    """The formulation for the problem's system: forward or inverse dynamics."""
-    make = InverseFormulation if takes_accelerations(problem.system) else ForwardFormulation
-    return make(problem, rows, limits, curvature)
+    """The formulation for the problem's system, by forward or inverse dynamics, without rows."""
+    make = InverseFormulation if takes_accelerations(problem.system) else Formulation
+    return make(problem, limits, curvature, clock)
 
 
-def transcribe(problem: Problem, options: LoopOptions, curvature: Curvature) -> Formulation:
+def transcribe(
+    problem: Problem, options: LoopOptions, curvature: Curvature, clock: Stopwatch | None = None
+) -> Formulation:
     """The formulation with the rows of all constraints that sweeps and rollouts do not keep, unscaled: those of the
     last solve, where that had the same constraints."""
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
-    formulation = formulation_of(problem, problem.control_limits if boxed else None, curvature)
+    formulation = formulation_of(problem, problem.control_limits if boxed else None, curvature, clock)
     known: Transcribed | None = formulation.kept.get("transcribed")
     if known is None or known.constraints is not problem.constraints:
         known = formulation.kept["transcribed"] = _transcribed(problem, formulation.limits is not None)
@@ -96,26 +93,21 @@ def transcribe(problem: Problem, options: LoopOptions, curvature: Curvature) -> 
 
 def _transcribed(problem: Problem, boxed: bool) -> Transcribed:
     """The constraints of a problem; limits of controls have rows unless boxed."""
-    with_rows, boxes = [], []
+    with_rows, boxes, system, N = [], [], problem.system, problem.horizon
     for constraint in problem.constraints:
         boxes.append(None)
         if isinstance(constraint, ResidualConstraint):
             with_rows.append(constraint)
-        elif boxed:
-            boxes[-1] = _of_reports(problem, constraint)
+            continue
+        name, (lower, upper) = constraint.name, constraint.limits(N, system.nu)
+        if boxed:
+            knots, lower, upper = read_only([np.arange(N), lower.copy(), upper.copy()])
+            components = control_names(system)
+            boxes[-1] = {"name": name, "components": components, "knots": knots, "lower": lower, "upper": upper}
         else:
-            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-            with_rows.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
-    rows = pack(problem, tuple(with_rows)).prepared() if with_rows else None
+            with_rows.append(ResidualConstraint(ControlResidual(system), lower, upper, name=name))
+    rows = pack(problem, tuple(with_rows)) if with_rows else None
     return Transcribed(problem.constraints, rows, tuple(boxes))
-
-
-def _of_reports(problem: Problem, bounds: ControlBounds) -> dict[str, Any]:
-    """What reports of limits of controls have in common."""
-    N, system = problem.horizon, problem.system
-    knots, lower, upper = read_only([np.arange(N), *map(np.copy, bounds.limits(N, system.nu))])
-    names = control_names(system)
-    return {"name": bounds.name, "components": names, "knots": knots, "lower": lower, "upper": upper}
 
 
 # --------------------------------------------------------------------------------------------
@@ -137,49 +129,34 @@ LARGEST_PENALTY = 1e4
 """Largest penalty for deployed gains, in units of the cost's largest derivative at the start (`Multipliers.scale`)."""
 
 
-def deployed_gains(
-    formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch
-) -> SweepResult | None:
+def deployed_gains(formulation: Formulation, state: State, options: LoopOptions) -> SweepResult | None:
     """The sweep that gives a solution its policy: the last one, None if there was none; after convergence under
     constraints with a large penalty, a sweep with a moderate one."""
-    last, m = state.direction, state.multipliers
+    last, m, model, rows = state.direction, state.multipliers, state.model, formulation.rows
     if last is None:
         return None
     converged = state.status is Status.CONVERGED
     if m is None or options.soft_penalty > 0.0 or not converged or m.penalty <= LARGEST_PENALTY * m.scale:
         return last.sweep
-    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
-    assert rows is not None
-    active, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
+    at, softer = model.rows, m._replace(centre=m.dual, penalty=LARGEST_PENALTY * m.scale, barrier=0.0)
+    assert rows is not None and at is not None
+
+    def end(sweep: SweepResult) -> np.ndarray:  # of the full step, where the linearized rows have these values
+        return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
+
+    active, sweep = m.sides(rows, end(last.sweep)), last.sweep
     for _ in range(TRIES):
-        sweep = _sweep(formulation, state, softer, active, clock)
-        if sweep is None:
+        softened = model._replace(rows=at._replace(weights=softer.weights(rows, at.c, active)[1]))
+        exact = last.kind != GAUSS_NEWTON
+        found = find_direction(formulation, softened, state.regularization, exact, near=True).direction
+        if found is None:
             return last.sweep
-        end = _end(formulation, state.model, sweep)
-        crossed = (active == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > options.feasibility_tolerance)
+        sweep, c = found.sweep, end(found.sweep)
+        crossed = (active == 0) & (np.abs(c - np.clip(c, rows.lower, rows.upper)) > options.feasibility_tolerance)
         if not crossed.any():
             break
-        active = np.where(crossed, softer.sides(rows, end), active)
+        active = np.where(crossed, softer.sides(rows, c), active)
     return sweep
-
-
-def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.ndarray:
-    """Values (R,) of the linearized rows where the full step of a sweep ends."""
-    rows, at = formulation.rows, model.rows
-    assert rows is not None and at is not None
-    return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
-
-
-def _sweep(
-    formulation: Formulation, state: State, m: Multipliers, active: np.ndarray, clock: Stopwatch
-) -> SweepResult | None:
-    """Backward pass with these multipliers and these rows active; None if it failed."""
-    rows, at = formulation.rows, state.model.rows
-    assert rows is not None and at is not None and state.direction is not None
-    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, active)[1]))
-    exact = state.direction.kind != GAUSS_NEWTON
-    found = find_direction(formulation, model, state.regularization, exact, clock, near=True).direction
-    return None if found is None else found.sweep
 
 
 # --------------------------------------------------------------------------------------------
@@ -215,7 +192,7 @@ def saddle(loop: Loop, state: State) -> Saddle | None:
         return None
     rows, (xs, us, *_), K = state.model.rows, state.model.iterate, formulation.policy(state.model, last.sweep)[1]
     nu, penalty = np.zeros(0) if rows is None else rows.dual, 0.0 if m is None else m.penalty
-    with loop.clock.measure("derivatives"), np.errstate(all="ignore"):
+    with loop.formulation.clock.measure("derivatives"), np.errstate(all="ignore"):
         point = point_of(formulation.problem, xs, us, formulation.rows, nu, penalty, formulation.limits, K)
         if not finite(*point.e):
             return None
@@ -233,7 +210,7 @@ def _escape(
     """The best trajectory along the certificate's direction, tried with both signs and several lengths under the last
     gains K, those of the sweep, and its decrease of the cost; (None, 0) if none gains enough."""
     model, direction = state.model, found.direction
-    formulation, clock, problem = loop.formulation, loop.clock, loop.formulation.problem
+    formulation, problem = loop.formulation, loop.formulation.problem
     assert direction is not None
     xs, us = point.xs, point.us
     dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
@@ -241,7 +218,7 @@ def _escape(
     merit = loop.constraints.merit(state.multipliers)
     length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
     best, least = None, model.iterate.cost - INVISIBLE * abs(model.iterate.cost)
-    with clock.measure("rollouts"):
+    with formulation.clock.measure("rollouts"):
         shorter = 0.5 * ALPHAS[-1] * length  # so that the lengths of both searches follow each other
         for scale in (length, -length, shorter, -shorter):
             states, controls = closed_loop(problem, xs, us, scale * k, K, None, problem.control_limits)
@@ -251,7 +228,7 @@ def _escape(
                     best, least = (np.array(xs_new, order="C"), np.array(us_new, order="C")), cost
     if best is None:
         return None, 0.0
-    return formulation.start(best[1], best[0], clock)._replace(gaps=None), model.iterate.cost - least
+    return formulation.start(best[1], best[0])._replace(gaps=None), model.iterate.cost - least
 
 
 # --------------------------------------------------------------------------------------------
@@ -309,10 +286,6 @@ def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | 
     return None
 
 
-# --------------------------------------------------------------------------------------------
-# From a problem and options to a solution: formulate the problem, run the loop, report.
-
-
 def solve(
     problem: Problem,
     options: LoopOptions,
@@ -337,16 +310,17 @@ def solve(
         found = solution_outside(by, solve(by.problem, *arguments, time_limit))
         return replace(found, not_taken_over=both(left, found.not_taken_over))
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
-    formulation = transcribe(problem, options, curvature)
+    formulation = transcribe(problem, options, curvature, clock)
     rows, multipliers = formulation.rows, None
     real_time_iteration = warm is not None and options.max_iterations == 1
-    start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, options, clock)
+    tolerance, K = options.feasibility_tolerance, None if real_time_iteration else K
+    start = first_iterate(formulation, us, xs, K, of_warm_start, tolerance)
     iterate = start.iterate
     known = math.isfinite(iterate.cost)
     if known and rows is not None and not real_time_iteration:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
-        return _diverged(formulation, iterate, clock)
+        return _diverged(formulation, iterate)
     if rows is not None and warm is not None:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
         left += more
@@ -358,37 +332,37 @@ def solve(
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     soft = options.soft_penalty > 0.0
     optimum = None if warm is None or soft or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
-    constraints = constraints_of(formulation, options, clock, multipliers)
-    of_loop = formulation, options, curvature.threshold, clock, constraints, optimum
+    constraints = constraints_of(formulation, options, multipliers)
+    of_loop = formulation, options, constraints, optimum
     loop = Loop(*of_loop)
     if options.max_iterations == 1:
         loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None)
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
-        loop, state = _with_second_solve(loop, state, iterate, curvature, callback)
+        loop, state = _with_second_solve(loop, state, iterate, callback)
     saddles = ""
     if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = _past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
-        return _diverged(loop.formulation, start.rejected or iterate, clock)
-    final = deployed_gains(loop.formulation, state, options, clock)
-    solution = _solution(loop.formulation, state, final, clock, start.kind, left, saddles)
+        return _diverged(loop.formulation, start.rejected or iterate)
+    final = deployed_gains(loop.formulation, state, options)
+    solution = _solution(loop.formulation, state, final, start.kind, left, saddles)
     loop.formulation.close()
     return solution
 
 
 def constraints_of(
-    formulation: Formulation, options: LoopOptions, clock: Stopwatch, warm: tuple[np.ndarray, float] | None
+    formulation: Formulation, options: LoopOptions, warm: tuple[np.ndarray, float] | None
 ) -> Unconstrained:
     """What an iteration does for the constraints of a formulation; warm: their multipliers in a warm start, and its
     penalty."""
     if formulation.rows is None:
-        return Unconstrained(formulation, options, clock)
+        return Unconstrained(formulation, options)
     if options.soft_penalty > 0.0:
-        return SoftConstraints(formulation, options, clock)
+        return SoftConstraints(formulation, options)
     single = options.max_iterations == 1
-    return AugmentedLagrangian(formulation, options, clock, warm, firm=single and warm is not None)
+    return AugmentedLagrangian(formulation, options, warm, firm=single and warm is not None)
 
 
 def _transcribed_start(
@@ -421,7 +395,7 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[
     """The state after leaving the saddles at which the loop ends, and a message about the last one that it cannot
     leave."""
     for _ in range(TRIES):
-        found = None if loop.clock.over else saddle(loop, state)
+        found = None if loop.formulation.clock.over else saddle(loop, state)
         if found is None:
             break
         if found.escape is None or state.tried >= loop.options.max_iterations:
@@ -429,7 +403,7 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[
         m, (*before, last) = state.multipliers, state.log
         step = last._replace(predicted_decrease=0.0, actual_decrease=found.gain, alpha=1.0, step=ESCAPE)
         warm = None if m is None else (m.dual, m.penalty)
-        constraints = constraints_of(loop.formulation, loop.options, loop.clock, warm)
+        constraints = constraints_of(loop.formulation, loop.options, warm)
         onwards = replace(loop, constraints=constraints)
         state = onwards.run(found.escape, callback, np.inf, (*before, step), state)
     return state, ""
@@ -448,18 +422,16 @@ FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_D
 """Ends without a minimum, and without a proof that there is none."""
 
 
-def _with_second_solve(
-    loop: Loop, state: State, start: Iterate, curvature: Curvature, callback: Callback | None
-) -> tuple[Loop, State]:
+def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callback | None) -> tuple[Loop, State]:
     """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
     whichever is better."""
-    problem, clock, log = loop.formulation.problem, loop.clock, state.log[: state.tried]
+    first, log = loop.formulation, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
-    formulation = transcribe(problem, options, curvature)
+    formulation = transcribe(first.problem, options, first.curvature, first.clock)
     assert formulation.rows is not None
-    formulation.rows = formulation.rows.scaled_at(start.xs, start.us, problem.system.linearize)
-    constraints = AugmentedLagrangian(formulation, options, clock, firm=True)
-    again = Loop(formulation, options, loop.threshold, clock, constraints)
+    formulation.rows = formulation.rows.scaled_at(start.xs, start.us, first.problem.system.linearize)
+    constraints = AugmentedLagrangian(formulation, options, firm=True)
+    again = Loop(formulation, options, constraints)
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
@@ -468,7 +440,7 @@ def _with_second_solve(
     if first_wins and found.status is not Status.CONVERGED:
         formulation.close()
         return loop, _of_both(loop, state, found)
-    loop.formulation.close()
+    first.close()
     return again, _of_both(again, found, state)
 
 
@@ -481,12 +453,10 @@ def _of_both(loop: Loop, state: State, other: State) -> State:
     return loop.ended(state._replace(log=steps), status)
 
 
-# ------------------------------------------------------------------------------------------------ the end
 def _solution(
     formulation: Formulation,
     state: State,
     final: SweepResult | None,
-    clock: Stopwatch,
     start: str,
     not_taken_over: tuple[str, ...],
     saddle: str,
@@ -514,7 +484,7 @@ def _solution(
         Vxx=Vxx,
         gradient_norm=_gradient_norm(formulation, model),
         log=state.log,
-        timings=clock.split(),
+        timings=formulation.clock.split(),
         gaps=np.zeros(Vx.shape) if gaps is None else gaps,
         constraints=reports,
         cause=_cause(formulation, state, status),
@@ -571,23 +541,24 @@ def _gradient(formulation: Formulation, model: LocalModel, K: np.ndarray | None 
     return adjoint(lagrangian, K)[1]
 
 
-def _reports(
-    formulation: Formulation, state: State, model: LocalModel, K: np.ndarray
-) -> tuple[ConstraintReport, ...]:
-    """One report for each constraint, in the problem's order.
+def _reports(formulation: Formulation, state: State, model: LocalModel, K: np.ndarray) -> tuple[ConstraintReport, ...]:
+    """One report for each constraint, in the problem's order and in its own units.
 
     The multiplier of a control limit is the gradient that it balances, under the feedback K: rounding does not grow.
     """
     rows, us = formulation.rows, model.iterate.us
-    reports, of_rows, gradient = [], iter(()), None
+    reports, of_rows, gradient, penalty = [], iter(()), None, 0.0
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None and state.feasibility is not None
-        penalty, weights = state.multipliers.penalty, state.feasibility.certificate
-        of_rows = iter(_row_reports(rows, model.rows.c, model.rows.dual, penalty, weights))
+        penalty = state.multipliers.penalty
+        c, lam, nu = model.rows.c / rows.D, model.rows.dual * rows.D, state.feasibility.certificate
+        blame = [None] * len(rows.constraints) if nu is None else rows.unpacked(nu * rows.D)
+        of_rows = zip(rows.of_reports, rows.unpacked(c), rows.unpacked(lam), blame, strict=True)
     transcribed: Transcribed = formulation.kept["transcribed"]
     for box in transcribed.boxed:
         if box is None:
-            reports.append(next(of_rows))
+            fields, values, lam, weights = next(of_rows)
+            reports.append(ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=weights, **fields))
             continue
         below, above, held = us <= box["lower"], us >= box["upper"], np.zeros(us.shape)
         if np.count_nonzero(below | above):
@@ -597,19 +568,6 @@ def _reports(
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
         reports.append(ConstraintReport(values=us, multipliers=-held, **box))
     return tuple(reports)
-
-
-def _row_reports(
-    rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
-) -> list[ConstraintReport]:
-    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, None without
-    one."""
-    columns = rows.unpacked(c / rows.D), rows.unpacked(multipliers * rows.D)
-    blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
-    return [
-        ConstraintReport(values=values, multipliers=lam, penalty=penalty, weights=nu, **fields)
-        for fields, nu, values, lam in zip(rows.of_reports, blame, *columns, strict=True)
-    ]
 
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:
@@ -624,7 +582,7 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
     return of_curvature(problem, rows, xs, us) if without_curvature else ""
 
 
-def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> Solution:
+def _diverged(formulation: Formulation, iterate: Iterate) -> Solution:
     """The solution of a solve without a finite iterate: the initial state repeated, and the controls that were
     given."""
     problem, status = formulation.problem, Status.DIVERGED
@@ -632,6 +590,6 @@ def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> S
     k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
     cause = of_trajectory(problem, formulation.rows, iterate.xs, iterate.us)
     return Solution(
-        problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), clock.split(),
+        problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), formulation.clock.split(),
         np.zeros_like(Vx), (), cause,
     )  # fmt: skip

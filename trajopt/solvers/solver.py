@@ -17,10 +17,6 @@ from trajopt.solvers.options import LoopOptions, solver_options
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import solve
 
-# --------------------------------------------------------------------------------------------
-# A solve printed as lines of text, one for each iteration.
-
-
 HEADER = f"{'iteration':>9} {'cost':>16} {'violation':>10} {'gap':>10} {'gradient':>10} {'predicted':>10} " + (
     f"{'step':<12} {'length':>8} {'mu':>8} {'time':>8}"
 )
@@ -63,10 +59,6 @@ class IterationLines:
         if solution.log:
             self._print(line_of(solution.log[-1]._replace(step="", alpha=0.0)))
         self._print(f"{solution.status}: {solution.message}")
-
-
-# --------------------------------------------------------------------------------------------
-# Common base of iLQR and DDP: options, `solve` and `prepare`.
 
 
 @solver_options
@@ -134,14 +126,11 @@ class ShootingSolver(LoopOptions):
         return PreparedSolver(self, problem, parameters)
 
 
-# --------------------------------------------------------------------------------------------
-# iLQR: Gauss-Newton steps only, the curvature of dynamics and residuals left out [Li and Todorov 2004; Tassa 2012];
-# and DDP.
-
-
 @solver_options
 class ILQR(ShootingSolver):
-    """Iterative LQR.  Converges linearly; its Hessian is never indefinite if the costs' weights make Quu positive.
+    """Iterative LQR: Gauss-Newton steps, without the curvature of dynamics and residuals [Li and Todorov 2004].
+
+    It converges linearly; its Hessian is never indefinite if the costs' weights make Quu positive.
 
     Parameters
     ----------

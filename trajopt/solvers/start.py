@@ -18,8 +18,7 @@ constraints of the same name with as many rows, knot by knot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,26 +28,19 @@ from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRM, measures, penalty_scale, total_violation
-from trajopt.solvers.formulation import Formulation, Iterate, Stopwatch, closed_loop
+from trajopt.solvers.formulation import Formulation, Iterate, closed_loop
 from trajopt.solvers.line_search import WORSE
-from trajopt.solvers.options import LoopOptions
 
 
-@dataclass(frozen=True)
-class FirstIterate:
-    """The first iterate of a solve.
-
-    iterate : Iterate
-    kind : "given", "warm" or "held"
-    rejected : the rollout that the held initial state replaces, None if there is none
-    """
+class FirstIterate(NamedTuple):
+    """The first iterate of a solve; its kind, "given", "warm" or "held"; and the rollout that the held initial state
+    replaces, None if there is none."""
 
     iterate: Iterate
     kind: str
     rejected: Iterate | None = None
 
 
-# ------------------------------------------------------------------------------------------------ given starts
 def given_trajectory(
     problem: Problem, us: Any, xs: Any, warm: WarmStart | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, bool]:
@@ -57,18 +49,17 @@ def given_trajectory(
 
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
-    of_warm_start = warm is not None and us is None
     if warm is not None and us is None:  # `fitted` has checked and copied them
-        us = warm.us
-        if xs is None and warm.xs is not None:
-            problem.check_states("xs", warm.xs)
-            return us, warm.xs, warm.K, True
-    else:
-        us = problem.us_init.copy() if us is None else problem.controls("us", us)
+        if xs is not None or warm.xs is None:
+            return warm.us, None if xs is None else problem.states("xs", xs), None, True
+        problem.check_states("xs", warm.xs)
+        return warm.us, warm.xs, warm.K, True
+    us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
-        return us, problem.states("xs", xs), None, of_warm_start
-    xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
-    return us, xs, None, of_warm_start
+        xs = problem.states("xs", xs)
+    elif warm is None and problem.xs_init is not None:
+        xs = problem.xs_init.copy()
+    return us, xs, None, False
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
@@ -86,10 +77,8 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
     def checked(name: str, rows: np.ndarray | None, *shape: int) -> np.ndarray | None:
         return None if rows is None else as_array(f"warm_start: {name}", rows, shape, copy=True)
 
-    xs, costate = (
-        checked("xs", warm.xs, length + 1, system.nx),
-        checked("costate", warm.costate, length + 1, system.ndx),
-    )
+    xs = checked("xs", warm.xs, length + 1, system.nx)
+    costate = checked("costate", warm.costate, length + 1, system.ndx)
     K = checked("K", warm.K, length, system.nu, system.ndx)
     known = [constraint.name for constraint in problem.constraints]
     left = tuple([f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known])
@@ -110,40 +99,35 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
 
 
 def first_iterate(
-    formulation: Formulation,
-    us: np.ndarray,
-    xs: np.ndarray | None,
-    K: np.ndarray | None,
-    warm: bool,
-    options: LoopOptions,
-    clock: Stopwatch,
+    formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, K: np.ndarray | None, warm: bool, tolerance: float
 ) -> FirstIterate:
-    """The first iterate of a solve; K: gains about controls and states; `warm`: True if these are a warm start's."""
-    iterate = formulation.start(us, xs, clock)
+    """The first iterate of a solve; K: gains about controls and states; warm: True if these are a warm start's;
+    tolerance: that of constraints."""
+    iterate = formulation.start(us, xs)
     if xs is not None and (not warm or np.isfinite(iterate.cost)):
-        closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K, clock)
+        closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K)
         return FirstIterate(iterate if closed is None else closed, WARM if warm else GIVEN)
     if xs is not None:
-        iterate = formulation.start(us, None, clock)
+        iterate = formulation.start(us, None)
     if warm and np.isfinite(iterate.cost):
         return FirstIterate(iterate, WARM)
     held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
-    if _leads_away(formulation, iterate, held, options, clock):
-        at_rest = formulation.start(us, held, clock)
+    if _leads_away(formulation, iterate, held, tolerance):
+        at_rest = formulation.start(us, held)
         if np.isfinite(at_rest.cost):
             return FirstIterate(at_rest, HELD, iterate)
     return FirstIterate(iterate, WARM if warm else GIVEN)
 
 
-def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, clock: Stopwatch) -> Iterate | None:
+def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray) -> Iterate | None:
     """The rollout of a warm start with its gains; None where it is worse than the states with their gaps."""
     problem, rows, (xs, us) = formulation.problem, formulation.rows, iterate[:2]
-    with clock.measure("rollouts"):
+    with formulation.clock.measure("rollouts"):
         limits = problem.control_limits
         states, controls = closed_loop(problem, xs, us, np.zeros_like(us), K, None, limits)
     if not (np.isfinite(states[0]).all() and np.isfinite(controls[0]).all()):
         return None
-    found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"), clock)
+    found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
     found = found._replace(gaps=None)
     if not found.cost <= iterate.cost + (WORSE - 1.0) * abs(iterate.cost):
         return None
@@ -155,9 +139,7 @@ def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, cloc
     return found
 
 
-def _leads_away(
-    formulation: Formulation, rollout: Iterate, held: np.ndarray, options: LoopOptions, clock: Stopwatch
-) -> bool:
+def _leads_away(formulation: Formulation, rollout: Iterate, held: np.ndarray, tolerance: float) -> bool:
     """True if a rollout of the first controls is worse than the states `held`, by the rule in the module's
     docstring."""
     J, J_held = rollout.cost, formulation.cost(held, rollout.us)
@@ -171,21 +153,16 @@ def _leads_away(
     V, V_held = total_violation(rows, c), total_violation(rows, c_held)
     if not (np.isfinite(V) and np.isfinite(V_held)):
         return bool(np.isfinite(V_held))
-    if _kept(rows, c, options):
-        return dear and _kept(rows, c_held, options)
+    kept, held_kept = (measures(rows, x, np.zeros(len(x))).excess <= tolerance for x in (c, c_held))
+    if kept:
+        return dear and held_kept
     if dear and V < V_held:
         iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
-        scale = penalty_scale(formulation.expand(iterate, clock).expansion)
+        scale = penalty_scale(formulation.expand(iterate).expansion)
         return J - WORSE * J_held > FIRM * scale * (V_held - V)
     return dear or V > WORSE * V_held
 
 
-def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
-    """True if values (R,) are within the limits, to the tolerance."""
-    return measures(rows, c, np.zeros(len(c))).excess <= options.feasibility_tolerance
-
-
-# ------------------------------------------------------------------------------------------------ multipliers
 def taken_over(
     problem: Problem, warm: WarmStart, rows: Rows, iterate: Iterate
 ) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
