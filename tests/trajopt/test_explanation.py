@@ -27,7 +27,9 @@ from trajopt import (
     compare,
     residual,
     total_cost,
+    with_free_durations,
 )
+from trajopt.results.conflict import conflict
 from trajopt.results.explanation import explain, lagrangian_gradient, term_values
 
 
@@ -270,6 +272,76 @@ def test_the_constraint_that_cannot_be_met_is_named():
     said = text(solution)
     assert f"loosen 'state bounds' at knot {bounds.worst_knot}, where it is violated by {bounds.violation:.2g}" in said
     assert "Most at fault here: 'state bounds'" in said and "held back by" in said
+
+
+def out_of_reach(**options):
+    """A cart that is to go farther than its force allows in the time given."""
+    system = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+    goal = StateBounds(system, [6.0, 0.0], [6.0, 0.0], at="terminal", name="goal")
+    return Problem(system, [0.0, 0.0], 30, [ControlCost(1.0)], [], [ControlBounds(-2.0, 2.0), goal], **options)
+
+
+def test_limits_that_hold_an_infeasible_motion_back_are_not_called_inactive(tmp_path):
+    """All but one of the controls are at a limit, beyond which the violation would fall; to loosen it is the remedy."""
+    solution = DDP().solve(out_of_reach())
+    assert solution.status == "infeasible" and not solution.constraints[0].active.any()
+    said = text(solution)
+    assert "held back by 'control bounds' at 29 knots from 0 to 29." in said and "active nowhere" not in said
+    assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
+    assert "'goal': largest violation 0.7 at knot 30; cannot be met in 2 components at 1 of 1 knot." in said
+    assert "Try: loosen 'control bounds', which stands in its way at 29 of 30 knots." in said
+    assert "Try: a longer horizon" in said
+    assert "in conflict at 29 knots" in str(solution) and "in conflict at 1 knot, violated by" in str(solution)
+    loaded = Solution.load(solution.save(tmp_path / "end.npz"))
+    assert "Try: loosen 'control bounds', which stands in its way at 29 of 30 knots." in text(loaded)
+
+
+def test_the_weights_of_a_conflict_balance():
+    """With those of limits, g = -nu, no control changes sum nu r: by differences along the rollout."""
+    solution = DDP().solve(out_of_reach())
+    bounds, goal = conflict(solution)
+    system, us, h = solution.problem.system, solution.us, 1e-4
+
+    def weighted(us):
+        xs = system.rollout(solution.problem.x0, us)
+        return (goal * (xs[-1:] - [6.0, 0.0])).sum() + (bounds * us).sum()
+
+    for t in (0, 7, 14, 15, 29):
+        step = np.zeros_like(us)
+        step[t] = h
+        slope = (weighted(us + step) - weighted(us - step)) / (2.0 * h)
+        assert abs(slope) < 1e-6 * np.abs(goal).max()
+    assert conflict(DDP().solve(limited())) == ()
+
+
+def test_what_a_conflict_does_not_concern_has_no_part_in_it():
+    """A wall before the goal, limits of controls that are reached because it is cheap, and another that is far away."""
+    problem = out_of_reach()
+    wall, far = (StateBounds(problem.system, upper=[x, np.inf], name=f"below {x:g}") for x in (1.0, 50.0))
+    near = StateBounds(problem.system, [2.0, 0.0], [2.0, 0.0], at="terminal", name="goal")
+    solution = DDP().solve(replace(problem, constraints=[ControlBounds(-4.0, 4.0), wall, far, near]))
+    said = text(solution)
+    assert solution.status == "infeasible"
+    assert "'below 50': largest violation 0; no part in the conflict." in said and "loosen 'below 50'" not in said
+    assert "loosen 'below 1'" in said and "loosen 'goal'" in said
+
+
+def test_the_limit_of_a_duration_is_named_and_may_hold_back():
+    problem = with_free_durations(replace(out_of_reach(), name="cart"), 1.0, bounds=(0.1, 0.9))
+    assert [one.name for one in problem.constraints] == ["duration", "control bounds", "goal"]
+    said = text(DDP().solve(problem))
+    assert "'duration': largest violation 0; holds the motion back in 1 component at 1 of 31 knots." in said
+    assert "Try: loosen 'duration', which stands in its way at 1 of 31 knots." in said
+    named = replace(out_of_reach(), constraints=[ControlBounds(-2.0, 2.0, name="thrust")])
+    assert [one.name for one in with_free_durations(named).constraints] == ["duration", "thrust"]
+
+
+def test_limits_hold_back_where_the_initial_state_is_free():
+    """The transcribed problem has knots in front, which no sentence shows."""
+    solution = DDP().solve(out_of_reach(free_initial_state=([0.0, 0.0], [0.0, 0.1])))
+    said = text(solution)
+    assert solution.status == "infeasible"
+    assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
 
 
 def test_infeasible_is_a_local_verdict():

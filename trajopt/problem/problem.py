@@ -93,7 +93,7 @@ def _parts(N: int, objective: Objective, constraints: Sequence[Any]) -> Iterator
         yield part, name, np.array(sorted(knots))
     for constraint in constraints:
         if isinstance(constraint, ControlBounds):
-            yield "constraint", "control bounds", np.arange(N)
+            yield "constraint", constraint.name, np.arange(N)
         else:
             yield "constraint", constraint.name, constraint.knots(N, state_only=False)
 

@@ -11,6 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
+from trajopt.results.conflict import conflict
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 
 NEARLY_DONE = 1e-6
@@ -211,11 +212,9 @@ def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
         yield "solve without warm_start=: the old plan may be on the wrong side of what is new"
     yield "start from other controls: solver.solve(problem, us=...)"
     yield f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}"
-    for report in solution.constraints:
-        if report is not worst and report.active.any():
-            knots = int(report.active.any(axis=1).sum())
-            yield (
-                f"loosen '{report.name}', which may stand in its way: it is active at {knots} of "
-                f"{plural(len(report.knots), 'knot')}"
-            )
+    against = conflict(solution) or [report.multipliers for report in solution.constraints]
+    for report, weights in zip(solution.constraints, against, strict=True):
+        if report is not worst and weights.any():
+            knots = f"{int(weights.any(axis=1).sum())} of {plural(len(report.knots), 'knot')}"
+            yield f"loosen '{report.name}', which stands in its way at {knots}"
     yield "a longer horizon: what cannot be met in time may be met later"

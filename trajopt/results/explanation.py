@@ -12,7 +12,7 @@ controls under feedback vanishes at the same points without that growth (`adjoin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, expand
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, neutral_state, tangent_names
-from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.objective import Term
@@ -38,6 +38,7 @@ from trajopt.results.advice import (
     relative_promise,
 )
 from trajopt.results.between_knots import in_words, notable_violation
+from trajopt.results.conflict import conflict, gradients_of_rows, scaled_weights
 from trajopt.results.dependent_rows import advice as advice_on_dependent
 from trajopt.results.dependent_rows import dependent_rows
 from trajopt.results.dependent_rows import in_words as dependent_in_words
@@ -87,11 +88,12 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
         parts.append(f"Not finite: {solution.cause}.")
     parts += _start(solution)
     parts += _initial_state(solution)
-    parts += _at_fault(solution)
+    weights = conflict(solution)
+    parts += _at_fault(solution, weights)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
         parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
-    parts += [*map(_constraint, solution.constraints), *_steps(solution)]
+    parts += [*_constraints(solution, weights), *_steps(solution)]
     dependent = dependent_rows(solution) if _unmet(solution, solver) else None
     if dependent is not None:
         parts.append(dependent_in_words(solution, dependent))
@@ -172,23 +174,9 @@ def _integration(solution: SolutionData) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------ gradient and cost
 def _lagrangian_expansion(solution: SolutionData) -> Expansion:
     """The expansion of the Lagrangian with the multipliers of the solution; its Hessians are those of the cost."""
-    problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
-    expansion = expand(problem, xs, us)
-    lx, lu = expansion.lx.copy(), expansion.lu.copy()
-    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
-        if isinstance(constraint, ControlBounds):
-            lu += report.multipliers
-            continue
-        for terminal in (False, True):
-            rows = (report.knots == N) == terminal
-            if rows.any():
-                t, lam = report.knots[rows], report.multipliers[rows]
-                residual = at_knots(constraint.residual, t)
-                rx, ru = residual.jacobians(xs[t], None if terminal else us[t])
-                lx[t] += np.einsum("ki,kij->kj", lam, rx)
-                if ru is not None and not terminal:
-                    lu[t] += np.einsum("ki,kij->kj", lam, ru)
-    return expansion._replace(lx=lx, lu=lu)
+    expansion = expand(solution.problem, solution.xs, solution.us)
+    gx, gu = gradients_of_rows(solution)
+    return expansion._replace(lx=expansion.lx + gx, lu=expansion.lu + gu)
 
 
 def lagrangian_gradient(solution: SolutionData, closed_loop: bool = False) -> np.ndarray:
@@ -304,26 +292,49 @@ def _feedback(solution: SolutionData) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ constraints
-def _constraint(report: ConstraintReport) -> str:
-    head = f"Constraint '{report.name}': "
-    if not report.values.size:
-        return head + "it holds at no knot."
+def _constraints(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator[str]:
+    """A sentence on each constraint; weights as of `conflict`."""
+    for i, report in enumerate(solution.constraints):
+        head = f"Constraint '{report.name}': "
+        if not report.values.size:
+            yield head + "it holds at no knot."
+        elif weights:
+            yield head + _violation(report) + _part(report, weights[i])
+        else:
+            yield head + _violation(report) + _activity(report)
+
+
+def _violation(report: ConstraintReport) -> str:
     names, worst = report.components, ""
     if report.violation > 0.0:
         worst = f" of {names[report.worst_component]!r}" if names else ""
         worst += f" at knot {report.worst_knot}"
     if report.excess == 0.0 and report.violation > SEEN:
         worst += ", rounding of numbers so large"
-    violation = f"largest violation {report.violation:.2g}{worst}; "
+    return f"largest violation {report.violation:.2g}{worst}; "
+
+
+def _activity(report: ConstraintReport) -> str:
     if not report.active.any():
-        return head + violation + "active nowhere."
-    components, knots = (int(report.active.any(axis=axis).sum()) for axis in (0, 1))
+        return "active nowhere."
     row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
-    where = f"{plural(components, 'component')} at {knots} of {plural(len(report.knots), 'knot')}"
     return (
-        f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
-        f"{called(names, component, 'component')} at knot {report.knots[row]}."
+        f"active in {_where(report.active)}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
+        f"{called(report.components, component, 'component')} at knot {report.knots[row]}."
     )
+
+
+def _part(report: ConstraintReport, weights: np.ndarray) -> str:
+    """What a constraint has to do with a conflict, in which its rows have these weights."""
+    if not weights.any():
+        return "no part in the conflict."
+    return f"{'cannot be met' if report.excess > 0.0 else 'holds the motion back'} in {_where(weights != 0.0)}."
+
+
+def _where(entries: np.ndarray) -> str:
+    """Counts of the components and of the knots of some entries (K, nr)."""
+    components, knots = (int(entries.any(axis=axis).sum()) for axis in (0, 1))
+    return f"{plural(components, 'component')} at {knots} of {plural(len(entries), 'knot')}"
 
 
 def _unmet(solution: SolutionData, solver: Any) -> bool:
@@ -332,29 +343,24 @@ def _unmet(solution: SolutionData, solver: Any) -> bool:
     return known and largest_violation(solution, solver) is not None
 
 
-def _at_fault(solution: SolutionData) -> Iterator[str]:
-    """Sentences on the constraints that the certificate of local infeasibility blames, and on those that oppose
-    them."""
-    blamed = [
-        (np.abs(report.weights / report.factors), report)
-        for report in solution.constraints
-        if report.weights is not None and report.factors is not None and report.weights.size
-    ]
-    if not any(weights.any() for weights, _ in blamed):
+def _at_fault(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator[str]:
+    """Sentences on the constraint that a certificate of local infeasibility blames most, and on those that oppose it;
+    weights as of `conflict`."""
+    blamed = [report for report, nu in zip(solution.constraints, weights, strict=False) if nu.any()]
+    if not blamed:
         return
-    weights, worst = max(blamed, key=lambda pair: pair[0].max())
-    row, component = np.unravel_index(np.argmax(weights), weights.shape)
+    scaled = {report.name: np.abs(scaled_weights(report)) for report in blamed}
+    worst = max(blamed, key=lambda report: scaled[report.name].max())
+    row, component = np.unravel_index(np.argmax(scaled[worst.name]), worst.values.shape)
     told = (
         f"Most at fault here: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
         f"{worst.knots[row]}, violated by {worst.violations[row, component]:.2g}"
     )
-    against = [f"'{other.name}'" for weights, other in blamed if other is not worst and weights.any()]
-    for report in solution.constraints:
-        if report.penalty == 0.0 and report.values.size:
-            held = ((report.values <= report.lower) | (report.values >= report.upper)).any(axis=1)
-            if held.any():
-                at = report.knots[held]
-                against.append(f"'{report.name}', reached at {plural(len(at), 'knot')} from {at[0]} to {at[-1]}")
+    against = [
+        f"'{report.name}' at " + (f"knot {at[0]}" if len(at) == 1 else f"{len(at)} knots from {at[0]} to {at[-1]}")
+        for report, nu in zip(solution.constraints, weights, strict=True)
+        if report is not worst and len(at := report.knots[nu.any(axis=1)])
+    ]
     yield told + (f"; held back by {', '.join(against)}." if against else ".")
 
 
