@@ -344,6 +344,23 @@ def test_limits_hold_back_where_the_initial_state_is_free():
     assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
 
 
+def test_soft_constraints_are_called_soft():
+    """To ask for less of a feasibility_tolerance would change nothing; the penalty does, until limits press."""
+    problem, missed = out_of_reach(), []
+    near = StateBounds(problem.system, [2.0, 0.0], [2.0, 0.0], at="terminal", name="goal")
+    for penalty in (10.0, 100.0):
+        solver = DDP(soft_penalty=penalty)
+        solution = solver.solve(replace(problem, constraints=[ControlBounds(-2.0, 2.0), near]))
+        missed.append(solution.violation)
+        costs = 0.5 * penalty * np.square(solution.xs[-1] - [2.0, 0.0]).sum()
+        for said in (text(solution), text(solution, solver)):
+            assert f"Constraints are soft: violations cost {costs:.3g}, which the cost above leaves out." in said
+            assert f"Try: a larger soft_penalty (it was {penalty:g}): 'goal' is soft and missed by" in said
+            assert "feasibility_tolerance" not in said
+    assert missed[1] == pytest.approx(0.1 * missed[0], rel=0.3)
+    assert "soft" not in text(DDP().solve(replace(problem, constraints=[near])))
+
+
 def test_infeasible_is_a_local_verdict():
     """It is of the place where a solve ended, and said so wherever it is said; the start that is advised is one."""
     solution, problem = ENDS["infeasible"](), impossible()

@@ -13,6 +13,7 @@ from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
 from trajopt.results.conflict import conflict
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
+from trajopt.results.stationary import is_soft
 
 NEARLY_DONE = 1e-6
 """Fraction of the cost below which a predicted decrease is called small."""
@@ -87,7 +88,13 @@ def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
     match solution.status:
         case Status.CONVERGED:
             worst = largest_violation(solution, solver)
-            if worst is not None:
+            if worst is not None and is_soft(worst):
+                yield (
+                    f"a larger soft_penalty (it was {worst.penalty:.3g}): '{worst.name}' is soft and missed by "
+                    f"{worst.violation:.2g}, which falls as 1/soft_penalty where nothing else prevents it; with "
+                    "soft_penalty=0 constraints hold"
+                )
+            elif worst is not None:
                 yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
         case Status.MAX_ITERATIONS:
             yield from _after_many(solution, solver)

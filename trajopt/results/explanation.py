@@ -46,7 +46,7 @@ from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.records import HELD, WARM, ConstraintReport, SolutionData, Status
-from trajopt.results.stationary import solution_inside
+from trajopt.results.stationary import is_soft, solution_inside
 
 WIDTH = 100
 NO_PROMISE = (
@@ -93,7 +93,7 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
         parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
-    parts += [*_constraints(solution, weights), *_steps(solution)]
+    parts += [*_soft(solution), *_constraints(solution, weights), *_steps(solution)]
     dependent = dependent_rows(solution) if _unmet(solution, solver) else None
     if dependent is not None:
         parts.append(dependent_in_words(solution, dependent))
@@ -292,6 +292,17 @@ def _feedback(solution: SolutionData) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ constraints
+def _soft(solution: SolutionData) -> Iterator[str]:
+    """A sentence on what violations of soft constraints cost."""
+    if solution.converged and any(map(is_soft, solution.constraints)):
+        squares = [
+            0.5 * report.penalty * float(np.square(report.violations * report.factors).sum())
+            for report in solution.constraints
+            if report.factors is not None
+        ]
+        yield f"Constraints are soft: violations cost {sum(squares):.3g}, which the cost above leaves out."
+
+
 def _constraints(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator[str]:
     """A sentence on each constraint; weights as of `conflict`."""
     for i, report in enumerate(solution.constraints):
