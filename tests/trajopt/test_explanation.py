@@ -17,6 +17,7 @@ from trajopt import (
     ControlRateBounds,
     ControlRateCost,
     ControlRateSystem,
+    LinearCost,
     Problem,
     ResidualConstraint,
     ResidualCost,
@@ -484,6 +485,69 @@ def test_a_line_search_at_the_rounding_of_the_cost_is_no_wrong_derivative():
     log = tuple(r._replace(predicted_decrease=1e-9 * failed.cost) for r in failed.log)
     assert "Try: a larger tolerance" in text(replace(failed, log=log)) and "larger tolerance" not in text(failed)
     assert "check_derivatives" not in text(replace(failed, log=log))
+
+
+def catalyst():
+    """A mixture of catalysts along a reactor [Jackson 1968]: a singular arc between two limits, without a cost of
+    controls."""
+
+    def xdot(x, u):
+        return u[0] * (10.0 * x[1] - x[0]), u[0] * (x[0] - 10.0 * x[1]) - (1.0 - u[0]) * x[1]
+
+    system = CallableSystem(xdot=xdot, nx=2, nu=1, dt=0.12)
+    costs = [LinearCost(states=[1.0, 1.0])]
+    return Problem(system, [1.0, 0.0], 100, [], costs, [ControlBounds(0.0, 1.0)])
+
+
+def test_an_optimum_to_rounding_is_called_one_whatever_mu():
+    """A line search that fails where the gradient vanishes and nothing is promised is no sign of wrong derivatives."""
+    solution = ILQR(max_iterations=300).solve(catalyst())
+    assert np.abs(lagrangian_gradient(solution)).max() < 1e-6
+    last = solution.log[-1]._replace(mu=1e-2, predicted_decrease=1e-13 * solution.cost)
+    failed = Status.LINE_SEARCH_FAILED
+    ended = replace(solution, status=failed, message=failed.message, log=(*solution.log[:-1], last))
+    assert "Try: take it as it is: the gradient vanishes to rounding" in text(ended)
+    assert "derivatives(" not in text(ended) and "kinks" not in text(ended)
+    moved = replace(ended, us=np.clip(ended.us + 0.1, 0.0, 1.0))
+    assert "as it is" not in text(moved) and "kinks" in text(moved)
+    assert "as it is" not in text(replace(ended, log=(last._replace(predicted_decrease=1e-3),)))
+
+
+def test_traced_derivatives_are_not_suspected():
+    """Nor those of the library; those of a user's residual are, and differences."""
+    problem = with_system(CallableSystem(xdot=lambda x, u: (x[1], u[0] - np.sin(x[0])), nx=2, nu=1, dt=0.05))
+    failed = dict(status=Status.LINE_SEARCH_FAILED, message="")
+    solution = replace(DDP(max_iterations=1).solve(problem), **failed)
+    assert "check_derivatives" not in text(solution) and "smooth what has kinks" in text(solution)
+    by_differences = residual(lambda x: (x[0] - 1.0,), 1, problem.system, derivatives="finite_differences")
+    costs = [*problem.running_costs, ResidualCost(by_differences, 1.0)]
+    said = text(replace(DDP(max_iterations=1).solve(replace(problem, running_costs=costs)), **failed))
+    assert "check_derivatives(cost" in said and "check_derivatives(system" not in said
+    limited = replace(problem, constraints=[ResidualConstraint(by_differences, upper=9.0, name="near")])
+    said = text(replace(DDP(max_iterations=1).solve(limited), **failed))
+    assert "check_derivatives(residual" in said and "check_derivatives(cost" not in said
+
+
+def test_a_cost_without_a_lower_bound_is_called_so():
+    """More iterations would be in vain."""
+    system = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+    solution = DDP(max_iterations=40).solve(Problem(system, [0.0, 0.0], 20, [LinearCost(controls=1.0)]))
+    assert solution.status == "max_iterations" and solution.cost < -1e7
+    said = text(solution)
+    assert "the cost fell from 0 to" in said and "as if it had no lower bound" in said
+    assert "raise max_iterations" not in said and "number 0 of the state reaches" in said
+    bounded = Problem(system, [0.0, 0.0], 20, [LinearCost(controls=1.0)], constraints=[ControlBounds(-1.0, 1.0)])
+    assert "no lower bound" not in text(DDP(max_iterations=1).solve(bounded))
+
+
+def test_a_failed_line_search_far_away_brings_up_the_range_of_the_model():
+    """The cost need not have fallen below zero: a state of 1e8 is enough."""
+    problem = with_system(CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.05))
+    solution = replace(DDP(max_iterations=1).solve(problem), status=Status.LINE_SEARCH_FAILED)
+    assert "may no longer hold" not in text(solution)
+    far = solution.xs.copy()
+    far[10, 1] = 1e8
+    assert "number 1 of the state reaches 1e+08, where the model may no longer hold" in text(replace(solution, xs=far))
 
 
 class OnLegs(Pendulum):

@@ -12,13 +12,25 @@ from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
 from trajopt.results.conflict import conflict
+from trajopt.results.lagrangian import relative_gradient
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 from trajopt.results.stationary import is_soft
 
 NEARLY_DONE = 1e-6
 """Fraction of the cost below which a predicted decrease is called small."""
+ROUNDING = 1e-12
+"""Fraction of the cost below which a predicted decrease is rounding, whatever its mu."""
+VANISHING = 1e-6
+"""Bound on a gradient that vanishes to rounding, relative to the terms whose sum it is."""
+FALLEN = 1e3
+"""Depth below zero of a cost that seems to have no lower bound, relative to the first cost and its first predicted
+decrease."""
+FAR = 1e6
+"""Size of a component of the state that may be beyond the range of a model, relative to one and to where it began."""
 MANY_STEPS = 20
 SMALL_VIOLATION = 1e-6
+LIBRARY = ("trajopt", "dynamics")
+"""Packages whose derivatives are known to be right."""
 GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
 
 
@@ -39,7 +51,7 @@ def _at_last(solution: SolutionData) -> IterationRecord:
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
         return log[-1]
     accepted = [i for i, record in enumerate(log) if record.alpha > 0.0]
-    since = log[accepted[-1] + 1 if accepted else 0 :]
+    since = [record for record in log[accepted[-1] + 1 if accepted else 0 :] if record.cost == log[-1].cost]
     return max(since or log[-1:], key=lambda record: record.predicted_decrease)
 
 
@@ -85,6 +97,7 @@ def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
     yield from _for_negative_durations(solution)
+    yield from _for_what_runs_away(solution)
     match solution.status:
         case Status.CONVERGED:
             worst = largest_violation(solution, solver)
@@ -156,21 +169,79 @@ def _turned_over(solution: SolutionData) -> str:
     return f"{name} turned over, {away[knot, i]:.2g} rad from its start at knot {knot}"
 
 
+def _seems_unbounded(solution: SolutionData) -> bool:
+    """True if the cost fell far below zero in a solve that did not converge."""
+    if solution.status in (Status.CONVERGED, Status.INFEASIBLE) or not solution.log:
+        return False
+    first = solution.log[0]
+    return solution.cost < -FALLEN * max(abs(first.cost), first.predicted_decrease)
+
+
+def _for_what_runs_away(solution: SolutionData) -> Iterator[str]:
+    """Advice to limit a motion that may have left the range of its model, towards a cost without a lower bound."""
+    xs, problem = solution.xs, solution.problem
+    failed, falls = solution.status == Status.LINE_SEARCH_FAILED, _seems_unbounded(solution)
+    if problem is None or not (falls or failed) or not np.isfinite(xs).all():
+        return
+    sizes = np.abs(xs).max(axis=0) / (1.0 + np.abs(xs[0]))
+    if falls or sizes.max() > FAR:
+        i = int(np.argmax(sizes))
+        name = called(capability(problem.system, Names).state_names, i, "number")
+        why = f"{name} of the state reaches {np.abs(xs[:, i]).max():.2g}, where the model may no longer hold"
+        if falls:
+            why = (
+                f"the cost fell from {solution.log[0].cost:.3g} to {solution.cost:.3g}, as if it had no lower bound, "
+                f"and {why}"
+            )
+        yield f"trajopt.StateBounds or trajopt.ControlBounds on what runs away: {why}"
+
+
 def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterator[str]:
     if _nearly_done(solution, solver):
         left = f"{relative_promise(solution):.1g} of the cost"
         yield f"a larger tolerance: what is left to gain, {left}, does not show in it"
+    elif _at_an_optimum(solution, solver):
+        yield (
+            "take it as it is: the gradient vanishes to rounding, as at an optimum, and a full step promises "
+            f"{relative_promise(solution):.1g} of the cost, which does not show in it"
+        )
     else:
-        yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
-        yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+        problem = solution.problem
+        doubtful = problem is None or _may_be_wrong(problem.system)
+        if doubtful:
+            yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
+        if doubtful or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
+            yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+        if problem is not None and any(_may_be_wrong(one.residual) for one in problem.residual_constraints):
+            yield "trajopt.check_derivatives(residual, system=system): so may the residual of a constraint"
         yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
+
+
+def _at_an_optimum(solution: SolutionData, solver: Any) -> bool:
+    """True if the gradient vanishes to rounding where constraints are met, and no step promises more than rounding."""
+    met = solution.consistent and largest_violation(solution, solver) is None
+    small = met and relative_promise(solution) < ROUNDING and solution.problem is not None
+    return small and relative_gradient(solution) < VANISHING
+
+
+def _may_be_wrong(term: Any) -> bool:
+    """True of a system, a cost or a residual whose derivatives, or those of what it is made of, are a user's or
+    differences: neither traced nor the library's own."""
+    inside = (getattr(term, slot, None) for slot in ("system", "cost", "residual"))
+    if any(_may_be_wrong(part) for part in inside if part is not None):
+        return True
+    source = getattr(term, "derivative_source", None)
+    if source is not None:
+        return source != "traced"
+    return type(term).__module__.partition(".")[0] not in LIBRARY
 
 
 def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
     steps = [r for r in solution.log if r.descends]
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
-    yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
+    if not _seems_unbounded(solution):
+        yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)

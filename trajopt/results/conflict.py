@@ -15,9 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from trajopt.backward.expansions import adjoint, expand
-from trajopt.interfaces.residual import at_knots
-from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.transcription import transcription_of
+from trajopt.results.lagrangian import gradients_of_rows
 from trajopt.results.records import ConstraintReport, SolutionData, Status
 from trajopt.results.stationary import solution_inside
 
@@ -80,24 +79,3 @@ def _gradient(solution: SolutionData, weights: Sequence[np.ndarray]) -> tuple[np
         costate, gradient = adjoint(expand(inside.problem, inside.xs, inside.us)._replace(lx=lx, lu=lu))
     size = max(float(np.abs(part).max(initial=0.0)) for part in (gradient, costate, lu))
     return gradient if by is None else by.gradient_outside(gradient), size
-
-
-def gradients_of_rows(solution: SolutionData) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients (N+1, ndx) and (N, nu) of all rows, each times its multiplier, in the state and in the control of each
-    knot."""
-    problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
-    gx, gu = np.zeros((N + 1, problem.system.ndx)), np.zeros(us.shape)
-    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
-        if isinstance(constraint, ControlBounds):
-            gu += report.multipliers
-            continue
-        for terminal in (False, True):
-            rows = (report.knots == N) == terminal
-            if rows.any():
-                t, nu = report.knots[rows], report.multipliers[rows]
-                residual = at_knots(constraint.residual, t)
-                rx, ru = residual.jacobians(xs[t], None if terminal else us[t])
-                gx[t] += np.einsum("ki,kij->kj", nu, rx)
-                if ru is not None and not terminal:
-                    gu[t] += np.einsum("ki,kij->kj", nu, ru)
-    return gx, gu

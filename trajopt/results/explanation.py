@@ -1,12 +1,7 @@
 """Explanation of a solution in words: why it ended, what is left to gain and where, and what to try next.
 
-Everything is read from the solution but the gradient at each knot, which is that of the Lagrangian,
-
-    dJ/du_t + sum_i lam_i dr_i/du_t,
-
-with J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
-Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in changes of the
-controls under feedback vanishes at the same points without that growth (`adjoint`).
+Everything is read from the solution but the gradient at each knot, which is that of the Lagrangian
+(`trajopt.results.lagrangian`).
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand
+from trajopt.backward.expansions import expand
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, neutral_state, tangent_names
 from trajopt.problem.constraints import ResidualConstraint
@@ -26,7 +21,6 @@ from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.objective import Term
 from trajopt.problem.problem import Problem
-from trajopt.problem.transcription import transcription_of
 from trajopt.results.advice import (
     advice,
     called,
@@ -38,15 +32,16 @@ from trajopt.results.advice import (
     relative_promise,
 )
 from trajopt.results.between_knots import in_words, notable_violation
-from trajopt.results.conflict import conflict, gradients_of_rows, scaled_weights
+from trajopt.results.conflict import conflict, scaled_weights
 from trajopt.results.dependent_rows import advice as advice_on_dependent
 from trajopt.results.dependent_rows import dependent_rows
 from trajopt.results.dependent_rows import in_words as dependent_in_words
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
+from trajopt.results.lagrangian import lagrangian_gradient
 from trajopt.results.records import HELD, WARM, ConstraintReport, SolutionData, Status
-from trajopt.results.stationary import is_soft, solution_inside
+from trajopt.results.stationary import is_soft
 
 WIDTH = 100
 NO_PROMISE = (
@@ -172,22 +167,6 @@ def _integration(solution: SolutionData) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
-def _lagrangian_expansion(solution: SolutionData) -> Expansion:
-    """The expansion of the Lagrangian with the multipliers of the solution; its Hessians are those of the cost."""
-    expansion = expand(solution.problem, solution.xs, solution.us)
-    gx, gu = gradients_of_rows(solution)
-    return expansion._replace(lx=expansion.lx + gx, lu=expansion.lu + gu)
-
-
-def lagrangian_gradient(solution: SolutionData, closed_loop: bool = False) -> np.ndarray:
-    """Gradient (N, nu) of the Lagrangian with respect to the controls, with the multipliers of the solution;
-    closed_loop: with respect to changes of the controls under the gains of the solution."""
-    by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
-    expansion = _lagrangian_expansion(inside)
-    gradient = adjoint(expansion, np.ascontiguousarray(inside.K) if closed_loop else None)[1]
-    return gradient if by is None else by.gradient_outside(gradient)
-
-
 def _gradient(solution: SolutionData) -> Iterator[str]:
     step = f" The full step changes no control by more than {np.abs(solution.k).max(initial=0.0):.2g}."
     last = step if solution.converged else ""

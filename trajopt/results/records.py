@@ -39,8 +39,8 @@ _MESSAGES = {
     Status.CONVERGED: "The predicted decrease of the cost is within the tolerance, or too small to show in the cost.",
     Status.MAX_ITERATIONS: "The limit of iterations was reached before the predicted decrease and the violation of "
     "constraints fell below their tolerances.",
-    Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization; "
-    "the derivatives of the dynamics or of a cost may be wrong.",
+    Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization: "
+    "what is left to gain is rounding, or there is a kink, or derivatives are wrong; explain() says what fits.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
     Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
     Status.NOT_FINITE: "Every step from the last iterate, however short, leads to a state, a cost or a constraint that "
