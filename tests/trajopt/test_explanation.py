@@ -1,5 +1,6 @@
 """What `Solution.explain` says: for every end the right facts, and advice that fits."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -345,6 +346,40 @@ def test_limits_hold_back_where_the_initial_state_is_free():
     assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
 
 
+def test_an_initial_state_that_violates_a_row_is_said_to():
+    """Inside an obstacle that counts from the first step on; to let it count later is a remedy, and works."""
+    problem = out_of_reach()
+    problem = replace(problem, x0=[0.3, 0.0], constraints=[ControlBounds(-2.0, 2.0)])
+    beyond = [*problem.constraints, StateBounds(problem.system, [1.0, -np.inf], name="beyond")]
+    solution = DDP().solve(replace(problem, constraints=beyond))
+    said = text(solution)
+    assert solution.status == "infeasible" and "The initial state x0 itself violates 'beyond', by 0.7." in said
+    later = re.search(r"Try: another x0, for this one violates 'beyond'; or .* as by at=slice\((\d+), None\)\.", said)
+    assert later is not None
+    at = slice(int(later[1]), None)
+    beyond = [*problem.constraints, StateBounds(problem.system, [1.0, -np.inf], at=at, name="beyond")]
+    assert DDP().solve(replace(problem, constraints=beyond)).converged
+    assert "x0 itself" not in text(DDP().solve(out_of_reach()))
+    both = residual(lambda x, u: (x[0], u[0]), 2, problem.system)
+    rows = ResidualConstraint(both, [1.0, -2.0], [9.0, 2.0], name="both")
+    assert "x0 itself violates 'both', by 0.7." in text(DDP().solve(replace(problem, constraints=[rows])))
+
+
+def test_contradictory_rows_bring_up_only_what_can_apply():
+    """No integrator where it is the best one already, and no momentum where there is no robot."""
+    problem = out_of_reach()
+    places = [
+        ResidualConstraint(lambda x, place=place: (x[0] - place,), at="terminal", name=f"at {place:g}")
+        for place in (1.0, 1.001)
+    ]
+    said = text(DDP().solve(replace(problem, constraints=places)))
+    assert "Try: drop 1 row that follows from others" in said and "a feasibility_tolerance above" in said
+    assert "momentum" not in said and "rk4" not in said
+    coarse = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1, integrator="explicit_euler")
+    said = text(DDP().solve(replace(problem, system=coarse, constraints=places)))
+    assert "an integrator with smaller ones, such as 'rk4'." in said and "momentum" not in said
+
+
 def test_soft_constraints_are_called_soft():
     """To ask for less of a feasibility_tolerance would change nothing; the penalty does, until limits press."""
     problem, missed = out_of_reach(), []
@@ -446,6 +481,9 @@ def test_repairs_of_quu_are_reported():
     )
     assert expected in text(solution) and "mu rose to 1e-06" in text(solution)
     assert "Quu was not" not in text(ILQR().solve(pendulum()))
+    without = tuple(record._replace(mu=0.0) for record in solution.log)  # repaired by another kind of step
+    said = text(replace(solution, log=without))
+    assert "was repaired, the last time at knot" in said and "mu rose" not in said
 
 
 def test_the_solver_adds_its_limit_and_its_tolerance():

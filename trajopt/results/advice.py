@@ -11,7 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
-from trajopt.results.conflict import conflict
+from trajopt.results.conflict import conflict, violations_of_x0
 from trajopt.results.lagrangian import relative_gradient
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 from trajopt.results.stationary import is_soft
@@ -282,6 +282,10 @@ def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
     if worst is None:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
         return
+    weights = conflict(solution)
+    for given in violations_of_x0(solution, weights):
+        later = f"; or '{given.name}' at later knots alone, as by at=slice({given.met_from}, None)"
+        yield f"another x0, for this one violates '{given.name}'{later if given.met_from < len(solution.us) else ''}"
     yield (
         f"start from the states of another way to meet '{worst.name}', solver.solve(problem, xs=...), as those of a "
         f"straight line to another posture: {_straight_line(solution)}"
@@ -290,9 +294,9 @@ def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
         yield "solve without warm_start=: the old plan may be on the wrong side of what is new"
     yield "start from other controls: solver.solve(problem, us=...)"
     yield f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}"
-    against = conflict(solution) or [report.multipliers for report in solution.constraints]
-    for report, weights in zip(solution.constraints, against, strict=True):
-        if report is not worst and weights.any():
-            knots = f"{int(weights.any(axis=1).sum())} of {plural(len(report.knots), 'knot')}"
+    against = weights or [report.multipliers for report in solution.constraints]
+    for report, pressing in zip(solution.constraints, against, strict=True):
+        if report is not worst and pressing.any():
+            knots = f"{int(pressing.any(axis=1).sum())} of {plural(len(report.knots), 'knot')}"
             yield f"loosen '{report.name}', which stands in its way at {knots}"
     yield "a longer horizon: what cannot be met in time may be met later"

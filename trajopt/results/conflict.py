@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from trajopt.backward.expansions import adjoint, expand
+from trajopt.interfaces.residual import at_knots
+from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.transcription import transcription_of
 from trajopt.results.lagrangian import gradients_of_rows
 from trajopt.results.records import ConstraintReport, SolutionData, Status
@@ -79,3 +82,36 @@ def _gradient(solution: SolutionData, weights: Sequence[np.ndarray]) -> tuple[np
         costate, gradient = adjoint(expand(inside.problem, inside.xs, inside.us)._replace(lx=lx, lu=lu))
     size = max(float(np.abs(part).max(initial=0.0)) for part in (gradient, costate, lu))
     return gradient if by is None else by.gradient_outside(gradient), size
+
+
+class GivenViolation(NamedTuple):
+    """A constraint that the given initial state violates: its name, by how much, and the first knot from which on the
+    motion meets it, the number of knots if there is none."""
+
+    name: str
+    violation: float
+    met_from: int
+
+
+def violations_of_x0(solution: SolutionData, weights: Sequence[np.ndarray]) -> list[GivenViolation]:
+    """Constraints on the state from one of the first two knots on that a given initial state violates, as does the
+    motion that begins there; weights as of `conflict`."""
+    problem, found = solution.problem, []
+    if problem is None or problem.free_initial_state is not None or not weights:
+        return found
+    us = solution.us[:1]
+    for constraint, report, nu in zip(problem.constraints, solution.constraints, weights, strict=True):
+        if isinstance(constraint, ControlBounds) or constraint.at == "terminal":
+            continue
+        if not nu.size or report.knots[0] > 1 or not nu[0].any():
+            continue
+        residual = at_knots(constraint.residual, report.knots[:1])
+        ru = residual.jacobians(problem.x0[None], us)[1]
+        r = residual.evaluate(problem.x0[None], us)[0]
+        beyond = np.abs(r - np.clip(r, report.lower[0], report.upper[0]))
+        given = (nu[0] != 0.0) & (beyond > 0.0) & (True if ru is None else ~ru[0].any(axis=1))
+        if given.any():
+            met = np.flatnonzero(~nu.any(axis=1))
+            first = int(report.knots[met[0]]) if len(met) else len(solution.us) + 1
+            found.append(GivenViolation(report.name, float(beyond[given].max()), first))
+    return found

@@ -32,7 +32,7 @@ from trajopt.results.advice import (
     relative_promise,
 )
 from trajopt.results.between_knots import in_words, notable_violation
-from trajopt.results.conflict import conflict, scaled_weights
+from trajopt.results.conflict import conflict, scaled_weights, violations_of_x0
 from trajopt.results.dependent_rows import advice as advice_on_dependent
 from trajopt.results.dependent_rows import dependent_rows
 from trajopt.results.dependent_rows import in_words as dependent_in_words
@@ -352,6 +352,8 @@ def _at_fault(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator
         if report is not worst and len(at := report.knots[nu.any(axis=1)])
     ]
     yield told + (f"; held back by {', '.join(against)}." if against else ".")
+    for given in violations_of_x0(solution, weights):
+        yield f"The initial state x0 itself violates '{given.name}', by {given.violation:.2g}."
 
 
 # ------------------------------------------------------------------------------------------------ steps
@@ -365,8 +367,10 @@ def _steps(solution: SolutionData) -> Iterator[str]:
         yield f"Steps taken: {taken}, of {solution.iterations} tried{shortest}."
     repaired = [r for r in solution.log if r.indefinite_knot >= 0]
     if repaired:
+        largest, regularized = max(r.mu for r in solution.log), ""
+        if largest > 0.0:
+            regularized = f"; mu rose to {largest:.1g} and ended at {solution.log[-1].mu:.1g}"
         yield (
             f"Quu was not positive definite in {plural(len(repaired), 'iteration')} and was repaired, the last time "
-            f"at knot {repaired[-1].indefinite_knot}; mu rose to {max(r.mu for r in solution.log):.1g} and ended at "
-            f"{solution.log[-1].mu:.1g}."
+            f"at knot {repaired[-1].indefinite_knot}{regularized}."
         )
