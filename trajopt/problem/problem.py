@@ -532,9 +532,8 @@ def _check_subjects(
 def _check_last_knot(terms: Iterable[Term], constraints: Iterable[ResidualConstraint], horizon: int) -> None:
     """Raise ValueError for a term or a constraint at the last knot that is known to read controls."""
     there = [("terminal_costs", term.name, getattr(term.cost, "residual", None)) for term in terms if term.terminal]
-    there += [
-        ("constraints", one.name, one.residual) for one in constraints if horizon in one.knots(horizon, state_only=False)
-    ]
+    at_the_end = (one for one in constraints if horizon in one.knots(horizon, state_only=False))
+    there += [("constraints", one.name, one.residual) for one in at_the_end]
     for argument, name, residual in there:
         if capability(residual, OfControls).needs_controls:
             raise ValueError(

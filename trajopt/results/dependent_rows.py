@@ -181,8 +181,8 @@ def advice(solution: SolutionData, found: DependentRows) -> Iterator[str]:
     if capability(system, Joints).nq is not None:
         base = ", as the rest of a base follows from that of its joints where momentum is conserved"
     yield (
-        f"drop {rows} that {follow} from others, of {' or '.join(map(repr, found.components))}{base}; where they follow "
-        "at this trajectory alone, start from another one"
+        f"drop {rows} that {follow} from others, of {' or '.join(map(repr, found.components))}{base}; where they "
+        "follow at this trajectory alone, start from another one"
     )
     order, better = capability(system, Steps).integrator_order, ""
     if order is not None and order < BEST_ORDER:
