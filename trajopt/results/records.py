@@ -51,7 +51,7 @@ _MESSAGES = {
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
     Status.TIME_LIMIT: "The time limit was reached; this is the best iterate until then.",
     Status.INFEASIBLE: "The constraints are locally infeasible: near this trajectory no small change of the controls "
-    "lowers their violation. From another start they may well be met.",
+    "lowers their violation. From another start they may be met.",
 }
 
 
