@@ -256,6 +256,26 @@ def test_callback_sees_every_iteration_and_can_stop():
     assert_finite(solution)
 
 
+@pytest.mark.parametrize("free", [None, True])
+def test_a_callback_cannot_write_into_the_solve(free):
+    """Nor does the solve write into what a callback keeps."""
+    problem, kept, known = replace(cartpole(horizon=60), free_initial_state=free), [], []
+
+    def callback(progress):
+        for array in (progress.xs, progress.us):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0.0
+        kept.append(progress)
+        known.append((progress.xs.copy(), progress.us.copy()))
+
+    solution, other = DDP().solve(problem, callback=callback), DDP().solve(problem)
+    np.testing.assert_array_equal(solution.us, other.us)
+    assert len(kept) == solution.iterations
+    for progress, (xs, us) in zip(kept, known, strict=True):
+        np.testing.assert_array_equal(progress.xs, xs)
+        np.testing.assert_array_equal(progress.us, us)
+
+
 def test_a_silent_callback_changes_nothing(rng):
     problem, seen = linear(rng), []
     with_callback = DDP().solve(problem, callback=seen.append)

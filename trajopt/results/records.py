@@ -99,11 +99,22 @@ class IterationRecord(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Argument of a callback after each iteration: its record, and the trajectory it led to."""
+    """Argument of a callback after each iteration: its record, and the trajectory it led to.
+
+    xs (N+1, nx) and us (N, nu) are read-only copies: they may be kept, and a callback cannot change the solve by them.
+    """
 
     record: IterationRecord
     xs: np.ndarray
     us: np.ndarray
+
+    @classmethod
+    def of(cls, record: IterationRecord, xs: np.ndarray, us: np.ndarray) -> Self:
+        """The progress with copies of these arrays."""
+        copies = xs.copy(), us.copy()
+        for array in copies:
+            array.flags.writeable = False
+        return cls(record, *copies)
 
     def __repr__(self) -> str:
         return in_brief(self, iteration=self.record.iteration, cost=self.record.cost)

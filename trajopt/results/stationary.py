@@ -190,7 +190,7 @@ def callback_inside(by: Transcription, callback: Callable[[Progress], Any] | Non
     """A callback that receives the problem's own trajectories."""
     if callback is None:
         return None
-    return lambda progress: callback(Progress(progress.record, *by.outside(progress.xs, progress.us)))
+    return lambda progress: callback(Progress.of(progress.record, *by.outside(progress.xs, progress.us)))
 
 
 def both(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
