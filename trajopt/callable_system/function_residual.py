@@ -126,7 +126,7 @@ def _with_count(function: Callable, x: np.ndarray, u: np.ndarray | None, vectori
             f"function: raises {type(error).__name__} ({error}), expected a function of {expected}"
         ) from error
     if y.dtype == object:
-        raise TypeError(f"function: returned {y!r:.80}, expected a number or a vector")
+        raise TypeError(f"function: returned {y.tolist()!r:.80}, expected a number or a vector")
     if vectorized:
         if y.ndim != 2 or len(y) != 1 or not y.size:
             raise ValueError(f"function: returned shape {y.shape} for one point, expected (1, nr)")
