@@ -320,7 +320,7 @@ def test_functions_that_are_no_residuals_are_told_by_the_terms_that_they_are_in(
 @pytest.mark.parametrize("at", ["terminal", "all", [2, 5], -1])
 def test_what_reads_controls_is_refused_at_the_last_knot_when_the_problem_is_made(at):
     function = lambda x, u: (x[0] + u[0],)  # noqa: E731
-    for residual in (function, trajopt.residual(function, 1, TWO), trajopt.ControlResidual(TWO)):
+    for residual in (function, trajopt.residual(function, 1, TWO)):
         constraint = trajopt.ResidualConstraint(residual, at=at, name="last thrust")
         with pytest.raises(ValueError, match=r"^constraints: 'last thrust' got a function of controls, .* expected"):
             of_two(constraints=[constraint])

@@ -135,7 +135,6 @@ class ControlResidual:
     """
 
     adjustable = ("reference",)
-    needs_controls = True
 
     def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
         check_system(system, "ndx", "nu")
