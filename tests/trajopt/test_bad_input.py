@@ -289,3 +289,41 @@ def test_trajectories_are_checked_before_kernels_take_them(function):
         found = function(problem, same, us.tolist())
         for a, b in zip(*((value,) if isinstance(value, float) else value for value in (right, found)), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+# ------------------------------------------------------------------------------------------------ functions of users
+TWO = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+
+
+def of_two(**terms):
+    return Problem(TWO, [0.1, 0.0], 5, **terms)
+
+
+@pytest.mark.parametrize("at", ["path", "terminal"])
+@pytest.mark.parametrize(
+    ("function", "kind", "said"),
+    [
+        (lambda x: (x[5],), ValueError, r"function: raises IndexError \(index 5 .*\), expected a function of x of 2"),
+        (lambda x: None, TypeError, "function: returned None, expected a number or a vector"),
+        (lambda x: x.shape[0] * x[0] * x.width, ValueError, r"function: raises AttributeError \(.*'width'\), expected"),
+        (lambda x: x[:0], ValueError, "function: returned shape"),
+    ],
+)
+def test_functions_that_are_no_residuals_are_told_by_the_terms_that_they_are_in(function, kind, said, at):
+    constraint = trajopt.ResidualConstraint(function, at=at, name="disc")
+    with pytest.raises(kind, match=rf"^constraints\[1\], 'disc': {said}"):
+        of_two(constraints=[ControlBounds(-1.0, 1.0), constraint])
+    with pytest.raises(kind, match=rf"^running_costs\[0\]: {said}"):
+        of_two(running_costs=[trajopt.ResidualCost(function, 1.0)])
+
+
+@pytest.mark.parametrize("at", ["terminal", "all", [2, 5], -1])
+def test_what_reads_controls_is_refused_at_the_last_knot_when_the_problem_is_made(at):
+    function = lambda x, u: (x[0] + u[0],)  # noqa: E731
+    for residual in (function, trajopt.residual(function, 1, TWO)):
+        constraint = trajopt.ResidualConstraint(residual, at=at, name="last thrust")
+        with pytest.raises(ValueError, match=r"^constraints: 'last thrust' got a function of controls, .* expected"):
+            of_two(constraints=[constraint])
+        with pytest.raises(ValueError, match=r"^terminal_costs: .* got a function of controls, .* expected one of"):
+            of_two(running_costs=[trajopt.ResidualCost(residual, 1.0, at=at)])
+        of_two(constraints=[trajopt.ResidualConstraint(residual, at=where) for where in ("path", 4, slice(2, None))])

@@ -1,5 +1,6 @@
 """What `Solution.explain` says: for every end the right facts, and advice that fits."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from trajopt import (
     ControlRateBounds,
     ControlRateCost,
     ControlRateSystem,
+    LinearCost,
     Problem,
     ResidualConstraint,
     ResidualCost,
@@ -27,7 +29,9 @@ from trajopt import (
     compare,
     residual,
     total_cost,
+    with_free_durations,
 )
+from trajopt.results.conflict import conflict
 from trajopt.results.explanation import explain, lagrangian_gradient, term_values
 
 
@@ -272,11 +276,132 @@ def test_the_constraint_that_cannot_be_met_is_named():
     assert "Most at fault here: 'state bounds'" in said and "held back by" in said
 
 
+def out_of_reach(**options):
+    """A cart that is to go farther than its force allows in the time given."""
+    system = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+    goal = StateBounds(system, [6.0, 0.0], [6.0, 0.0], at="terminal", name="goal")
+    return Problem(system, [0.0, 0.0], 30, [ControlCost(1.0)], [], [ControlBounds(-2.0, 2.0), goal], **options)
+
+
+def test_limits_that_hold_an_infeasible_motion_back_are_not_called_inactive(tmp_path):
+    """All but one of the controls are at a limit, beyond which the violation would fall; to loosen it is the remedy."""
+    solution = DDP().solve(out_of_reach())
+    assert solution.status == "infeasible" and not solution.constraints[0].active.any()
+    said = text(solution)
+    assert "held back by 'control bounds' at 29 knots from 0 to 29." in said and "active nowhere" not in said
+    assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
+    assert "'goal': largest violation 0.7 at knot 30; cannot be met in 2 components at 1 of 1 knot." in said
+    assert "Try: loosen 'control bounds', which stands in its way at 29 of 30 knots." in said
+    assert "Try: a longer horizon" in said
+    assert "in conflict at 29 knots" in str(solution) and "in conflict at 1 knot, violated by" in str(solution)
+    loaded = Solution.load(solution.save(tmp_path / "end.npz"))
+    assert "Try: loosen 'control bounds', which stands in its way at 29 of 30 knots." in text(loaded)
+
+
+def test_the_weights_of_a_conflict_balance():
+    """With those of limits, g = -nu, no control changes sum nu r: by differences along the rollout."""
+    solution = DDP().solve(out_of_reach())
+    bounds, goal = conflict(solution)
+    system, us, h = solution.problem.system, solution.us, 1e-4
+
+    def weighted(us):
+        xs = system.rollout(solution.problem.x0, us)
+        return (goal * (xs[-1:] - [6.0, 0.0])).sum() + (bounds * us).sum()
+
+    for t in (0, 7, 14, 15, 29):
+        step = np.zeros_like(us)
+        step[t] = h
+        slope = (weighted(us + step) - weighted(us - step)) / (2.0 * h)
+        assert abs(slope) < 1e-6 * np.abs(goal).max()
+    assert conflict(DDP().solve(limited())) == ()
+
+
+def test_what_a_conflict_does_not_concern_has_no_part_in_it():
+    """A wall before the goal, limits of controls that are reached because it is cheap, and another that is far away."""
+    problem = out_of_reach()
+    wall, far = (StateBounds(problem.system, upper=[x, np.inf], name=f"below {x:g}") for x in (1.0, 50.0))
+    near = StateBounds(problem.system, [2.0, 0.0], [2.0, 0.0], at="terminal", name="goal")
+    solution = DDP().solve(replace(problem, constraints=[ControlBounds(-4.0, 4.0), wall, far, near]))
+    said = text(solution)
+    assert solution.status == "infeasible"
+    assert "'below 50': largest violation 0; no part in the conflict." in said and "loosen 'below 50'" not in said
+    assert "loosen 'below 1'" in said and "loosen 'goal'" in said
+
+
+def test_the_limit_of_a_duration_is_named_and_may_hold_back():
+    problem = with_free_durations(replace(out_of_reach(), name="cart"), 1.0, bounds=(0.1, 0.9))
+    assert [one.name for one in problem.constraints] == ["duration", "control bounds", "goal"]
+    said = text(DDP().solve(problem))
+    assert "'duration': largest violation 0; holds the motion back in 1 component at 1 of 31 knots." in said
+    assert "Try: loosen 'duration', which stands in its way at 1 of 31 knots." in said
+    named = replace(out_of_reach(), constraints=[ControlBounds(-2.0, 2.0, name="thrust")])
+    assert [one.name for one in with_free_durations(named).constraints] == ["duration", "thrust"]
+
+
+def test_limits_hold_back_where_the_initial_state_is_free():
+    """The transcribed problem has knots in front, which no sentence shows."""
+    solution = DDP().solve(out_of_reach(free_initial_state=([0.0, 0.0], [0.0, 0.1])))
+    said = text(solution)
+    assert solution.status == "infeasible"
+    assert "'control bounds': largest violation 0; holds the motion back in 1 component at 29 of 30 knots." in said
+
+
+def test_an_initial_state_that_violates_a_row_is_said_to():
+    """Inside an obstacle that counts from the first step on; to let it count later is a remedy, and works."""
+    problem = out_of_reach()
+    problem = replace(problem, x0=[0.3, 0.0], constraints=[ControlBounds(-2.0, 2.0)])
+    beyond = [*problem.constraints, StateBounds(problem.system, [1.0, -np.inf], name="beyond")]
+    solution = DDP().solve(replace(problem, constraints=beyond))
+    said = text(solution)
+    assert solution.status == "infeasible" and "The initial state x0 itself violates 'beyond', by 0.7." in said
+    later = re.search(r"Try: another x0, for this one violates 'beyond'; or .* as by at=slice\((\d+), None\)\.", said)
+    assert later is not None
+    at = slice(int(later[1]), None)
+    beyond = [*problem.constraints, StateBounds(problem.system, [1.0, -np.inf], at=at, name="beyond")]
+    assert DDP().solve(replace(problem, constraints=beyond)).converged
+    assert "x0 itself" not in text(DDP().solve(out_of_reach()))
+    both = residual(lambda x, u: (x[0], u[0]), 2, problem.system)
+    rows = ResidualConstraint(both, [1.0, -2.0], [9.0, 2.0], name="both")
+    assert "x0 itself violates 'both', by 0.7." in text(DDP().solve(replace(problem, constraints=[rows])))
+
+
+def test_contradictory_rows_bring_up_only_what_can_apply():
+    """No integrator where it is the best one already, and no momentum where there is no robot."""
+    problem = out_of_reach()
+    places = [
+        ResidualConstraint(lambda x, place=place: (x[0] - place,), at="terminal", name=f"at {place:g}")
+        for place in (1.0, 1.001)
+    ]
+    said = text(DDP().solve(replace(problem, constraints=places)))
+    assert "Try: drop 1 row that follows from others" in said and "a feasibility_tolerance above" in said
+    assert "momentum" not in said and "rk4" not in said
+    coarse = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1, integrator="explicit_euler")
+    said = text(DDP().solve(replace(problem, system=coarse, constraints=places)))
+    assert "an integrator with smaller ones, such as 'rk4'." in said and "momentum" not in said
+
+
+def test_soft_constraints_are_called_soft():
+    """To ask for less of a feasibility_tolerance would change nothing; the penalty does, until limits press."""
+    problem, missed = out_of_reach(), []
+    near = StateBounds(problem.system, [2.0, 0.0], [2.0, 0.0], at="terminal", name="goal")
+    for penalty in (10.0, 100.0):
+        solver = DDP(soft_penalty=penalty)
+        solution = solver.solve(replace(problem, constraints=[ControlBounds(-2.0, 2.0), near]))
+        missed.append(solution.violation)
+        costs = 0.5 * penalty * np.square(solution.xs[-1] - [2.0, 0.0]).sum()
+        for said in (text(solution), text(solution, solver)):
+            assert f"Constraints are soft: violations cost {costs:.3g}, which the cost above leaves out." in said
+            assert f"Try: a larger soft_penalty (it was {penalty:g}): 'goal' is soft and missed by" in said
+            assert "feasibility_tolerance" not in said
+    assert missed[1] == pytest.approx(0.1 * missed[0], rel=0.3)
+    assert "soft" not in text(DDP().solve(replace(problem, constraints=[near])))
+
+
 def test_infeasible_is_a_local_verdict():
     """It is of the place where a solve ended, and said so wherever it is said; the start that is advised is one."""
     solution, problem = ENDS["infeasible"](), impossible()
     assert solution.status == "infeasible" and "locally infeasible: near this trajectory" in solution.message
-    assert "From another start they may well be met" in text(solution) and "contradict" not in text(solution)
+    assert "From another start they may be met" in text(solution) and "contradict" not in text(solution)
     assert "infeasible, near this trajectory" in str(solution)
     comparison = " ".join(str(compare(problem, {"ddp": DDP()})).split())
     assert "ddp: infeasible near the trajectory where it ended, see explain() for other starts" in comparison
@@ -356,6 +481,9 @@ def test_repairs_of_quu_are_reported():
     )
     assert expected in text(solution) and "mu rose to 1e-06" in text(solution)
     assert "Quu was not" not in text(ILQR().solve(pendulum()))
+    without = tuple(record._replace(mu=0.0) for record in solution.log)  # repaired by another kind of step
+    said = text(replace(solution, log=without))
+    assert "was repaired, the last time at knot" in said and "mu rose" not in said
 
 
 def test_the_solver_adds_its_limit_and_its_tolerance():
@@ -395,6 +523,69 @@ def test_a_line_search_at_the_rounding_of_the_cost_is_no_wrong_derivative():
     log = tuple(r._replace(predicted_decrease=1e-9 * failed.cost) for r in failed.log)
     assert "Try: a larger tolerance" in text(replace(failed, log=log)) and "larger tolerance" not in text(failed)
     assert "check_derivatives" not in text(replace(failed, log=log))
+
+
+def catalyst():
+    """A mixture of catalysts along a reactor [Jackson 1968]: a singular arc between two limits, without a cost of
+    controls."""
+
+    def xdot(x, u):
+        return u[0] * (10.0 * x[1] - x[0]), u[0] * (x[0] - 10.0 * x[1]) - (1.0 - u[0]) * x[1]
+
+    system = CallableSystem(xdot=xdot, nx=2, nu=1, dt=0.12)
+    costs = [LinearCost(states=[1.0, 1.0])]
+    return Problem(system, [1.0, 0.0], 100, [], costs, [ControlBounds(0.0, 1.0)])
+
+
+def test_an_optimum_to_rounding_is_called_one_whatever_mu():
+    """A line search that fails where the gradient vanishes and nothing is promised is no sign of wrong derivatives."""
+    solution = ILQR(max_iterations=300).solve(catalyst())
+    assert np.abs(lagrangian_gradient(solution)).max() < 1e-6
+    last = solution.log[-1]._replace(mu=1e-2, predicted_decrease=1e-13 * solution.cost)
+    failed = Status.LINE_SEARCH_FAILED
+    ended = replace(solution, status=failed, message=failed.message, log=(*solution.log[:-1], last))
+    assert "Try: take it as it is: the gradient vanishes to rounding" in text(ended)
+    assert "derivatives(" not in text(ended) and "kinks" not in text(ended)
+    moved = replace(ended, us=np.clip(ended.us + 0.1, 0.0, 1.0))
+    assert "as it is" not in text(moved) and "kinks" in text(moved)
+    assert "as it is" not in text(replace(ended, log=(last._replace(predicted_decrease=1e-3),)))
+
+
+def test_traced_derivatives_are_not_suspected():
+    """Nor those of the library; those of a user's residual are, and differences."""
+    problem = with_system(CallableSystem(xdot=lambda x, u: (x[1], u[0] - np.sin(x[0])), nx=2, nu=1, dt=0.05))
+    failed = dict(status=Status.LINE_SEARCH_FAILED, message="")
+    solution = replace(DDP(max_iterations=1).solve(problem), **failed)
+    assert "check_derivatives" not in text(solution) and "smooth what has kinks" in text(solution)
+    by_differences = residual(lambda x: (x[0] - 1.0,), 1, problem.system, derivatives="finite_differences")
+    costs = [*problem.running_costs, ResidualCost(by_differences, 1.0)]
+    said = text(replace(DDP(max_iterations=1).solve(replace(problem, running_costs=costs)), **failed))
+    assert "check_derivatives(cost" in said and "check_derivatives(system" not in said
+    limited = replace(problem, constraints=[ResidualConstraint(by_differences, upper=9.0, name="near")])
+    said = text(replace(DDP(max_iterations=1).solve(limited), **failed))
+    assert "check_derivatives(residual" in said and "check_derivatives(cost" not in said
+
+
+def test_a_cost_without_a_lower_bound_is_called_so():
+    """More iterations would be in vain."""
+    system = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+    solution = DDP(max_iterations=40).solve(Problem(system, [0.0, 0.0], 20, [LinearCost(controls=1.0)]))
+    assert solution.status == "max_iterations" and solution.cost < -1e7
+    said = text(solution)
+    assert "the cost fell from 0 to" in said and "as if it had no lower bound" in said
+    assert "raise max_iterations" not in said and "number 0 of the state reaches" in said
+    bounded = Problem(system, [0.0, 0.0], 20, [LinearCost(controls=1.0)], constraints=[ControlBounds(-1.0, 1.0)])
+    assert "no lower bound" not in text(DDP(max_iterations=1).solve(bounded))
+
+
+def test_a_failed_line_search_far_away_brings_up_the_range_of_the_model():
+    """The cost need not have fallen below zero: a state of 1e8 is enough."""
+    problem = with_system(CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.05))
+    solution = replace(DDP(max_iterations=1).solve(problem), status=Status.LINE_SEARCH_FAILED)
+    assert "may no longer hold" not in text(solution)
+    far = solution.xs.copy()
+    far[10, 1] = 1e8
+    assert "number 1 of the state reaches 1e+08, where the model may no longer hold" in text(replace(solution, xs=far))
 
 
 class OnLegs(Pendulum):

@@ -18,6 +18,7 @@ from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds,
 from trajopt.plotting.report import page as writer
 from trajopt.plotting.report.page import between, knots_in_words, layers_of, number, player_scene, tag
 from trajopt.plotting.scene import Bodies, Scene, Surface, frame_times, scene_of
+from trajopt.results.conflict import conflict
 
 VOID = {"meta", "img", "input"}
 WICKED = "</script><script>alert(1)</script> <b>&\"'$x^{$"
@@ -75,6 +76,18 @@ def limited():
 
 
 # ------------------------------------------------------------------------------------------------ the page
+def test_limits_that_hold_an_infeasible_motion_back_are_not_called_inactive(tmp_path, sketched):
+    """The table of constraints has what is in conflict in place of what is active."""
+    plain = pendulum()
+    far = StateBounds(plain.system, [9.0, -np.inf], at="terminal", name="far")
+    solution = DDP().solve(dataclasses.replace(plain, constraints=[ControlBounds(-1.0, 1.0), far]))
+    assert solution.status == "infeasible"
+    text = written(solution, tmp_path).texts["constraints"]
+    assert "in conflict" in text and "multiplier" not in text and "active" not in text
+    held = int(np.count_nonzero(conflict(solution)[0]))
+    assert held > 0 and f"{held} of 40" in text
+
+
 def test_what_is_in_it(tmp_path, swing):
     solver = DDP()
     page = written(swing, tmp_path, solver=solver)

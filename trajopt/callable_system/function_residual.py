@@ -120,6 +120,13 @@ def _with_count(function: Callable, x: np.ndarray, u: np.ndarray | None, vectori
         at = ", ".join(f"{name} = {a[0]}" for name, a in zip("xu", arguments, strict=False))
         raised = type(error).__name__
         raise ValueError(f"function: raises {raised} at {at}, expected x_example= where it does not") from None
+    except (LookupError, AttributeError) as error:
+        expected = " and ".join(f"{name} of {a.shape[1]} numbers" for name, a in zip("xu", arguments, strict=False))
+        raise ValueError(
+            f"function: raises {type(error).__name__} ({error}), expected a function of {expected}"
+        ) from error
+    if y.dtype == object:
+        raise TypeError(f"function: returned {y.tolist()!r:.80}, expected a number or a vector")
     if vectorized:
         if y.ndim != 2 or len(y) != 1 or not y.size:
             raise ValueError(f"function: returned shape {y.shape} for one point, expected (1, nr)")
@@ -202,6 +209,11 @@ class FunctionResidual:
     def derivative_source(self) -> str:
         """Where derivatives come from."""
         return self._source.name
+
+    @property
+    def needs_controls(self) -> bool:
+        """True for a function r(x, u)."""
+        return self._nu > 0
 
     def __repr__(self) -> str:
         of = "x, u" if self._nu else "x"

@@ -72,8 +72,9 @@ def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) ->
     if not (np.array_equal(x, X[:1]) and np.array_equal(u, U[:1])):
         raise ValueError(f"{name}: changes its arguments in place, expected a new array")
     if not np.isfinite(y).all():
+        at = f"x = {X[0]}" + (f", u = {U[0]}" if U.shape[1] else "")
         raise ValueError(
-            f"{name}: got {y[0]} at x = {X[0]}, u = {U[0]}, expected finite numbers (pass x_example=, u_example= if "
+            f"{name}: got {y[0]} at {at}, expected finite numbers (pass x_example=, u_example= if "
             "this point is not a valid one)"
         )
 

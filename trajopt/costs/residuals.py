@@ -284,7 +284,10 @@ def velocity_count(system: System) -> int:
         return system.nx - nq
     if capability(system, Expansions).semi_implicit:
         return system.nx // 2
-    raise TypeError(f"system: {type(system).__name__} does not say which numbers of its states are velocities (nq)")
+    raise TypeError(
+        f"system: {type(system).__name__} does not say which numbers of its states are velocities (nq), expected a "
+        'robot, or a CallableSystem with integrator="semi_implicit_euler", whose states are [q; v]'
+    )
 
 
 class AccelerationResidual:

@@ -126,6 +126,15 @@ class ComponentNames:
         return ()
 
 
+class OfControls:
+    """Residuals that cannot be evaluated at the last knot, which has no controls."""
+
+    @property
+    def needs_controls(self) -> bool:
+        """True for a residual that reads controls."""
+        return False
+
+
 class SeenResidual:
     """Residuals that are about places in the world, for pictures."""
 

@@ -96,7 +96,8 @@ def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         low, high = np.broadcast_to(lower, wrong.shape)[at], np.broadcast_to(upper, wrong.shape)[at]
-        raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, expected lower <= upper")
+        where = f" at {at}" if at else ""
+        raise ValueError(f"{what}: got lower {low} and upper {high}{where}, expected lower <= upper")
 
 
 def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:

@@ -120,10 +120,10 @@ class FreeDurationSystem(AugmentedSystem):
         return np.append(lower, self.bounds[:, 0].min() - 1.0), np.append(upper, self.bounds[:, 1].max() - 1.0)
 
     def duration_bounds(self) -> ControlBounds:
-        """The limits of the phases' durations, as a constraint for `trajopt.Problem`."""
+        """The limits of the phases' durations, as a constraint "duration" for `trajopt.Problem`."""
         limits = np.full((2, self.horizon, self.nu), [[[-np.inf]], [[np.inf]]])
         limits[:, self.setting, -1] = self.bounds.T - 1.0
-        return ControlBounds(limits[0], limits[1])
+        return ControlBounds(limits[0], limits[1], name="duration")
 
     # -------------------------------------------------------------------------------------------- what was made for x
     def lift(self, inner: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from dynamics.validation import as_array, as_choice, as_positive, as_text, as_whole_number
 from trajopt.capabilities import Expansions, Knots, Start, StateManifold, capability
 from trajopt.costs import Cost
-from trajopt.interfaces.residual import at_times
+from trajopt.interfaces.residual import OfControls, at_times
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -93,7 +93,7 @@ def _parts(N: int, objective: Objective, constraints: Sequence[Any]) -> Iterator
         yield part, name, np.array(sorted(knots))
     for constraint in constraints:
         if isinstance(constraint, ControlBounds):
-            yield "constraint", "control bounds", np.arange(N)
+            yield "constraint", constraint.name, np.arange(N)
         else:
             yield "constraint", constraint.name, constraint.knots(N, state_only=False)
 
@@ -383,6 +383,7 @@ class Problem(PrintedAsTable):
         put("objective", Objective(terms))
         put("constraints", starting_at(_checked_constraints(self.constraints, times, along, bind), self.x0))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
+        _check_last_knot(terms, self.residual_constraints, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
@@ -477,11 +478,17 @@ class Binding:
         self.system, self.x0 = system, x0
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def __call__(self, term: Any) -> Any:
-        """The term, bound to the system; TypeError or ValueError for a function that is no residual of it."""
+    def __call__(self, term: Any, where: str) -> Any:
+        """The term, bound to the system; TypeError or ValueError, which begins with where the term was given, for a
+        function that is no residual of it."""
         if id(term) not in self._known:
             of_system = getattr(term, "for_system", None)
-            self._known[id(term)] = term, term if of_system is None else of_system(self.system, self.x0)
+            try:
+                bound = term if of_system is None else of_system(self.system, self.x0)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{where}: {error}") from error
+            self._known[id(term)] = term, bound
         return self._known[id(term)][1]
 
 
@@ -522,6 +529,19 @@ def _check_subjects(
         _check_subject(f"constraints: {constraint.name!r}", constraint.residual, system, knots[knots < horizon])
 
 
+def _check_last_knot(terms: Iterable[Term], constraints: Iterable[ResidualConstraint], horizon: int) -> None:
+    """Raise ValueError for a term or a constraint at the last knot that is known to read controls."""
+    there = [("terminal_costs", term.name, getattr(term.cost, "residual", None)) for term in terms if term.terminal]
+    at_the_end = (one for one in constraints if horizon in one.knots(horizon, state_only=False))
+    there += [("constraints", one.name, one.residual) for one in at_the_end]
+    for argument, name, residual in there:
+        if capability(residual, OfControls).needs_controls:
+            raise ValueError(
+                f"{argument}: {name!r} got a function of controls, but the terminal knot has no control, expected one "
+                "of states alone, or at='path'"
+            )
+
+
 def _check_subject(where: str, thing: object, system: System, knots: np.ndarray) -> None:
     """Raise ValueError unless the system fits; it may fit at the knots where the term counts, though not as a whole."""
     if is_served(thing, system):
@@ -551,14 +571,18 @@ def _checked_constraints(
                 f"constraints[{i}]: got {type(constraint).__name__}, expected ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    placed = (along(bind(each)).placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (
+        along(bind(each, f"constraints[{i}], {each.name!r}")).placed(times)
+        if isinstance(each, ResidualConstraint) else each
+        for i, each in enumerate(constraints)
+    )  # fmt: skip
     return with_own_names(tuple(placed))
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool, bind: Binding) -> tuple[Cost, ...]:
     if not isinstance(costs, Iterable):
         raise TypeError(f"{name}: got {type(costs).__name__}, expected a list of costs")
-    costs = tuple(map(bind, costs))
+    costs = tuple(bind(cost, f"{name}[{i}]") for i, cost in enumerate(costs))
     for i, cost in enumerate(costs):
         if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
             raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, expected a cost")

@@ -149,7 +149,7 @@ def _constraint(
     if isinstance(given, ControlBounds):
         limits = np.full((2, system.horizon, system.nu), [[[-np.inf]], [[np.inf]]])
         limits[:, where[:-1], :-1] = given.limits(problem.horizon, system.nu - 1)
-        return ControlBounds(limits[0], limits[1])
+        return ControlBounds(limits[0], limits[1], name=given.name)
     if isinstance(given, Periodic):
         return _periodic(given, system)
     residual = system.lift(moved(given.residual))

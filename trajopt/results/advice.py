@@ -11,12 +11,26 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
+from trajopt.results.conflict import conflict, violations_of_x0
+from trajopt.results.lagrangian import relative_gradient
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
+from trajopt.results.stationary import is_soft
 
 NEARLY_DONE = 1e-6
 """Fraction of the cost below which a predicted decrease is called small."""
+ROUNDING = 1e-12
+"""Fraction of the cost below which a predicted decrease is rounding, whatever its mu."""
+VANISHING = 1e-6
+"""Bound on a gradient that vanishes to rounding, relative to the terms whose sum it is."""
+FALLEN = 1e3
+"""Depth below zero of a cost that seems to have no lower bound, relative to the first cost and its first predicted
+decrease."""
+FAR = 1e6
+"""Size of a component of the state that may be beyond the range of a model, relative to one and to where it began."""
 MANY_STEPS = 20
 SMALL_VIOLATION = 1e-6
+LIBRARY = ("trajopt", "dynamics")
+"""Packages whose derivatives are known to be right."""
 GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
 
 
@@ -37,7 +51,7 @@ def _at_last(solution: SolutionData) -> IterationRecord:
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
         return log[-1]
     accepted = [i for i, record in enumerate(log) if record.alpha > 0.0]
-    since = log[accepted[-1] + 1 if accepted else 0 :]
+    since = [record for record in log[accepted[-1] + 1 if accepted else 0 :] if record.cost == log[-1].cost]
     return max(since or log[-1:], key=lambda record: record.predicted_decrease)
 
 
@@ -83,10 +97,17 @@ def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
     yield from _for_negative_durations(solution)
+    yield from _for_what_runs_away(solution)
     match solution.status:
         case Status.CONVERGED:
             worst = largest_violation(solution, solver)
-            if worst is not None:
+            if worst is not None and is_soft(worst):
+                yield (
+                    f"a larger soft_penalty (it was {worst.penalty:.3g}): '{worst.name}' is soft and missed by "
+                    f"{worst.violation:.2g}, which falls as 1/soft_penalty where nothing else prevents it; with "
+                    "soft_penalty=0 constraints hold"
+                )
+            elif worst is not None:
                 yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
         case Status.MAX_ITERATIONS:
             yield from _after_many(solution, solver)
@@ -148,21 +169,79 @@ def _turned_over(solution: SolutionData) -> str:
     return f"{name} turned over, {away[knot, i]:.2g} rad from its start at knot {knot}"
 
 
+def _seems_unbounded(solution: SolutionData) -> bool:
+    """True if the cost fell far below zero in a solve that did not converge."""
+    if solution.status in (Status.CONVERGED, Status.INFEASIBLE) or not solution.log:
+        return False
+    first = solution.log[0]
+    return solution.cost < -FALLEN * max(abs(first.cost), first.predicted_decrease)
+
+
+def _for_what_runs_away(solution: SolutionData) -> Iterator[str]:
+    """Advice to limit a motion that may have left the range of its model, towards a cost without a lower bound."""
+    xs, problem = solution.xs, solution.problem
+    failed, falls = solution.status == Status.LINE_SEARCH_FAILED, _seems_unbounded(solution)
+    if problem is None or not (falls or failed) or not np.isfinite(xs).all():
+        return
+    sizes = np.abs(xs).max(axis=0) / (1.0 + np.abs(xs[0]))
+    if falls or sizes.max() > FAR:
+        i = int(np.argmax(sizes))
+        name = called(capability(problem.system, Names).state_names, i, "number")
+        why = f"{name} of the state reaches {np.abs(xs[:, i]).max():.2g}, where the model may no longer hold"
+        if falls:
+            why = (
+                f"the cost fell from {solution.log[0].cost:.3g} to {solution.cost:.3g}, as if it had no lower bound, "
+                f"and {why}"
+            )
+        yield f"trajopt.StateBounds or trajopt.ControlBounds on what runs away: {why}"
+
+
 def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterator[str]:
     if _nearly_done(solution, solver):
         left = f"{relative_promise(solution):.1g} of the cost"
         yield f"a larger tolerance: what is left to gain, {left}, does not show in it"
+    elif _at_an_optimum(solution, solver):
+        yield (
+            "take it as it is: the gradient vanishes to rounding, as at an optimum, and a full step promises "
+            f"{relative_promise(solution):.1g} of the cost, which does not show in it"
+        )
     else:
-        yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
-        yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+        problem = solution.problem
+        doubtful = problem is None or _may_be_wrong(problem.system)
+        if doubtful:
+            yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
+        if doubtful or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
+            yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+        if problem is not None and any(_may_be_wrong(one.residual) for one in problem.residual_constraints):
+            yield "trajopt.check_derivatives(residual, system=system): so may the residual of a constraint"
         yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
+
+
+def _at_an_optimum(solution: SolutionData, solver: Any) -> bool:
+    """True if the gradient vanishes to rounding where constraints are met, and no step promises more than rounding."""
+    met = solution.consistent and largest_violation(solution, solver) is None
+    small = met and relative_promise(solution) < ROUNDING and solution.problem is not None
+    return small and relative_gradient(solution) < VANISHING
+
+
+def _may_be_wrong(term: Any) -> bool:
+    """True of a system, a cost or a residual whose derivatives, or those of what it is made of, are a user's or
+    differences: neither traced nor the library's own."""
+    inside = (getattr(term, slot, None) for slot in ("system", "cost", "residual"))
+    if any(_may_be_wrong(part) for part in inside if part is not None):
+        return True
+    source = getattr(term, "derivative_source", None)
+    if source is not None:
+        return source != "traced"
+    return type(term).__module__.partition(".")[0] not in LIBRARY
 
 
 def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
     steps = [r for r in solution.log if r.descends]
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
-    yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
+    if not _seems_unbounded(solution):
+        yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
@@ -203,6 +282,10 @@ def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
     if worst is None:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
         return
+    weights = conflict(solution)
+    for given in violations_of_x0(solution, weights):
+        later = f"; or '{given.name}' at later knots alone, as by at=slice({given.met_from}, None)"
+        yield f"another x0, for this one violates '{given.name}'{later if given.met_from < len(solution.us) else ''}"
     yield (
         f"start from the states of another way to meet '{worst.name}', solver.solve(problem, xs=...), as those of a "
         f"straight line to another posture: {_straight_line(solution)}"
@@ -211,11 +294,9 @@ def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
         yield "solve without warm_start=: the old plan may be on the wrong side of what is new"
     yield "start from other controls: solver.solve(problem, us=...)"
     yield f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}"
-    for report in solution.constraints:
-        if report is not worst and report.active.any():
-            knots = int(report.active.any(axis=1).sum())
-            yield (
-                f"loosen '{report.name}', which may stand in its way: it is active at {knots} of "
-                f"{plural(len(report.knots), 'knot')}"
-            )
+    against = weights or [report.multipliers for report in solution.constraints]
+    for report, pressing in zip(solution.constraints, against, strict=True):
+        if report is not worst and pressing.any():
+            knots = f"{int(pressing.any(axis=1).sum())} of {plural(len(report.knots), 'knot')}"
+            yield f"loosen '{report.name}', which stands in its way at {knots}"
     yield "a longer horizon: what cannot be met in time may be met later"

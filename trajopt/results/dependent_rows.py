@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
+from trajopt.capabilities import Joints, Steps, capability
 from trajopt.interfaces.residual import at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
@@ -34,6 +35,8 @@ CONSISTENT = 1e-2
 up and down between 1e-4 and 5e-3.  Where more is left rows contradict each other, or a search has got stuck."""
 BALANCES = 5
 """Number of times that rows and controls are scaled in turn."""
+BEST_ORDER = 4
+"""Order of 'rk4', the integrator with the smallest errors that is advised."""
 PART = 0.1
 """Least entry of a row in the combinations with which it counts as one of them."""
 
@@ -172,14 +175,20 @@ def in_words(solution: SolutionData, found: DependentRows) -> str:
 
 def advice(solution: SolutionData, found: DependentRows) -> Iterator[str]:
     """What to try where rows are nearly dependent."""
-    violation = max(report.violation for report in solution.constraints)
-    rows = "1 row" if found.number == 1 else f"{found.number} rows"
+    violation, system = max(report.violation for report in solution.constraints), solution.problem.system
+    rows, follow = ("1 row", "follows") if found.number == 1 else (f"{found.number} rows", "follow")
+    base = ""
+    if capability(system, Joints).nq is not None:
+        base = ", as the rest of a base follows from that of its joints where momentum is conserved"
     yield (
-        f"drop {rows} that follow from others, of {' or '.join(map(repr, found.components))}, as the rest of a base "
-        "follows from that of its joints where momentum is conserved; where they follow at this posture alone, start "
-        "from another one"
+        f"drop {rows} that {follow} from others, of {' or '.join(map(repr, found.components))}{base}; where they "
+        "follow at this trajectory alone, start from another one"
     )
+    order, better = capability(system, Steps).integrator_order, ""
+    if order is not None and order < BEST_ORDER:
+        better = ", or an integrator with smaller ones, such as 'rk4'"
+        better += ", which conserves momentum better" if base else ""
     yield (
-        f"a feasibility_tolerance above {violation:.1g}, the part that follows but for errors of integration, or an "
-        "integrator with smaller ones, such as 'rk4', which conserves momentum better"
+        f"a feasibility_tolerance above {violation:.1g}, if these rows agree but for errors of rounding or of "
+        f"integration{better}"
     )

@@ -1,32 +1,26 @@
 """Explanation of a solution in words: why it ended, what is left to gain and where, and what to try next.
 
-Everything is read from the solution but the gradient at each knot, which is that of the Lagrangian,
-
-    dJ/du_t + sum_i lam_i dr_i/du_t,
-
-with J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
-Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in changes of the
-controls under feedback vanishes at the same points without that growth (`adjoint`).
+Everything is read from the solution but the gradient at each knot, which is that of the Lagrangian
+(`trajopt.results.lagrangian`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand
+from trajopt.backward.expansions import expand
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, neutral_state, tangent_names
-from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.objective import Term
 from trajopt.problem.problem import Problem
-from trajopt.problem.transcription import transcription_of
 from trajopt.results.advice import (
     advice,
     called,
@@ -38,14 +32,16 @@ from trajopt.results.advice import (
     relative_promise,
 )
 from trajopt.results.between_knots import in_words, notable_violation
+from trajopt.results.conflict import conflict, scaled_weights, violations_of_x0
 from trajopt.results.dependent_rows import advice as advice_on_dependent
 from trajopt.results.dependent_rows import dependent_rows
 from trajopt.results.dependent_rows import in_words as dependent_in_words
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
+from trajopt.results.lagrangian import lagrangian_gradient
 from trajopt.results.records import HELD, WARM, ConstraintReport, SolutionData, Status
-from trajopt.results.stationary import solution_inside
+from trajopt.results.stationary import is_soft
 
 WIDTH = 100
 NO_PROMISE = (
@@ -87,11 +83,12 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
         parts.append(f"Not finite: {solution.cause}.")
     parts += _start(solution)
     parts += _initial_state(solution)
-    parts += _at_fault(solution)
+    weights = conflict(solution)
+    parts += _at_fault(solution, weights)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
         parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
-    parts += [*map(_constraint, solution.constraints), *_steps(solution)]
+    parts += [*_soft(solution), *_constraints(solution, weights), *_steps(solution)]
     dependent = dependent_rows(solution) if _unmet(solution, solver) else None
     if dependent is not None:
         parts.append(dependent_in_words(solution, dependent))
@@ -170,36 +167,6 @@ def _integration(solution: SolutionData) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
-def _lagrangian_expansion(solution: SolutionData) -> Expansion:
-    """The expansion of the Lagrangian with the multipliers of the solution; its Hessians are those of the cost."""
-    problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
-    expansion = expand(problem, xs, us)
-    lx, lu = expansion.lx.copy(), expansion.lu.copy()
-    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
-        if isinstance(constraint, ControlBounds):
-            lu += report.multipliers
-            continue
-        for terminal in (False, True):
-            rows = (report.knots == N) == terminal
-            if rows.any():
-                t, lam = report.knots[rows], report.multipliers[rows]
-                residual = at_knots(constraint.residual, t)
-                rx, ru = residual.jacobians(xs[t], None if terminal else us[t])
-                lx[t] += np.einsum("ki,kij->kj", lam, rx)
-                if ru is not None and not terminal:
-                    lu[t] += np.einsum("ki,kij->kj", lam, ru)
-    return expansion._replace(lx=lx, lu=lu)
-
-
-def lagrangian_gradient(solution: SolutionData, closed_loop: bool = False) -> np.ndarray:
-    """Gradient (N, nu) of the Lagrangian with respect to the controls, with the multipliers of the solution;
-    closed_loop: with respect to changes of the controls under the gains of the solution."""
-    by, inside = transcription_of(solution.problem), solution_inside(solution.problem, solution)
-    expansion = _lagrangian_expansion(inside)
-    gradient = adjoint(expansion, np.ascontiguousarray(inside.K) if closed_loop else None)[1]
-    return gradient if by is None else by.gradient_outside(gradient)
-
-
 def _gradient(solution: SolutionData) -> Iterator[str]:
     step = f" The full step changes no control by more than {np.abs(solution.k).max(initial=0.0):.2g}."
     last = step if solution.converged else ""
@@ -304,26 +271,60 @@ def _feedback(solution: SolutionData) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ constraints
-def _constraint(report: ConstraintReport) -> str:
-    head = f"Constraint '{report.name}': "
-    if not report.values.size:
-        return head + "it holds at no knot."
+def _soft(solution: SolutionData) -> Iterator[str]:
+    """A sentence on what violations of soft constraints cost."""
+    if solution.converged and any(map(is_soft, solution.constraints)):
+        squares = [
+            0.5 * report.penalty * float(np.square(report.violations * report.factors).sum())
+            for report in solution.constraints
+            if report.factors is not None
+        ]
+        yield f"Constraints are soft: violations cost {sum(squares):.3g}, which the cost above leaves out."
+
+
+def _constraints(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator[str]:
+    """A sentence on each constraint; weights as of `conflict`."""
+    for i, report in enumerate(solution.constraints):
+        head = f"Constraint '{report.name}': "
+        if not report.values.size:
+            yield head + "it holds at no knot."
+        elif weights:
+            yield head + _violation(report) + _part(report, weights[i])
+        else:
+            yield head + _violation(report) + _activity(report)
+
+
+def _violation(report: ConstraintReport) -> str:
     names, worst = report.components, ""
     if report.violation > 0.0:
         worst = f" of {names[report.worst_component]!r}" if names else ""
         worst += f" at knot {report.worst_knot}"
     if report.excess == 0.0 and report.violation > SEEN:
         worst += ", rounding of numbers so large"
-    violation = f"largest violation {report.violation:.2g}{worst}; "
+    return f"largest violation {report.violation:.2g}{worst}; "
+
+
+def _activity(report: ConstraintReport) -> str:
     if not report.active.any():
-        return head + violation + "active nowhere."
-    components, knots = (int(report.active.any(axis=axis).sum()) for axis in (0, 1))
+        return "active nowhere."
     row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
-    where = f"{plural(components, 'component')} at {knots} of {plural(len(report.knots), 'knot')}"
     return (
-        f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
-        f"{called(names, component, 'component')} at knot {report.knots[row]}."
+        f"active in {_where(report.active)}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
+        f"{called(report.components, component, 'component')} at knot {report.knots[row]}."
     )
+
+
+def _part(report: ConstraintReport, weights: np.ndarray) -> str:
+    """What a constraint has to do with a conflict, in which its rows have these weights."""
+    if not weights.any():
+        return "no part in the conflict."
+    return f"{'cannot be met' if report.excess > 0.0 else 'holds the motion back'} in {_where(weights != 0.0)}."
+
+
+def _where(entries: np.ndarray) -> str:
+    """Counts of the components and of the knots of some entries (K, nr)."""
+    components, knots = (int(entries.any(axis=axis).sum()) for axis in (0, 1))
+    return f"{plural(components, 'component')} at {knots} of {plural(len(entries), 'knot')}"
 
 
 def _unmet(solution: SolutionData, solver: Any) -> bool:
@@ -332,30 +333,27 @@ def _unmet(solution: SolutionData, solver: Any) -> bool:
     return known and largest_violation(solution, solver) is not None
 
 
-def _at_fault(solution: SolutionData) -> Iterator[str]:
-    """Sentences on the constraints that the certificate of local infeasibility blames, and on those that oppose
-    them."""
-    blamed = [
-        (np.abs(report.weights / report.factors), report)
-        for report in solution.constraints
-        if report.weights is not None and report.factors is not None and report.weights.size
-    ]
-    if not any(weights.any() for weights, _ in blamed):
+def _at_fault(solution: SolutionData, weights: Sequence[np.ndarray]) -> Iterator[str]:
+    """Sentences on the constraint that a certificate of local infeasibility blames most, and on those that oppose it;
+    weights as of `conflict`."""
+    blamed = [report for report, nu in zip(solution.constraints, weights, strict=False) if nu.any()]
+    if not blamed:
         return
-    weights, worst = max(blamed, key=lambda pair: pair[0].max())
-    row, component = np.unravel_index(np.argmax(weights), weights.shape)
+    scaled = {report.name: np.abs(scaled_weights(report)) for report in blamed}
+    worst = max(blamed, key=lambda report: scaled[report.name].max())
+    row, component = np.unravel_index(np.argmax(scaled[worst.name]), worst.values.shape)
     told = (
         f"Most at fault here: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
         f"{worst.knots[row]}, violated by {worst.violations[row, component]:.2g}"
     )
-    against = [f"'{other.name}'" for weights, other in blamed if other is not worst and weights.any()]
-    for report in solution.constraints:
-        if report.penalty == 0.0 and report.values.size:
-            held = ((report.values <= report.lower) | (report.values >= report.upper)).any(axis=1)
-            if held.any():
-                at = report.knots[held]
-                against.append(f"'{report.name}', reached at {plural(len(at), 'knot')} from {at[0]} to {at[-1]}")
+    against = [
+        f"'{report.name}' at " + (f"knot {at[0]}" if len(at) == 1 else f"{len(at)} knots from {at[0]} to {at[-1]}")
+        for report, nu in zip(solution.constraints, weights, strict=True)
+        if report is not worst and len(at := report.knots[nu.any(axis=1)])
+    ]
     yield told + (f"; held back by {', '.join(against)}." if against else ".")
+    for given in violations_of_x0(solution, weights):
+        yield f"The initial state x0 itself violates '{given.name}', by {given.violation:.2g}."
 
 
 # ------------------------------------------------------------------------------------------------ steps
@@ -369,8 +367,10 @@ def _steps(solution: SolutionData) -> Iterator[str]:
         yield f"Steps taken: {taken}, of {solution.iterations} tried{shortest}."
     repaired = [r for r in solution.log if r.indefinite_knot >= 0]
     if repaired:
+        largest, regularized = max(r.mu for r in solution.log), ""
+        if largest > 0.0:
+            regularized = f"; mu rose to {largest:.1g} and ended at {solution.log[-1].mu:.1g}"
         yield (
             f"Quu was not positive definite in {plural(len(repaired), 'iteration')} and was repaired, the last time "
-            f"at knot {repaired[-1].indefinite_knot}; mu rose to {max(r.mu for r in solution.log):.1g} and ended at "
-            f"{solution.log[-1].mu:.1g}."
+            f"at knot {repaired[-1].indefinite_knot}{regularized}."
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trajopt.printed import new_table
 from trajopt.problem.problem import heading
 from trajopt.results.advice import plural
+from trajopt.results.conflict import conflict
 from trajopt.results.records import SolutionData, Status
 
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ def _rows(solution: SolutionData) -> Iterator[tuple[str, str]]:
     yield "gradient norm", f"{solution.gradient_norm:.1e}"
     if not solution.consistent:
         yield "largest gap", f"{solution.largest_gap:.1e}"
-    for report in solution.constraints:
+    weights = conflict(solution)
+    pressing = weights or [report.multipliers for report in solution.constraints]
+    for report, rows in zip(solution.constraints, pressing, strict=True):
         violated = f", violated by {report.violation:.1e}" if report.violation > 0.0 else ""
-        yield report.name, f"active at {plural(int(report.active.any(axis=1).sum()), 'knot')}{violated}"
+        knots = plural(int(rows.any(axis=1).sum()), "knot")
+        yield report.name, f"{'in conflict' if weights else 'active'} at {knots}{violated}"
     parts = ", ".join(f"{name} {milliseconds(solution.timings[part])}" for part, name in PARTS.items())
     yield "time", f"{milliseconds(solution.timings['total'])} ms: {parts}"
 

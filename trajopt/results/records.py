@@ -39,8 +39,8 @@ _MESSAGES = {
     Status.CONVERGED: "The predicted decrease of the cost is within the tolerance, or too small to show in the cost.",
     Status.MAX_ITERATIONS: "The limit of iterations was reached before the predicted decrease and the violation of "
     "constraints fell below their tolerances.",
-    Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization; "
-    "the derivatives of the dynamics or of a cost may be wrong.",
+    Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization: "
+    "what is left to gain is rounding, or there is a kink, or derivatives are wrong; explain() says what fits.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
     Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
     Status.NOT_FINITE: "Every step from the last iterate, however short, leads to a state, a cost or a constraint that "
@@ -51,7 +51,7 @@ _MESSAGES = {
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
     Status.TIME_LIMIT: "The time limit was reached; this is the best iterate until then.",
     Status.INFEASIBLE: "The constraints are locally infeasible: near this trajectory no small change of the controls "
-    "lowers their violation. From another start they may well be met.",
+    "lowers their violation. From another start they may be met.",
 }
 
 
@@ -99,11 +99,22 @@ class IterationRecord(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Argument of a callback after each iteration: its record, and the trajectory it led to."""
+    """Argument of a callback after each iteration: its record, and the trajectory it led to.
+
+    xs (N+1, nx) and us (N, nu) are read-only copies: they may be kept, and a callback cannot change the solve by them.
+    """
 
     record: IterationRecord
     xs: np.ndarray
     us: np.ndarray
+
+    @classmethod
+    def of(cls, record: IterationRecord, xs: np.ndarray, us: np.ndarray) -> Self:
+        """The progress with copies of these arrays."""
+        copies = xs.copy(), us.copy()
+        for array in copies:
+            array.flags.writeable = False
+        return cls(record, *copies)
 
     def __repr__(self) -> str:
         return in_brief(self, iteration=self.record.iteration, cost=self.record.cost)

@@ -190,7 +190,7 @@ def callback_inside(by: Transcription, callback: Callable[[Progress], Any] | Non
     """A callback that receives the problem's own trajectories."""
     if callback is None:
         return None
-    return lambda progress: callback(Progress(progress.record, *by.outside(progress.xs, progress.us)))
+    return lambda progress: callback(Progress.of(progress.record, *by.outside(progress.xs, progress.us)))
 
 
 def both(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
@@ -227,12 +227,12 @@ def stationary_point(problem: Problem, solution: SolutionData) -> KKTPoint:
     cost = problem.objective.value(solution.xs, solution.us)
     if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
         raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
-    if any(map(_is_soft, solution.constraints)):
+    if any(map(is_soft, solution.constraints)):
         raise ValueError("solution: got one of soft constraints (soft_penalty), expected constraints that hold")
     return kkt_point(problem, solution.xs, solution.us, solution.constraints, K=solution.K)
 
 
-def _is_soft(report: ConstraintReport) -> bool:
+def is_soft(report: ConstraintReport) -> bool:
     """True if the penalty alone balances the largest violation: the multipliers of hard rows are larger than that by
     the solve's dual steps."""
     if report.factors is None or not report.values.size:

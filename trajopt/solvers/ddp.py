@@ -88,7 +88,7 @@ class Loop:
                     return state
                 if callback is not None:
                     iterate = state.model.iterate
-                    stopping = bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
+                    stopping = bool(callback(Progress.of(state.log[-1], iterate.xs, iterate.us)))
             return state
         except KeyboardInterrupt:
             return self.ended(state, Status.INTERRUPTED)

@@ -91,7 +91,7 @@ class ShootingSolver(LoopOptions):
             costs more than twice as much, the initial state at every knot (``solution.start`` says which).
         callback : callable, optional
             Called with a `Progress` after each iteration, not within a search for feasibility, which may take several;
-            a true result stops the solve.
+            a true result stops the solve.  Its arrays are read-only copies.
         warm_start : Solution or WarmStart, optional
             Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
         time_limit : float, optional

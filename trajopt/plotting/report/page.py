@@ -53,6 +53,7 @@ from trajopt.plotting.viewer import (
 from trajopt.problem.objective import Term
 from trajopt.problem.problem import Problem
 from trajopt.results.advice import called, plural
+from trajopt.results.conflict import conflict
 from trajopt.results.explanation import term_values
 from trajopt.results.records import ConstraintReport
 from trajopt.results.results_files import write_atomically
@@ -440,22 +441,25 @@ def iterations(solution: Solution) -> Html:
 
 
 def constraints(solution: Solution) -> Html:
-    """Table of constraints: how each is met, where it is worst, and its multipliers."""
-    rows = [_constraint(report) for report in solution.constraints]
-    headings = ["constraint", "most violated", "hardest pressed", "violation", "active", "multiplier", "penalty"]
-    return table(headings, rows, words=3)
+    """Table of constraints: how each is met, where it is worst, and its multipliers; where constraints are locally
+    infeasible, in place of these its weights in what shows that (`trajopt.results.conflict`)."""
+    weights = conflict(solution)
+    pressing = weights or [report.multipliers for report in solution.constraints]
+    rows = [_constraint(report, each) for report, each in zip(solution.constraints, pressing, strict=True)]
+    words = ["in conflict", "weight"] if weights else ["active", "multiplier"]
+    return table(["constraint", "most violated", "hardest pressed", "violation", *words, "penalty"], rows, words=3)
 
 
-def _constraint(report: ConstraintReport) -> list[str]:
+def _constraint(report: ConstraintReport, pressing: np.ndarray) -> list[str]:
     if not report.values.size:
         return [report.name, "holds at no knot", "", "", "", "", ""]
     named = report.components
     worst = "" if report.violation == 0.0 else _place(named, report.worst_component, report.worst_knot)
-    row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
-    pressed = _place(named, int(component), int(report.knots[row])) if report.active.any() else ""
+    row, component = np.unravel_index(np.argmax(np.abs(pressing)), pressing.shape)
+    pressed = _place(named, int(component), int(report.knots[row])) if pressing.any() else ""
     return [
-        report.name, worst or "nowhere violated", pressed or "active nowhere", number(report.violation, 2),
-        f"{int(report.active.sum())} of {report.active.size}", number(float(report.multipliers[row, component]), 3),
+        report.name, worst or "nowhere violated", pressed or "nowhere", number(report.violation, 2),
+        f"{np.count_nonzero(pressing)} of {pressing.size}", number(float(pressing[row, component]), 3),
         number(report.penalty, 2) if report.penalty else "kept by a box",
     ]  # fmt: skip
 
