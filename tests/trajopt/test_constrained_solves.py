@@ -442,11 +442,11 @@ def test_a_state_of_large_numbers_is_reached(number, seed):
 @pytest.mark.parametrize(("short", "bounded"), [(5e-4, False), (5e-3, True)])
 def test_no_bound_of_the_violation_where_all_rows_are_nearly_met(short, bounded):
     """However many they are: the penalty falls there, and a bound of their sum would refuse what it allows."""
-    system, clock = LinearSystem([[1.0]], [[0.1]]), Stopwatch()
+    system = LinearSystem([[1.0]], [[0.1]])
     limits = StateBounds(system, [short], [1.0])
     problem = Problem(system, [0.0], 40, [ControlCost(0.1)], (), [limits])
-    rows = pack(problem, problem.residual_constraints)
-    formulation = ForwardFormulation(problem, rows, None, Curvature())
-    start = formulation.start(problem.us_init, None, clock)
-    model = formulation.expand(start, clock, dual=np.zeros(len(rows)))
-    assert (AugmentedLagrangian(formulation, DDP(), clock).bound(model) is not None) == bounded
+    formulation = Formulation(problem, None, Curvature())
+    formulation.rows = pack(problem, problem.residual_constraints)
+    start = formulation.start(problem.us_init, None)
+    model = formulation.expand(start, dual=np.zeros(len(formulation.rows)))
+    assert (AugmentedLagrangian(formulation, DDP()).bound(model) is not None) == bounded
