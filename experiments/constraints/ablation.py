@@ -49,8 +49,8 @@ VARIANTS = (
     Variant("no bold penalty", CONSTRAINED, "AugmentedLagrangian._searched", lambda part: lambda *_: None),
     Variant("no convexified sweeps", "trajopt.solvers.iteration", "_convexified", lambda part: lambda *_: None),
     Variant("centre moves at minima alone", CONSTRAINED, "advanced", lambda part: lambda r, model, m: m),
-    Variant("no other direction in the model", CONSTRAINED, "HARDER", 0),
-    Variant("two minima an iteration", CONSTRAINED, "MINIMA", 2),
+    Variant("no other direction in the model", CONSTRAINED, "ATTEMPTS", 0),
+    Variant("two minima an iteration", CONSTRAINED, "TRIES", 2),
     Variant("one sweep in the model", "trajopt.solvers.active_set", "ATTEMPTS", 0),
 )
 

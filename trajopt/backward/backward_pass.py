@@ -603,8 +603,6 @@ COMMON_SIZES = {(12, 6), (14, 7)}
 """(ndx, nu) of arms with six and seven joints: these sizes are compile-time constants by default, a fifth to a third
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
 new robot compiles nothing."""
-ANY_SIZES = 0, 0, 0
-"""Sizes of the kernel for all others."""
 NO_GAPS = np.empty((0, 0))
 
 
@@ -645,9 +643,9 @@ class _Arrays(NamedTuple):
 
 
 @cache
-def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
-    """The sweep compiled for these sizes, without leading rows, or for any sizes (0, 0, 0); with box and tensors None,
-    without code for them."""
+def _compiled(constant_ndx: int = 0, constant_nu: int = 0, constant_derived: int = 0):
+    """The sweep compiled for these sizes, without leading rows, or for any sizes where these are 0; with box and
+    tensors None, without code for them."""
     shared = None if constant_ndx > 0 else ()
 
     @driver

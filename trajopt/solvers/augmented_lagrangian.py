@@ -45,7 +45,6 @@ class Multipliers(NamedTuple):
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
     ceiling : largest penalty to which a step that leaves too much of the violation may raise it
-    relaxed : number of times that the penalty was lowered
     barrier : mu of the barrier that smooths inequalities, in the unit barrier_unit; 0 where none does
     violation : sum of the violations of scaled rows where the last step began
     waits : number of steps since one that gained its predicted decrease, or halved the violation or the error
@@ -60,7 +59,6 @@ class Multipliers(NamedTuple):
     stationary: float = 1e-2
     residual: float = np.inf
     ceiling: float = np.inf
-    relaxed: int = 0
     barrier: float = 0.0
     barrier_unit: float = 1.0
     violation: float = np.inf
@@ -88,9 +86,9 @@ class Multipliers(NamedTuple):
 
 
 FARTHEST = 10.0
-"""Largest ratio to the value on the central path of a barrier: of a multiplier in the second derivative of a smoothed
-term to the first derivative p, or of p to it; and of the error of the optimality conditions to the barrier, which falls
-then."""
+"""Largest ratio to the value on the central path of a barrier, near that path: of a multiplier in the second derivative
+of a smoothed term to the first derivative p, or of p to it; of a product of multiplier and slack to the barrier; and of
+the error of the optimality conditions to the barrier, which falls then."""
 
 
 @helper
@@ -227,8 +225,9 @@ def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
 LARGEST, FIRST = 1e8, 1e-4
 """Largest penalty and largest multiplier; first penalty; both in units of the cost's largest derivative at the
 start."""
-LARGEST_WARM = 1e3
-"""Largest penalty taken from a warm start, in those units: a solve may have raised the one it ended with."""
+LARGEST_PENALTY = 1e4
+"""Largest penalty that is taken over from the end of a solve, which may have raised it further, by a warm start and for
+deployed gains; in those units."""
 PROGRESS = 0.5
 """Largest fraction of a violation, or of the error of the optimality conditions, to which it falls where there is
 progress."""
@@ -240,10 +239,6 @@ NEARLY_MET = 1e-3
 FIRM = 1e2
 """A firm penalty, in those units, with which steps nearly keep the rows: the largest one to which steps away from
 minima raise it; the least one of a single step from a warm start; and the first one of a solve that is tried again."""
-RELAXATIONS = 8
-"""Largest number of decreases of the penalty in a solve."""
-LEAST_MULTIPLIER = 1e-2
-"""Multipliers below LEAST_MULTIPLIER, in units, count as that large."""
 LARGE_COST = 1e-3
 """Complementarity is measured relative to this fraction of the cost where that exceeds 1."""
 TINY = float(np.finfo(np.float64).tiny)
@@ -306,7 +301,7 @@ def first_multipliers(
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
         bound = np.inf if firm else bearable(dual, scale, violation)
-        penalty = min(penalty, LARGEST_WARM * scale, bound)
+        penalty = min(penalty, LARGEST_PENALTY * scale, bound)
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 
@@ -328,7 +323,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
     conditions."""
     assert model.rows is not None
-    reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
+    reached = measures(rows, model.rows.c, m.dual, FARTHEST * m.barrier)
     gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
     error = max(gradient, reached.scaled, complementarity)
     return m if error > PROGRESS * m.error else m._replace(centre=m.dual, error=error)
@@ -343,10 +338,10 @@ def worth(model: LocalModel, m: Multipliers) -> float:
 
 
 def bearable(multipliers: np.ndarray, scale: float, violation: float) -> float:
-    """The penalty with which this violation of scaled rows gives multipliers as large as these (R,).
+    """The penalty with which this violation of scaled rows gives multipliers as large as these (R,), at least one unit.
 
     A larger one makes a narrow valley of rows that are curved, as they are where a model had to be convexified."""
-    return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * scale) / max(violation, TINY)
+    return max(float(np.abs(multipliers).max(initial=0.0)), scale) / max(violation, TINY)
 
 
 def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
@@ -367,9 +362,9 @@ def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
     """The multipliers with a smaller penalty and the dual iterate as centre, after a short step to c (R,), where rows
     are nearly met; otherwise unchanged."""
     penalty = m.penalty / FACTOR
-    if m.relaxed >= RELAXATIONS or penalty <= m.scale or measures(rows, c, m.dual).scaled >= NEARLY_MET:
+    if penalty <= m.scale or measures(rows, c, m.dual).scaled >= NEARLY_MET:
         return m
-    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, relaxed=m.relaxed + 1)
+    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual)
 
 
 def raised(m: Multipliers, factor: float) -> float:
@@ -418,8 +413,6 @@ FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-10
 SHARE = 100.0
 """The unit of barriers is at most this multiple of the cost over the number of inequalities, which the barrier would
 hide otherwise, as in gaits, whose cost has large derivatives."""
-CENTRAL = 3.0
-"""Multiple of the barrier up to which products of multiplier and slack are on the central path."""
 
 
 def smoothed(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:

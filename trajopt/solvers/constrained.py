@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.regularization import FACTOR, LONG_STEP, Regularization
+from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
@@ -68,6 +68,7 @@ from trajopt.solvers.formulation import (
 )
 from trajopt.solvers.iteration import (
     IDLE,
+    TRIES,
     Feasibility,
     FoundDirection,
     Log,
@@ -82,10 +83,6 @@ from trajopt.solvers.iteration import (
 from trajopt.solvers.line_search import WORSE, Merit, Step, TrialStep, visible
 from trajopt.solvers.restoration import Run, checked
 
-MINIMA = 4
-"""Largest number of updates of the multipliers at a minimum of the augmented Lagrangian in one iteration."""
-HARDER = 10
-"""Largest number of increases of mu in one iteration until the model's search leads somewhere."""
 NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian if the predicted decrease is at most this fraction of the
 cost.  For the choice of curvature the cost includes the terms of the rows, for the penalty, which makes these large, it
@@ -110,9 +107,6 @@ AT_START, AWAY, CLOSE, BOLD = (
 )  # fmt: skip
 """Limits at the first iterate; away from minima of the augmented Lagrangian; near them; and after a full step that
 gained its predicted decrease."""
-HELP, HELP_AWAY = 2.0, 0.8
-"""A larger penalty helps if it removes at least HELP times the violation that the smaller one removes, or leaves at
-most the fraction HELP_AWAY of it."""
 
 
 def gained_as_predicted(record: IterationRecord) -> bool:
@@ -288,7 +282,7 @@ class AugmentedLagrangian(SoftConstraints):
         if state.direction is not None:
             m = self._advanced(state, model, m)
             model = self.weighted(model, m)
-        for times in range(MINIMA):
+        for times in range(TRIES):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
             found = find_direction(self.formulation, model, regularization, exact, near)
             if found.direction is None:

@@ -33,8 +33,8 @@ INVISIBLE = 1e-12
 that inexact steps of the dynamics bring into the cost.  And the difference, relative to 1 and to a control, beyond
 which limits have clipped it."""
 WORSE = 2.0
-"""Ratio of violations, of costs, or of gradients, above which one is worse than another as more than rounding or an
-ordinary step makes it."""
+"""Ratio of violations, of what steps remove of them, of costs, or of gradients, above which one is worse than another
+as more than rounding or an ordinary step makes it."""
 LEAST_GAP_WEIGHT = 1e-3
 """Least weight of all gaps together, as a fraction of the cost."""
 GAP_SHARE = 0.5

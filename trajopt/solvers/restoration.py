@@ -54,17 +54,15 @@ RANDOM = 64
 SPREAD = np.pi
 """Largest distance of a random state, in each coordinate of the tangent: half a turn of a joint, or where the
 trajectory goes further, as far as that."""
-FIRST_ZETA = 1e-4
-"""First damping of least squares, relative to weights of 1."""
-SAME = 1e-3
-"""Relative difference of squared violations below which a step is idle and two minima are the same; and distance below
-which two states are the same."""
 STATIONARY_STATE = 1e-7
 """Bound on the largest entry of J'v at a state of least violation, relative to that of v."""
+FIRST_ZETA = 1e-4
+"""First damping of least squares, relative to weights of 1."""
+NEGLIGIBLE = 1e-3
+"""What is smaller, relative to what it is compared with, counts as zero in these searches: a difference of squared
+violations, of a step or between two minima; a distance of states; and the gradient of a certificate."""
 DIFFERENCE = float(np.cbrt(np.finfo(np.float64).eps))
 """Step of central differences of J'v, in coordinates of the tangent."""
-STATIONARY = 1e-3
-"""Bound on the largest gradient entry of a certificate, relative to its largest weight."""
 ROBUST = 4
 """Number of steps of a solve that leads to no other terminal state."""
 PERTURBED = 0.3
@@ -133,7 +131,7 @@ def least_violation(
         v = violations(formulation, model.rows.c)
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= IDLE and (stalls >= PATIENCE or _stationary(formulation, model, v)))
-        minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
+        minimum = minimum or (stalls > 0 and abs(F - known) <= NEGLIGIBLE * known)
         values.append(F)
         slow = F > known > 0.0 and len(values) > PATIENCE and F > PROGRESS * values[-PATIENCE - 1]
         if F <= enough or minimum or slow or len(budget.log) - first >= LONGEST or budget.over:
@@ -162,7 +160,7 @@ def least_violation(
         if minimum:
             continue
         assert step is not None
-        stalls = stalls + 1 if lower > (1.0 - SAME) * F else 0
+        stalls = stalls + 1 if lower > (1.0 - NEGLIGIBLE) * F else 0
         cost = problem.objective.value(step.xs, step.us)
         iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
         model, zeta = formulation.expand(iterate, dual=nothing), max(zeta / FACTOR, HALF_PRECISION)
@@ -215,7 +213,7 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     _, gradient = adjoint(with_multipliers(none, formulation.rows.first, model.rows.C, nu))
     gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
-    return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
+    return largest <= NEGLIGIBLE * float(np.abs(nu).max(initial=0.0))
 
 
 def check(
@@ -458,7 +456,7 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
             F = (found.v**2).sum(axis=1)
             if F.min() < least:
                 least, nearest = F.min(), found.xs[F.argmin()]
-            if F.max() <= (1.0 + SAME) * least:
+            if F.max() <= (1.0 + NEGLIGIBLE) * least:
                 break
         if not (found.met.any() or own.met.any()):
             return TerminalStates([], [], None if nearest is None else _nearest(at_end, system, nearest))
@@ -468,7 +466,7 @@ def terminal_states(problem: Problem, rows: Rows, xs: np.ndarray) -> TerminalSta
         far = np.linalg.norm(system.difference(np.repeat(xs[:1], len(ends), axis=0), ends), axis=1)
 
         def same(x: np.ndarray, other: np.ndarray) -> bool:
-            return bool(np.abs(system.difference(other[None], x[None])).max() <= SAME)
+            return bool(np.abs(system.difference(other[None], x[None])).max() <= NEGLIGIBLE)
 
         met: list[np.ndarray] = []
         beside: list[int] = []
@@ -503,7 +501,7 @@ def _led(at_end: Violations, integrate: Callable[..., np.ndarray], xs: np.ndarra
         w, K = at_end(trial)
         G = (w**2).sum(axis=1)
         lower = G < F
-        idle = np.where(lower & (G < (1.0 - SAME) * F), 0, idle + 1)
+        idle = np.where(lower & (G < (1.0 - NEGLIGIBLE) * F), 0, idle + 1)
         xs, F = np.where(lower[:, None], trial, xs), np.where(lower, G, F)
         v, J = np.where(lower[:, None], w, v), np.where(lower[:, None, None], K, J)
         zeta = np.maximum(np.where(lower, zeta / FACTOR, zeta * FACTOR), HALF_PRECISION)

@@ -168,8 +168,6 @@ def deployed_gains(formulation: Formulation, state: State, options: LoopOptions)
 # there.
 
 
-FAR = 10.0
-"""Longest step along the eigenvector, in units of the largest control, or of 1 if that is smaller."""
 ESCAPE = "escape"
 """Kind of such a step in the log."""
 
@@ -216,7 +214,7 @@ def _escape(
     dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
     merit = loop.constraints.merit(state.multipliers)
-    length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
+    length = max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())  # by at most the largest control
     best, least = None, model.iterate.cost - INVISIBLE * abs(model.iterate.cost)
     with formulation.clock.measure("rollouts"):
         shorter = 0.5 * ALPHAS[-1] * length  # so that the lengths of both searches follow each other
