@@ -697,7 +697,7 @@ def sweep_call(
     shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
     constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
     constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
-    run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
+    run = _compiled(ndx, nu, shape[3]) if constant else _compiled()
     limits, curvature = box and tuple(box), tensors and tuple(tensors)
     if limits or curvature:  # both, so that one kernel serves for either
         limits, curvature = limits or NO_BOX, curvature or NO_TENSORS

@@ -343,7 +343,7 @@ class AugmentedLagrangian(SoftConstraints):
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
         minimum = self._minimum(model, m, direction, regularization)
-        for _ in range(HARDER):
+        for _ in range(ATTEMPTS):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
@@ -420,7 +420,7 @@ class AugmentedLagrangian(SoftConstraints):
             direction = direction._replace(sweep=sweep, fallback=None)
             minimum = self._minimum(model, m, direction, found.regularization)
             left = total_violation(rows, at.c + minimum.rows)
-            if left > HELP_AWAY * after and before - left < HELP * removed:
+            if left > PROGRESS * after and before - left < WORSE * removed:  # it does not help
                 break
             found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left
         return found

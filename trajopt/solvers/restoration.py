@@ -274,7 +274,7 @@ def check(
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
-        budget, lower = budget._replace(log=found.log), found.value < best.value * (1.0 - SAME)
+        budget, lower = budget._replace(log=found.log), found.value < best.value * (1.0 - NEGLIGIBLE)
         agreed = agreed and found.minimum and not lower
         if lower:
             best = found

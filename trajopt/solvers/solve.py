@@ -31,6 +31,7 @@ from trajopt.results.records import ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
+from trajopt.solvers.augmented_lagrangian import LARGEST_PENALTY
 from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints
 from trajopt.solvers.ddp import Callback, Loop
 from trajopt.solvers.formulation import (
@@ -123,10 +124,6 @@ def _transcribed(problem: Problem, boxed: bool) -> Transcribed:
 # compensates for indefinite parts of the Lagrangian's Hessian; without it, the positive part of that is used, as in any
 # iteration. The active rows are those that are active where a step ends, for some may be within rounding of their
 # limits.
-
-
-LARGEST_PENALTY = 1e4
-"""Largest penalty for deployed gains, in units of the cost's largest derivative at the start (`Multipliers.scale`)."""
 
 
 def deployed_gains(formulation: Formulation, state: State, options: LoopOptions) -> SweepResult | None:
