@@ -1,6 +1,6 @@
 """Tuned numbers of the solver: each has a text below it that says what it means; `experiments.constants` tables them.
 
-Their number may fall and is then to be lowered here.
+Their number may fall and is then to be lowered here; the aim of the design is 50.
 """
 
 import json

@@ -86,9 +86,9 @@ class Multipliers(NamedTuple):
 
 
 FARTHEST = 10.0
-"""Largest ratio to the value on the central path of a barrier, near that path: of a multiplier in the second derivative
-of a smoothed term to the first derivative p, or of p to it; of a product of multiplier and slack to the barrier; and of
-the error of the optimality conditions to the barrier, which falls then."""
+"""Largest ratio to the value on the central path of a barrier: of a multiplier in the second derivative of a smoothed
+term to the first derivative p, or of p to it; and of the error of the optimality conditions to the barrier, which falls
+then."""
 
 
 @helper
@@ -323,7 +323,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     """The multipliers, their centre moved to the dual iterate if that has halved the violation of the optimality
     conditions."""
     assert model.rows is not None
-    reached = measures(rows, model.rows.c, m.dual, FARTHEST * m.barrier)
+    reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
     gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
     error = max(gradient, reached.scaled, complementarity)
     return m if error > PROGRESS * m.error else m._replace(centre=m.dual, error=error)
@@ -413,6 +413,8 @@ FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-10
 SHARE = 100.0
 """The unit of barriers is at most this multiple of the cost over the number of inequalities, which the barrier would
 hide otherwise, as in gaits, whose cost has large derivatives."""
+CENTRAL = 3.0
+"""Multiple of the barrier up to which products of multiplier and slack are on the central path."""
 
 
 def smoothed(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
