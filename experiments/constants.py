@@ -83,14 +83,17 @@ def compiled_names() -> set[str]:
 
 
 def times(value: Any, factor: float) -> Any:
-    """A number, or all of a tuple, times a factor; integers stay integers above zero.  Of the limits of a penalty
-    (`trajopt.solvers.constrained.Bound`) the fractions and the largest penalty stay."""
+    """A number, or all of a tuple, times a factor; integers stay integers above zero, and fractions below one, so
+    that twice of 0.5 is 0.75.  Of the limits of a penalty (`trajopt.solvers.constrained.Bound`) the fractions and the
+    largest penalty stay."""
     if hasattr(value, "_asdict"):
         changing = {key: times(each, factor) for key, each in value._asdict().items() if key in ("leap", "raises")}
         return value._replace(**changing)
     if isinstance(value, tuple):
         return tuple(times(each, factor) for each in value)
-    return max(1, round(factor * value)) if isinstance(value, int) else factor * value
+    if isinstance(value, int):
+        return max(1, round(factor * value))
+    return 0.5 * (1.0 + value) if 0.0 < value < 1.0 <= factor * value else factor * value
 
 
 @contextmanager

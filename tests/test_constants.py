@@ -9,7 +9,7 @@ from experiments.constants import changed, compiled_names, constants, main, time
 from trajopt.backward import regularization
 from trajopt.solvers import constrained, ddp
 
-MOST = 52
+MOST = 53
 
 
 def test_each_constant_says_what_it_means():
@@ -27,8 +27,9 @@ def test_a_constant_changes_everywhere_for_a_time():
     assert regularization.LONG_STEP == ddp.LONG_STEP == constrained.LONG_STEP == before
 
 
-def test_integers_stay_above_zero_and_bounds_keep_their_fractions():
-    assert (times(3, 0.5), times(1, 0.5), times(3, 2.0), times((1, 0.5), 2.0)) == (2, 1, 6, (2, 1.0))
+def test_integers_stay_above_zero_and_fractions_below_one():
+    assert (times(3, 0.5), times(1, 0.5), times(3, 2.0), times((1, 0.5), 2.0)) == (2, 1, 6, (2, 0.75))
+    assert times(0.3, 2.0) == 0.6 and times(1.5, 2.0) == 3.0
     twice = times(constrained.CLOSE, 2.0)
     assert twice.left == constrained.CLOSE.left and twice.raises == 2 * constrained.CLOSE.raises
 

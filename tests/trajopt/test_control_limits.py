@@ -240,7 +240,7 @@ def test_regularization_does_not_move_the_solution(solutions):
 @pytest.mark.parametrize(
     ("lower", "upper", "error", "match"),
     [
-        (1.0, -1.0, ValueError, r"ControlBounds: got lower 1.0 and upper -1.0 at \(\), expected lower <= upper"),
+        (1.0, -1.0, ValueError, r"ControlBounds: got lower 1.0 and upper -1.0, expected lower <= upper"),
         ([0, 2.0], [1.0, 1.0], ValueError, r"got lower 2.0 and upper 1.0 at \(1,\)"),
         (np.nan, 1.0, ValueError, "lower: got nan"),
         (0.0, [1.0, np.nan], ValueError, r"upper\[1\]: got nan"),

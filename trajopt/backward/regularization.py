@@ -35,8 +35,7 @@ ATTEMPTS = 8
 """Largest number of attempts in one iteration: increases of mu or of a damping, and further sweeps, until a step leads
 somewhere."""
 PATIENCE, LONGEST = 15, 40
-"""Number of steps, or of halvings of one, within which a search or a solve gets somewhere, and number after which it is
-given up."""
+"""Number of steps within which a search or a solve gets somewhere, and number after which it is given up."""
 ORDINARY = 1e-6, 1e6
 """Range of the costs' curvature in the controls in which the unit of mu is 1; in the library's problems it is 4e-6 to
 1e4.  Outside of it mu has another unit, so that it means the same whatever the units of costs and controls are."""

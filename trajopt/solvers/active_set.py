@@ -23,13 +23,15 @@ from dynamics.simd import by_address, helper
 from dynamics.simd.prepared_calls import PreparedCall, enter
 from trajopt.backward.backward_pass import MU, OUTWARD, ROUNDING, SUFFICIENT, SweepResult, box_around
 from trajopt.backward.expansions import Expansion
-from trajopt.backward.regularization import ATTEMPTS, KEPT, PATIENCE
+from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along
 from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
 from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, change, dot, follow
 from trajopt.solvers.iteration import TRIES
 from trajopt.solvers.line_search import INVISIBLE
 
+HALVINGS = 25
+"""Largest number of halvings of a step that must lower the model."""
 NO_LIMITS = NOTHING, NOTHING
 
 
@@ -160,7 +162,7 @@ def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, s
             slope = changes[1] + 0.5 * changes[2]
         else:
             _copy(saved, swept)
-        numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = value, 0.0 if slope > 0.0 else slope, PATIENCE
+        numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = value, 0.0 if slope > 0.0 else slope, HALVINGS
         enter(step)
         if numbers[LOW] == 0.0:
             break

@@ -39,8 +39,8 @@ class Multipliers(NamedTuple):
     centre : lam_e (R,)
     penalty : rho
     scale : unit of penalties: the largest derivative of the cost at the start; where rows are scaled by the size of
-        their terms, a fraction of the penalty with which a step halves violations
-    slope : of rows by controls, where they are scaled like that: scale times slope is that of gradients; else 1
+        their terms, or controls do little to them, a fraction of the penalty with which a step halves violations
+    slope : of rows by controls, where they have that unit: scale times slope is that of gradients; else 1
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
@@ -232,8 +232,8 @@ PROGRESS = 0.5
 """Largest fraction of a violation, or of the error of the optimality conditions, to which it falls where there is
 progress."""
 SOFT = 1e-3
-"""Factor of the unit of penalties where rows are scaled by the size of their terms, which makes them stiff: the largest
-penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
+"""Factor of the unit of penalties where rows are stiff, scaled by the size of their terms, or where controls do little
+to them: the largest penalty leaves 1e-5 of their violation, and a larger one would only make the valley narrower."""
 NEARLY_MET = 1e-3
 """Violation of scaled rows with which they are nearly met."""
 FIRM = 1e2
@@ -276,12 +276,13 @@ def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
     rows; and the typical derivative of rows with respect to controls.  None where these are not known."""
     squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
     with np.errstate(all="ignore"):
-        S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
+        S, slope = float((squares / luu).sum()) / max(len(rows), 1), float(np.sqrt(squares.mean()))
     return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
 
 
 def units(model: LocalModel, rows: Rows) -> tuple[float, float]:
-    """Units of penalties, and of slopes of rows (`Multipliers`)."""
+    """Units of penalties, and of slopes of rows (`Multipliers`), such that the largest penalty leaves little of the
+    violations, as of a heavy body that is moved by newtons."""
     scale, stiff = penalty_scale(model.expansion), _stiffness(model, rows)
     return (scale, 1.0) if stiff is None or not (rows.large or stiff[0] > scale) else stiff
 

@@ -310,7 +310,7 @@ class AugmentedLagrangian(SoftConstraints):
         """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as
         a penalty does that is large enough at a strict minimum [Bertsekas 1982]; else the direction as it is."""
         model, m, at = found.model, found.multipliers, found.model.rows
-        assert m is not None and at is not None
+        assert found.direction is not None and m is not None and at is not None
         nearly = measures(self.rows, at.c, m.dual).scaled < NEARLY_MET
         if not nearly or m.barrier > 0.0 or EXACT not in model.expansions:
             return found
@@ -319,7 +319,8 @@ class AugmentedLagrangian(SoftConstraints):
             model = self.weighted(model, m)
             sweep = self.formulation.sweep(model, regularization.shift, EXACT)
             if sweep.ok:
-                return FoundDirection(Direction(EXACT, sweep, None, -1), model, regularization, multipliers=m)
+                direction = Direction(EXACT, sweep, None, found.direction.indefinite_knot)
+                return FoundDirection(direction, model, regularization, multipliers=m)
         return found
 
     def _advanced(self, state: State, model: LocalModel, m: Multipliers) -> Multipliers:

@@ -185,8 +185,8 @@ def _step(
 
 
 def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones; where states are large numbers, whose size says nothing of
-    how far they may move, the inverse squares of the sizes of states and the squared slopes of rows."""
+    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones or, where states are large numbers, whose size says nothing
+    of how far they may move, the inverse squares of their sizes; and the squared slopes of rows."""
     rows, xs = formulation.rows, model.iterate.xs
     assert rows is not None
     sizes = np.maximum(np.abs(xs).max(axis=0), 1.0) if rows.large else np.ones(formulation.problem.system.ndx)
@@ -194,11 +194,11 @@ def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, n
 
 
 def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Typical derivatives (nu,) of rows with respect to the controls, at most 1 but for large rows; ones where they are
-    not known."""
+    """Typical derivatives (nu,) of rows with respect to the controls, if rows are large or the derivatives negligible;
+    ones for others, and where they are not known."""
     slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
-    known = finite(slopes) and slopes.all()
-    return np.minimum(slopes, np.inf if rows.large else 1.0) if known else np.ones_like(slopes)
+    wanted = rows.large or slopes.max() < NEGLIGIBLE
+    return slopes if wanted and finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: RestorationResult) -> bool:
