@@ -111,7 +111,7 @@ def study(run: Run) -> dict[str, Any]:
     """All constants, with figures for those that can be changed."""
     options, fixed = run.options, compiled_names()
     chosen = [each for each in constants() if each.name in options.only]
-    varied = [each for each in chosen if each.name not in fixed]
+    varied = [each for each in chosen if each.name not in fixed and not each.value.startswith("{")]  # nor sets of sizes
     advance = run.counter("solves", len(NAMES) * options.starts * (1 + len(FACTORS) * len(varied)))
     sizes = NAMES, options.starts, options.seed, LIMIT, advance
     rows = [{"module": "", "name": "as it is", "value": "", "text": "", "figures": {"half": _figures(solves(*sizes))}}]
