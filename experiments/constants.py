@@ -2,7 +2,7 @@
 
     python -m experiments.constants [--starts N] [--seed N] [--only CONSTANT ...] [--out DIR]
 
-Solves the 26 feasible problems of `experiments.constraints` by DDP from N starts each, in twenty minutes for five.  A
+Solves the 26 feasible problems of `experiments.constraints` by DDP from N starts each, in ten minutes for three.  A
 solve counts if it converges and is feasible.  Constants that compiled kernels contain cannot be changed like that, and
 have no figures.  Writes DIR/constants.json.
 """
@@ -32,7 +32,7 @@ PLACES = {"MU", "GAPS"}
 COMPILED = {"helper", "routine", "driver", "shared_kernel", "by_address"}
 """Decorators of functions that are compiled."""
 FACTORS = {"half": 0.5, "twice": 2.0}
-STARTS, LIMIT = 5, 60.0
+STARTS, LIMIT = 3, 60.0
 
 
 class Constant(NamedTuple):
