@@ -46,7 +46,7 @@ def cone_of(facets, mu=MU, inner=False):
 
 @functools.cache
 def solution(facets, inner=False):
-    return trajopt.DDP().solve(problem([held(cone_of(facets, inner=inner))]))
+    return trajopt.DDP(tolerance=1e-17).solve(problem([held(cone_of(facets, inner=inner))]))
 
 
 def slips(found, cone):

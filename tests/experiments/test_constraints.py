@@ -335,7 +335,7 @@ def test_gains_by_penalty(tmp_path, capsys, monkeypatch):
 def test_sensitivities_of_a_dense_solve():
     """Against re-solved problems, by central differences of the start."""
     each, h = statement("arm_tip"), 1e-5
-    solver = trajopt.DDP(feasibility_tolerance=1e-10)
+    solver = trajopt.DDP(feasibility_tolerance=1e-10, tolerance=1e-15)
     problem = problem_of(each, fast=False)
     solution = solver.solve(problem)
     formulation, model, lam, unit = at_solution(solution, solver)
