@@ -326,6 +326,8 @@ class Rows:
         """Values c (R,)."""
         c = np.empty(self.D.size)
         _read(*self.singles, xs, us, self.D, c)
+        if not self.calls.blocks:
+            return c
         calls = self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.values, strict=True):
@@ -336,6 +338,8 @@ class Rows:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
         c, Cx, Cu = np.empty(self.D.size), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
+        if not self.calls.blocks:
+            return c, Cx, Cu
         calls = self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.jacobians, strict=True):
@@ -347,6 +351,8 @@ class Rows:
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
+        if not self.calls.blocks:
+            return
         mu, calls = lam * self.D, self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.curvatures, strict=True):

@@ -144,7 +144,8 @@ class Loop:
         model = self.constraints.expand(iterate, exact, before if step.alpha == 1.0 else None, m)
         if step.alpha < LONG_STEP and not closing:
             model, m = self.constraints.relaxed(model, m)
-        regularization = state.regularization.after_step(step.alpha, closing or self._invisible(state))
+        excused = closing or (step.alpha < LONG_STEP and self._invisible(state))
+        regularization = state.regularization.after_step(step.alpha, excused)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
         shows = closing or gain > INVISIBLE * abs(step.cost)
