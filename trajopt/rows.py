@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,12 @@ def with_multipliers(
     return e._replace(lx=lx, lu=lu)
 
 
+@lru_cache
+def _random_signs(count: int) -> np.ndarray:
+    """Entries 1 and -1, the same ones for the same number of them."""
+    return read_only([np.random.default_rng(0).choice([-1.0, 1.0], count)])[0]
+
+
 def random_sum_gradient(
     fx: np.ndarray, fu: np.ndarray, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], chosen: np.ndarray
 ) -> np.ndarray:
@@ -100,7 +106,7 @@ def random_sum_gradient(
     of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
     N, ndx, nu = fu.shape
     signs = np.zeros(len(C[0]))
-    signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
+    signs[chosen] = _random_signs(len(chosen))
     none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
     with np.errstate(all="ignore"):
         return adjoint(with_multipliers(none, first, C, signs))[1]
@@ -210,7 +216,8 @@ class RowCalls:
 
     def at(self, xs: np.ndarray, us: np.ndarray) -> RowCalls:
         """The evaluations for this trajectory."""
-        self._xs[...], self._us[...] = xs, us
+        if self.blocks:
+            self._xs[...], self._us[...] = xs, us
         return self
 
     @cached_property
@@ -326,20 +333,21 @@ class Rows:
         """Values c (R,)."""
         c = np.empty(self.D.size)
         _read(*self.singles, xs, us, self.D, c)
-        if not self.calls.blocks:
-            return c
         calls = self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.values, strict=True):
                 c[block.rows] = call()[0] * self.D[block.rows]
         return c
 
+    def violations(self, c: np.ndarray) -> np.ndarray:
+        """Signed violations c - clip(c, lower, upper) (R,) of values c."""
+        with np.errstate(invalid="ignore"):  # of infinite rows, far away
+            return c - np.clip(c, self.lower, self.upper)
+
     def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
         c, Cx, Cu = np.empty(self.D.size), self._constant[0].copy(), self._constant[1].copy()
         _read(*self.singles, xs, us, self.D, c)
-        if not self.calls.blocks:
-            return c, Cx, Cu
         calls = self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.jacobians, strict=True):
@@ -351,8 +359,6 @@ class Rows:
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
-        if not self.calls.blocks:
-            return
         mu, calls = lam * self.D, self.calls.at(xs, us)
         with np.errstate(all="ignore"):
             for block, call in zip(calls.blocks, calls.curvatures, strict=True):

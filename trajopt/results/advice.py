@@ -11,7 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
-from trajopt.results.conflict import conflict, violations_of_x0
+from trajopt.results.conflict import violations_of_x0
 from trajopt.results.lagrangian import relative_gradient
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
 from trajopt.results.stationary import is_soft
@@ -92,8 +92,8 @@ def _nearly_done(solution: SolutionData, solver: Any) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ advice
-def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
-    """Sentences that say what to try next, for this status and these numbers."""
+def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -> Iterator[str]:
+    """Sentences that say what to try next, for this status and these numbers; weights as of `conflict`."""
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
     yield from _for_a_start_without_states(solution)
     yield from _for_negative_durations(solution)
@@ -128,7 +128,7 @@ def advice(solution: SolutionData, solver: Any) -> Iterator[str]:
             yield "start from states, which needs no rollout: solver.solve(problem, xs=...)"
             yield f"a smaller time step or another integrator for {system}"
         case Status.INFEASIBLE:
-            yield from _for_infeasible(solution, solver)
+            yield from _for_infeasible(solution, solver, weights)
 
 
 def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:
@@ -277,12 +277,11 @@ def _straight_line(solution: SolutionData) -> str:
     return f"xs=[system.integrate(x0, s * system.difference(x0, x_goal)) for s in np.linspace(0, 1, {knots})]"
 
 
-def _for_infeasible(solution: SolutionData, solver: Any) -> Iterator[str]:
+def _for_infeasible(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -> Iterator[str]:
     worst = largest_violation(solution, solver)
     if worst is None:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
         return
-    weights = conflict(solution)
     for given in violations_of_x0(solution, weights):
         later = f"; or '{given.name}' at later knots alone, as by at=slice({given.met_from}, None)"
         yield f"another x0, for this one violates '{given.name}'{later if given.met_from < len(solution.us) else ''}"

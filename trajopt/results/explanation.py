@@ -92,7 +92,8 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
     dependent = dependent_rows(solution) if _unmet(solution, solver) else None
     if dependent is not None:
         parts.append(dependent_in_words(solution, dependent))
-    tried = [*([] if dependent is None else advice_on_dependent(solution, dependent)), *advice(solution, solver)]
+    tried = [] if dependent is None else [*advice_on_dependent(solution, dependent)]
+    tried += advice(solution, solver, weights)
     parts += [f"Try: {line}." for line in tried]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
 

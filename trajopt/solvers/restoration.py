@@ -104,14 +104,6 @@ class RestorationResult(NamedTuple):
     log: Log
 
 
-def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
-    """Signed violations v (R,) of rows with values c (R,)."""
-    rows = formulation.rows
-    assert rows is not None
-    with np.errstate(invalid="ignore"):  # of infinite rows, far away
-        return c - np.clip(c, rows.lower, rows.upper)
-
-
 def least_violation(
     formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
 ) -> RestorationResult:
@@ -128,7 +120,7 @@ def least_violation(
         np.einsum("tii->ti", block)[...] = weights
     while True:
         assert model.rows is not None
-        v = violations(formulation, model.rows.c)
+        v = rows.violations(model.rows.c)
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= IDLE and (stalls >= PATIENCE or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= NEGLIGIBLE * known)
@@ -140,7 +132,7 @@ def least_violation(
         for _ in range(ATTEMPTS):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta)
             if step is not None:
-                left = violations(formulation, rows.values(step.xs, step.us))
+                left = rows.violations(rows.values(step.xs, step.us))
                 with np.errstate(over="ignore"):  # a rollout far away
                     lower = 0.5 * float(left @ left)
                 if promise <= INVISIBLE * F:
@@ -230,7 +222,7 @@ def check(
     is given up before a minimum, or ends at a lower one, refutes the first minimum."""
     rows = formulation.rows
     assert rows is not None
-    v = violations(formulation, rows.values(start.xs, start.us))
+    v = rows.violations(rows.values(start.xs, start.us))
     enough, ends = 0.125 * float(v @ v), None  # half the violations
     if v[rows.first[-2] :].any() and not any(record.step == FEASIBILITY for record in budget.log):
         ends = terminal_states(formulation.problem, rows, start.xs)
@@ -317,12 +309,12 @@ def _at_nearest(formulation: Formulation, start: Iterate, end: np.ndarray, budge
     lower, upper = other.rows.lower, other.rows.upper
     lower, upper = np.where(last, np.minimum(lower, c), lower), np.where(last, np.maximum(upper, c), upper)
     other.rows = replace(other.rows, lower=lower, upper=upper)
-    v = violations(formulation, rows.values(at_end, start.us))[rows.first[-2] :]
+    v = rows.violations(rows.values(at_end, start.us))[rows.first[-2] :]
     enough = 0.5 * (HALF_PRECISION * float(np.abs(v).max())) ** 2
     led = least_violation(other, start, budget, enough, enough)
     model = formulation.expand(led.model.iterate, dual=np.zeros(len(rows)))
     assert model.rows is not None
-    v = violations(formulation, model.rows.c)
+    v = rows.violations(model.rows.c)
     return RestorationResult(model, v, 0.5 * float(v @ v), True, led.log)
 
 
@@ -353,7 +345,7 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, run: R
     if iterate.gaps is not None or small or largest <= PROGRESS * since.violation:
         return state._replace(feasibility=known)
     found, hopeless = check(formulation, iterate, since.first, budget, tolerance, run)
-    state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
+    state, v = state._replace(log=found.log), rows.violations(model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(feasibility=known._replace(tried=state.tried))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost

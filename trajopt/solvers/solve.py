@@ -149,7 +149,7 @@ def deployed_gains(formulation: Formulation, state: State, options: LoopOptions)
         if found is None:
             return last.sweep
         sweep, c = found.sweep, end(found.sweep)
-        crossed = (active == 0) & (np.abs(c - np.clip(c, rows.lower, rows.upper)) > options.feasibility_tolerance)
+        crossed = (active == 0) & (np.abs(rows.violations(c)) > options.feasibility_tolerance)
         if not crossed.any():
             break
         active = np.where(crossed, softer.sides(rows, c), active)
