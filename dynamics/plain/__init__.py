@@ -101,6 +101,27 @@ class PreparedLaunch:
         return launch(*self._args, **self._options)
 
 
+class PreparedCalls:
+    """Functions without arguments, called one after another."""
+
+    calls = None
+
+    def __init__(self, *parts: Callable[[], Any], result: Callable[[], Any] | None = None) -> None:
+        self._parts, self._result = parts, result
+
+    def __call__(self) -> Any:
+        """Make the calls; returns what the last one does, or the result."""
+        found = None
+        for part in self._parts:
+            found = part()
+        return found if self._result is None else self._result()
+
+
+def calls_of(function: Callable[[], Any]) -> None:
+    """None: compiled code makes no calls here."""
+    return
+
+
 # ------------------------------------------------------------------------------------------------ decorators
 class _Progress:
     """Nothing is compiled: nothing is shown."""

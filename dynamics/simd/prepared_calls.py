@@ -3,6 +3,7 @@
     call = PreparedCall(function, xs, us, 0.1)      packs, as `dynamics.simd.entries` describes
     call()                                          0.25 us, whatever the arguments
     call.set(2, 0.2)                                another number, or another array of the same type
+    PreparedCalls(call, other)()                    several, one after another
 
 Arrays are read and written where they lie, so that who prepares a call must keep what it says of them: shapes and types
 are looked at once, when the call is prepared.  A block refers to its arrays, function and result, so none of them is
@@ -251,3 +252,42 @@ class PreparedLaunch:
         if scratch_guard.ON:
             scratch_guard.check(self.drive, self._rows, self._size)
         return result
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """The call that it is, None where several threads share it."""
+        if self._team != threads.num_threads():
+            self._prepare()
+        return tuple(self._calls) if len(self._calls) == 1 else None
+
+
+class PreparedCalls:
+    """Prepared functions called one after another, whose result is that of the last one, or what `result` returns.
+
+    Parameters
+    ----------
+    parts : PreparedCall, PreparedLaunch, PreparedCalls, or other functions without arguments
+    result : function without arguments, optional
+    """
+
+    def __init__(self, *parts: Callable[[], Any], result: Callable[[], Any] | None = None) -> None:
+        self._parts, self._result = parts, result
+
+    def __call__(self) -> Any:
+        """Make the calls."""
+        found = None
+        for part in self._parts:
+            found = part()
+        return found if self._result is None else self._result()
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """All calls that it consists of, in their order; None if some part of it is no prepared call."""
+        found = [calls_of(part) for part in self._parts]
+        return None if None in found else tuple([call for calls in found for call in calls or ()])
+
+
+def calls_of(function: Callable[[], Any]) -> tuple[PreparedCall, ...] | None:
+    """The prepared calls that a function without arguments makes, and nothing else, so that compiled code can make them
+    in its place; None where it does more, in Python or in several threads."""
+    return (function,) if isinstance(function, PreparedCall) else getattr(function, "calls", None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dynamics.simd import LANES, by_address, driver, routine, set_num_threads
-from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch, enter
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch, calls_of, enter
 from dynamics.simd.threads import MINIMUM_WORK, launch, num_threads
 from dynamics.simd.vector import aligned_zeros
 
@@ -181,3 +181,26 @@ def test_launches_on_any_number_of_threads(rng, team):
     team(2)
     prepared()
     assert ys.tobytes() == (2.0 * expected).tobytes()
+
+
+def test_calls_in_turn():
+    x, y = np.array([4.0, 6.0]), np.zeros(2)
+    halve, more = PreparedCall(_halved, x, y), PreparedCall(_nothing, x)
+    both = PreparedCalls(more, halve)
+    assert both() == 2.5 and y.tolist() == [2.5, 3.0]
+    assert both.calls == (more, halve) and calls_of(halve) == (halve,)
+    nested = PreparedCalls(both, more, result=halve.result)
+    assert nested() == 3.0 and x[0] == 7.0
+    assert nested.calls == (more, halve, more)
+    assert PreparedCalls(halve, lambda: None).calls is None and calls_of(lambda: None) is None
+
+
+def test_calls_of_launches(team):
+    xs, ys = np.ones(100), np.zeros(100)
+    team(1)
+    drive = PreparedLaunch(_squares, 100, 1, xs, 2.0, ys, effort=MINIMUM_WORK)
+    assert drive.calls is not None and PreparedCalls(drive).calls == drive.calls
+    enter(drive.calls[0].address)
+    assert (ys == 2.0).all()
+    team(2)
+    assert drive.calls is None and PreparedCalls(drive).calls is None
