@@ -154,6 +154,11 @@ class PreparedCall:
         self.result: Callable[[], Any] = _nothing if at is None else at.item
         """Result of the last call."""
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the function is called with."""
+        return tuple(self._args)
+
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
         known, start = self._args[place], self._starts[place]
