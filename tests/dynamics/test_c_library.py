@@ -1,4 +1,4 @@
-"""Libraries of prepared calls: the same bits as here, from Python and in C programs, in threads, on other processors."""
+"""Libraries of prepared calls: the same bits as here, from Python and in C programs, also for other processors."""
 
 import ctypes
 import platform
@@ -268,7 +268,7 @@ def fuses() -> bool:
 @needs_cc
 @pytest.mark.parametrize("checker", ["sanitizer", "valgrind"])
 def test_programs_with_the_static_library(older, checker, tmp_path):
-    """For an older processor, with checks of undefined behaviour, of memory, and of what is read before it is written."""
+    """For an older processor, with checks of undefined behaviour, and of memory that is read before it is written."""
     options, under = ("-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"), ()
     if checker == "valgrind":
         if shutil.which("valgrind") is None:
@@ -449,10 +449,12 @@ def test_bad_input(tmp_path):
     raises(ValueError, r"arrays\['x'\]: got an array that no call reads or writes", arrays={"x": np.ones(4)})
     raises(ValueError, "arrays, entries: got 'run', expected different names", arrays={"run": x})
     raises(ValueError, "arrays, entries: got 'free', expected different names", arrays={"free": x})
-    raises(ValueError, "calls: .*_both holds the address 0x.*none of the blocks", entries={"run": call}, entered=parts[:1])
+    raises(
+        ValueError, "calls: .*_both holds the address 0x.*none of the blocks", entries={"run": call}, entered=parts[:1]
+    )
     raises(ValueError, "calls: .*_allocates needs NRT_", entries={"run": PreparedCall(_allocates, x)})
     tmp_path.joinpath("file").touch()
-    with pytest.raises(FileExistsError, match="folder: got '.*', which is there already, expected a new or empty"):
+    with pytest.raises(FileExistsError, match=r"folder: got '.*', which is there already, expected a new or empty"):
         write(folder=tmp_path)
 
 

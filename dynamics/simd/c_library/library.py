@@ -68,7 +68,9 @@ def write_library(
     chosen = target_of(target)
     for needed in (chosen.compiler, "ar"):
         if shutil.which(needed) is None:
-            raise FileNotFoundError(f"target: got {target!r}, which needs the program {needed}, expected it on the PATH")
+            raise FileNotFoundError(
+                f"target: got {target!r}, which needs the program {needed}, expected it on the PATH"
+            )
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise FileExistsError(f"folder: got {str(place)!r}, which is there already, expected a new or empty folder")
@@ -123,7 +125,9 @@ def _check_arrays(arrays: Mapping[str, Any], entries: Mapping[str, Any]) -> None
         if not isinstance(array, np.ndarray) or array.dtype not in texts.TYPES:
             raise TypeError(f"arrays[{name!r}]: got {array!r}, expected an array of float64 or int64")
         if not array.flags.c_contiguous or not array.size:
-            raise ValueError(f"arrays[{name!r}]: got {array.shape} of strides {array.strides}, expected numbers in C order")
+            raise ValueError(
+                f"arrays[{name!r}]: got {array.shape} of strides {array.strides}, expected numbers in C order"
+            )
     for name in (*arrays, *entries):
         if name in _OWN or (name in arrays and name in entries):
             raise ValueError(f"arrays, entries: got {name!r}, expected different names, and none of {', '.join(_OWN)}")

@@ -5,7 +5,6 @@ translated anew, as position-independent code, for this or another processor.  K
 and refer to by symbols (`dynamics.simd.dispatchers`), are linked in once.
 """
 
-import importlib
 import platform
 import sys
 from collections.abc import Callable, Sequence
@@ -54,9 +53,10 @@ class Target(NamedTuple):
         """LLVM's translator, which optimises as numba's own does, so that results have the same bits."""
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        options: dict[str, Any] = {"opt": numba.config.OPT, "reloc": "pic", "codemodel": "small"}
-        target = llvm.Target.from_triple(self.triple)
-        return target.create_target_machine(cpu=self.cpu, features=self.features, **options)
+        config: Any = numba.config
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            self.cpu, self.features, opt=config.OPT, reloc="pic", codemodel="small"
+        )
 
 
 def target_of(name: str) -> Target:
@@ -150,9 +150,8 @@ class _Linker:
         return name
 
     def _shared(self, binding: Binding) -> str:
-        kernel = getattr(importlib.import_module(binding.module), binding.name)
-        kernel.compile(binding.args)
-        compiled = kernel.overloads[binding.args]
+        binding()
+        compiled = getattr(sys.modules[binding.module], binding.name).overloads[binding.args]
         name = f"shared.{len(self._names)}"
         return self.add(compiled.library, compiled.fndesc.llvm_func_name, name, f"{binding.module}.{binding.name}")
 

@@ -217,7 +217,9 @@ def readme(interface: Interface, sizes: Mapping[str, int], about: str) -> str:
     """What is in the folder, and how to use it."""
     name = interface.name
     rows = [f"| {file} | {number / 1024:.0f} kB |" for file, number in sizes.items()]
-    arrays = [f"| `{array}` | {TYPES[x.dtype]} | {' x '.join(map(str, x.shape))} |" for array, x in interface.arrays.items()]
+    arrays = [
+        f"| `{array}` | {TYPES[x.dtype]} | {' x '.join(map(str, x.shape))} |" for array, x in interface.arrays.items()
+    ]
     calls = "\n".join(f"    {name}_{entry}(self);" for entry in interface.entries)
     return f"""# {name}
 
@@ -236,7 +238,8 @@ int main(void) {{
     cc program.c -I. -L. -l{name} -Wl,-rpath,'$ORIGIN'      the shared library
     cc program.c -I. lib{name}.a -lm                      the static one
 
-or, in CMake, `find_package({name} REQUIRED PATHS this/folder)` and `target_link_libraries(program PRIVATE {name}::static)`.
+or, in CMake, `find_package({name} REQUIRED PATHS this/folder)` and
+`target_link_libraries(program PRIVATE {name}::static)`.
 
 | part | size |
 |---|---|
