@@ -18,6 +18,7 @@ from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
 from trajopt.costs.cost_of_residual import sums
 from trajopt.interfaces.residual import Blocks
+from trajopt.problem.knot_rows import add_rows_at, place_of, quiet, rows_at
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -27,12 +28,6 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
     """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
     pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
     return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
-
-
-def place_of(knots: np.ndarray) -> slice | np.ndarray:
-    """Growing knots as a slice where none is missing between them, so that rows of arrays there are views."""
-    count = len(knots)
-    return slice(int(knots[0]), int(knots[-1]) + 1) if count and knots[-1] - knots[0] == count - 1 else knots
 
 
 class Term(NamedTuple):
@@ -220,26 +215,6 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadratic:
-    """Rows of blocks over all knots for a term at some of them, without those of controls if it is one of states alone:
-    views for a slice, else zeros, for `add_rows_at` to add."""
-    lx, lu, lxx, lux, luu = (
-        block[knots] if isinstance(knots, slice) else np.zeros((len(knots), *block.shape[1:])) for block in blocks
-    )
-    return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
-
-
-def add_rows_at(blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0) -> None:
-    """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
-    views."""
-    if isinstance(knots, slice):
-        return
-    for block, part in zip(blocks, rows, strict=True):
-        if part is not None:
-            factors = np.reshape(scale, (-1,) + (1,) * (part.ndim - 1)) if isinstance(scale, np.ndarray) else None
-            block[knots] += part if factors is None else part * factors
-
-
 def _value(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray]:
     """Values (K,) of the cost at what these arrays hold, as a function without arguments."""
     if isinstance(term.place(len(us)), slice):
@@ -326,18 +301,6 @@ def _cost(total):
     return total[0] if abs(total[0]) < np.inf else np.inf
 
 
-def _quiet(function: Callable[[], Any]) -> Callable[[], Any]:
-    """The function without numpy's warnings, of which prepared calls give none."""
-    if calls_of(function) is not None:
-        return function
-
-    def call() -> Any:
-        with np.errstate(all="ignore"):
-            return function()
-
-    return call
-
-
 class PreparedCost:
     """The cost of a trajectory in arrays that stay, as a function without arguments.
 
@@ -353,7 +316,7 @@ class PreparedCost:
     """
 
     def __init__(self, xs: np.ndarray, us: np.ndarray, sums: Iterable[Callable[[], float]]) -> None:
-        self.sums, self._total = tuple(map(_quiet, sums)), np.zeros(1)
+        self.sums, self._total = tuple(map(quiet, sums)), np.zeros(1)
         self.finite = PreparedCall(_start, xs, us, self._total)
         self._adds: dict[int, PreparedCall] = {}
 
@@ -475,7 +438,7 @@ class Objective:
         terms, squares = self._for(us)
         parts = [_expansion(term, xs, us, blocks, curvature) for term in terms]
         parts += [one.prepared(xs, us, blocks, curvature) for one in squares]
-        return PreparedCalls(*map(_quiet, parts))
+        return PreparedCalls(*map(quiet, parts))
 
     def accumulate(
         self,
