@@ -63,6 +63,12 @@ class StateManifold:
         return self.difference(x_ref, xs), self.difference_expansion(x_ref, xs, np.zeros((len(xs), self.ndx)))[0]
 
     @NoDefault
+    def prepared_difference(self, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray) -> Callable[[], Any] | None:
+        """A function without arguments that writes difference(x0s, x1s), of states (K, nx) as these are then, into dx
+        (K, ndx); None where there is none.  Not asked for where `difference` is plain subtraction."""
+        ...
+
+    @NoDefault
     def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
         """J (K, nx, ndx), the Jacobian of integrate(xs, dx) in dx at dx = 0, xs (K, nx), for derivatives by the numbers
         of a state (`Sensitivity.vjp(..., ambient=True)`, layers)."""

@@ -37,7 +37,7 @@ from dynamics.simd.lane_blocks import (
     sum_lines,
     written_module,
 )
-from dynamics.simd.prepared_calls import PreparedLaunch
+from dynamics.simd.prepared_calls import PreparedCalls, PreparedLaunch
 from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_floats, as_placement, check_finite
 
@@ -493,11 +493,7 @@ class KernelResidual(RobotResidual):
         order = JACOBIAN if jacobians else VALUE
         call = self._expand(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET, PreparedLaunch)
 
-        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-            call()
-            return r, rx, ru
-
-        return rows
+        return PreparedCalls(call, result=lambda: (r, rx, ru))
 
     def with_own_numbers(self) -> Self:
         """See `trajopt.interfaces.residual.PreparedResidual`."""

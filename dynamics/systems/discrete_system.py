@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.simd import LANES, aligned_arrays, chunk_count
+from dynamics.simd import LANES, aligned_arrays, by_address, chunk_count
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_batch, as_floats
 
 
@@ -49,6 +50,25 @@ def candidates_of(X: np.ndarray, count: int) -> np.ndarray:
     if len(X) == 1:
         return X[0].transpose(2, 0, 1)[:count]
     return np.concatenate(list(X.transpose(0, 3, 1, 2)))[:count]
+
+
+@by_address
+def _place_candidates(X, candidates):
+    """`candidates_of` where several chunks hold them; candidates (A, N, n)."""
+    for a in range(candidates.shape[0]):
+        c, l = divmod(a, X.shape[3])
+        for t in range(candidates.shape[1]):
+            for i in range(candidates.shape[2]):
+                candidates[a, t, i] = X[c, t, i, l]
+
+
+@by_address
+def _place_limits(lower, upper, limits):
+    """limits (N, 2, nu) of lower and upper (N, nu)."""
+    for t in range(limits.shape[0]):
+        for i in range(limits.shape[2]):
+            limits[t, 0, i] = lower[t, i]
+            limits[t, 1, i] = upper[t, i]
 
 
 class DiscreteSystem(ABC):
@@ -126,6 +146,41 @@ class DiscreteSystem(ABC):
         if lam is None:
             return partial(self.write_linearization, xs, us, fx, fu)
         return partial(self.write_expansion, xs, us, lam, fx, fu, *H)
+
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """A function without arguments that does what `roll` does with these arrays, as they are then; None where there
+        is none."""
+        return None
+
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """See `trajopt.capabilities.Expansions`."""
+        (lanes, _), *motion = self.candidate_lanes(len(us), alphas)
+        limits, calls, found = None, [], []
+        if lower is not None and upper is not None:
+            limits = np.empty((len(us), 2, self.nu))
+            calls.append(PreparedCall(_place_limits, lower, upper, limits))
+        roll = self.prepared_roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits), 0, len(us), *motion)
+        if roll is None:
+            return None
+        calls.append(roll)
+        for Z in motion:
+            found.append(candidates_of(Z, len(alphas)))
+            if len(lanes) > 1:
+                calls.append(PreparedCall(_place_candidates, Z, found[-1]))
+        return PreparedCalls(*calls, result=lambda: (found[0], found[1]))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:

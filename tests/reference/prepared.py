@@ -1,7 +1,7 @@
 """Every driver that tests launch is called by its address too, on copies of its arguments: the same bits come out."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamics.simd import scratch_guard, threads
 from dynamics.simd.dispatchers import KeepingDispatcher
-from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter
 from dynamics.simd.vector import aligned_empty
 
 MOST_CALLS = 3
@@ -74,3 +74,17 @@ def called_twice() -> Iterator[None]:
         yield
     finally:
         threads._share_out = share_out
+
+
+def replay(function: Callable[[], Any]) -> bool:
+    """Make the calls of a prepared function by their addresses, without the function; returns what its checks say."""
+    count = threads.num_threads()
+    threads.set_num_threads(1)
+    try:
+        calls = calls_of(function)
+        assert calls is not None
+        for call in calls:
+            call.check(enter(call.address))
+    finally:
+        threads.set_num_threads(count)
+    return all([check() for check in checks_of(function)])

@@ -105,7 +105,8 @@ class PreparedResidual(Protocol):
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """A function without arguments that returns r (K, nr) at the numbers that xs (K, nx), us (K, nu) hold then, and
-        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none."""
+        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none.  One
+        that consists of prepared calls (`dynamics.simd.prepared_calls.calls_of`) has the same arrays at each call."""
         ...
 
     def with_own_numbers(self) -> Self:

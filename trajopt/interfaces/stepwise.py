@@ -4,12 +4,16 @@ A system that compiles its rollouts is many times faster; this is what serves al
 """
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.interfaces.system import System, window
+from dynamics.simd.array_loops import subtract
+from dynamics.simd.prepared_calls import PreparedCall
+from trajopt.capabilities import StateManifold, capability
+from trajopt.interfaces.system import System, as_manifold, window
 
 
 class ClosedLoop(NamedTuple):
@@ -78,6 +82,19 @@ def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tup
         if len(alive) == 0:
             break
     return X, U
+
+
+def prepared_difference(
+    system: System, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray
+) -> Callable[[], Any] | None:
+    """A function without arguments that writes `System.difference` of states x0s and x1s (K, nx), as they are then,
+    into dx (K, ndx); None where a system on a manifold prepares none."""
+    if as_manifold(system) is None:
+        return PreparedCall(subtract, x0s, x1s, dx)
+    prepare = capability(system, StateManifold).prepared_difference
+    if prepare is None or not stands_for(type(system), "prepared_difference", "difference"):
+        return None
+    return prepare(x0s, x1s, dx)
 
 
 class ClosedLoopRollouts:

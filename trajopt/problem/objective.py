@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import LANES, routine
-from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd import LANES, by_address, routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
 from dynamics.simd.squares import CLIPPED, ResidualWeights
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
 from trajopt.costs.cost_of_residual import sums
 from trajopt.interfaces.residual import Blocks
+from trajopt.problem.knot_rows import add_rows_at, place_of, quiet, rows_at
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -27,12 +28,6 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
     """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
     pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
     return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
-
-
-def place_of(knots: np.ndarray) -> slice | np.ndarray:
-    """Growing knots as a slice where none is missing between them, so that rows of arrays there are views."""
-    count = len(knots)
-    return slice(int(knots[0]), int(knots[-1]) + 1) if count and knots[-1] - knots[0] == count - 1 else knots
 
 
 class Term(NamedTuple):
@@ -220,31 +215,17 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadratic:
-    """Rows of blocks over all knots for a term at some of them, without those of controls if it is one of states alone:
-    views for a slice, else zeros, for `add_rows_at` to add."""
-    lx, lu, lxx, lux, luu = (
-        block[knots] if isinstance(knots, slice) else np.zeros((len(knots), *block.shape[1:])) for block in blocks
-    )
-    return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
-
-
-def add_rows_at(blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0) -> None:
-    """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
-    views."""
-    if isinstance(knots, slice):
-        return
-    for block, part in zip(blocks, rows, strict=True):
-        if part is not None:
-            factors = np.reshape(scale, (-1,) + (1,) * (part.ndim - 1)) if isinstance(scale, np.ndarray) else None
-            block[knots] += part if factors is None else part * factors
-
-
 def _value(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray]:
     """Values (K,) of the cost at what these arrays hold, as a function without arguments."""
     if isinstance(term.place(len(us)), slice):
         return partial(term.cost.value, *term.points(xs, us))
     return lambda: term.cost.value(*term.points(xs, us))
+
+
+def _prepared_sum(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
+    """The term's part of the cost at what these arrays hold, as a function without arguments."""
+    values = _value(term, xs, us)
+    return lambda: _sum(term, values())
 
 
 def _sum(term: Term, values: np.ndarray) -> float:
@@ -292,6 +273,78 @@ def all_finite(rows):
 @routine
 def _both_finite(xs, us):
     return all_finite(xs) and all_finite(us)
+
+
+# --------------------------------------------------------------------------------------------
+# The cost at arrays that stay: prepared calls where every term is summed by some.
+#
+# The first call looks at the trajectory, then each sum is followed by a call that adds it to the total, so that whoever
+# makes all of these calls finds the cost where the last one leaves its result.
+
+
+@by_address
+def _start(xs, us, total):
+    """Whether the trajectory is finite; the total is 0, or NaN where it is not."""
+    finite = all_finite(xs) and all_finite(us)
+    total[0] = 0.0 if finite else np.nan
+    return finite
+
+
+@by_address
+def _add(total, part):
+    total[0] += part[0]
+
+
+@by_address
+def _cost(total):
+    """The total; inf where it is not finite."""
+    return total[0] if abs(total[0]) < np.inf else np.inf
+
+
+class PreparedCost:
+    """The cost of a trajectory in arrays that stay, as a function without arguments.
+
+    Parameters
+    ----------
+    xs, us : (N+1, nx) and (N, nu) arrays
+    sums : functions without arguments
+
+    Attributes
+    ----------
+    finite : whether all numbers of the trajectory are finite, a prepared call
+    sums : functions that each return a part of the cost, in the order in which they are added
+    """
+
+    def __init__(self, xs: np.ndarray, us: np.ndarray, sums: Iterable[Callable[[], float]]) -> None:
+        self.sums, self._total = tuple(map(quiet, sums)), np.zeros(1)
+        self.finite = PreparedCall(_start, xs, us, self._total)
+        self._adds: dict[int, PreparedCall] = {}
+
+    def __call__(self) -> float:
+        """The cost; inf where the trajectory or a term is not finite."""
+        if not self.finite():
+            return np.inf
+        total = 0.0  # not `sum`, whose rounding differs between versions of Python
+        for add in self.sums:
+            total += add()
+        return total if math.isfinite(total) else np.inf
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """Prepared calls of which the last one returns the cost; None if a term makes others."""
+        calls = [self.finite]
+        for add in self.sums:
+            found = calls_of(add)
+            if found is None:
+                return None
+            part = found[-1].room[:1].view(np.float64)
+            add_part = self._adds.setdefault(found[-1].address, PreparedCall(_add, self._total, part))
+            calls += [*found, add_part]
+        return *calls, self._cost
+
+    @cached_property
+    def _cost(self) -> PreparedCall:
+        return PreparedCall(_cost, self._total)
 
 
 Parts = tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]
@@ -372,43 +425,20 @@ class Objective:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
 
-    def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> PreparedCost:
         """`value` at these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        finite, values = PreparedCall(_both_finite, xs, us), [(term, _value(term, xs, us)) for term in terms]
-        sums = [s.prepared(xs, us, None, None) for s in squares]
-
-        def value() -> float:
-            if not finite():
-                return np.inf
-            total = 0.0  # not `sum`, whose rounding differs between versions of Python
-            if values:
-                with np.errstate(all="ignore"):
-                    for term, found in values:
-                        total += _sum(term, found())
-            for add in sums:
-                total += add()
-            return total if math.isfinite(total) else np.inf
-
-        return value
+        sums = [_prepared_sum(term, xs, us) for term in terms]
+        return PreparedCost(xs, us, [*sums, *[one.prepared(xs, us, None, None) for one in squares]])
 
     def prepared_expansion(
         self, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None = None
-    ) -> Callable[[], None]:
+    ) -> PreparedCalls:
         """`accumulate` with these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        expansions = [_expansion(term, xs, us, blocks, curvature) for term in terms]
-        sums = [s.prepared(xs, us, blocks, curvature) for s in squares]
-
-        def accumulate() -> None:
-            if expansions:
-                with np.errstate(all="ignore"):
-                    for add in expansions:
-                        add()
-            for add in sums:
-                add()
-
-        return accumulate
+        parts = [_expansion(term, xs, us, blocks, curvature) for term in terms]
+        parts += [one.prepared(xs, us, blocks, curvature) for one in squares]
+        return PreparedCalls(*map(quiet, parts))
 
     def accumulate(
         self,
