@@ -16,9 +16,8 @@ from dynamics import PointContact, RigidBodySystem, frame_placement, load_urdf
 from dynamics.simd import by_address, routine, shipped
 from dynamics.simd.c_library import write_library
 from dynamics.simd.c_library.machine_code import target_of
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch, enter
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, enter
 from dynamics.systems.discrete_system import ClosedLoops
-from dynamics.systems.rollouts import drive_closed_loops, rollout_size
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.trace import traceable, traced
 from problems.quadruped_model import FEET, quadruped, standing
@@ -46,7 +45,7 @@ def robot_case(system: RigidBodySystem, N: int) -> Case:
     (alphas, _), X, U = system.candidate_lanes(N, np.array([1.0, 0.5]))
     X[...], U[...] = 0.0, 0.0
     loops = ClosedLoops(x0, xs, us, k, K, alphas, None, None)
-    roll = system._launch(drive_closed_loops, rollout_size, alphas.size, loops, 0, N, X, U, call=PreparedLaunch)
+    roll = system.prepared_roll(loops, 0, N, X, U)
     expand = system.prepared_expansion(xs, us, fx, fu, lam, *H)
     given = {"xs": xs, "us": us, "x0": x0, "k": k, "K": K, "lam": lam}
     found = {"X": X, "U": U, "fx": fx, "fu": fu, "Hxx": H[0], "Hux": H[1], "Huu": H[2]}
