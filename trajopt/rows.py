@@ -82,8 +82,16 @@ def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
 @routine
 def add_gradients(first, Cx, Cu, multipliers, lx, lu):
     """Add C'lam to gradients."""
-    none = np.empty((0, 0, 0))
-    add_terms(first, Cx, Cu, multipliers, np.zeros(len(multipliers)), lx, lu, none, none, none)
+    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
+    for t in range(N + 1):
+        for i in range(first[t], first[t + 1]):
+            if multipliers[i] == 0.0:
+                continue
+            for a in range(n):
+                lx[t, a] += multipliers[i] * Cx[i, a]
+            if t < N:
+                for a in range(m):
+                    lu[t, a] += multipliers[i] * Cu[i, a]
 
 
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:

@@ -235,11 +235,12 @@ def _raise_eigenvalues(A, n, H, values, V, e, p):
 
 
 @routine
-def _convexify(lxx, lux, luu):
-    """Replace the Hessians of all knots by their positive parts."""
+def _convexify(lxx, lux, luu, matrices, vectors):
+    """Replace the Hessians of all knots by their positive parts; room for three matrices and vectors of states and
+    controls."""
     N, n, size = lux.shape[0], lux.shape[2], lux.shape[1] + lux.shape[2]
-    A, H, V = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
-    values, e, p = np.empty(size), np.empty(size), np.empty(size)
+    A, H, V = matrices[0], matrices[1], matrices[2]
+    values, e, p = vectors[0], vectors[1], vectors[2]
     for t in range(N + 1):
         used = size if t < N else n
         for i in range(used):
@@ -261,7 +262,8 @@ def convexified(e: Expansion) -> Expansion:
     """The expansion with the positive part of the Hessian of each knot, in its state and control together: eigenvalues
     are at least a tiny fraction of the largest."""
     hessians = e.lxx.copy(), e.lux.copy(), e.luu.copy()
-    _convexify(*hessians)
+    size = e.lux.shape[1] + e.lux.shape[2]
+    _convexify(*hessians, np.empty((3, size, size)), np.empty((3, size)))
     return Expansion(*e[:4], *hessians)
 
 
