@@ -71,7 +71,7 @@ def write_library(
             raise FileNotFoundError(
                 f"target: got {target!r}, which needs the program {needed}, expected it on the PATH"
             )
-    place = Path(folder)
+    place = Path(folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise FileExistsError(f"folder: got {str(place)!r}, which is there already, expected a new or empty folder")
     of_entries = _checked_entries(name, entries)
@@ -84,7 +84,7 @@ def write_library(
         new.mkdir()
         _build(new, texts.Interface(name, made, arrays), calls, chosen, target)
         os.replace(new, place)
-    return place
+    return Path(folder)
 
 
 # ------------------------------------------------------------------------------------------------ arguments
