@@ -302,7 +302,8 @@ def _adjoint(fx, fu, lx, lu, K, costate, gradient):
 
 
 @routine
-def _largest_gradient(gradient, us, lower, upper):
+def largest_gradient_entry(gradient, us, lower, upper):
+    """`largest_gradient`, for compiled code."""
     largest = 0.0
     for t in range(us.shape[0]):
         for i in range(us.shape[1]):
@@ -322,7 +323,7 @@ def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) ->
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
     """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
-    return _largest_gradient(gradient, us, *(limits or (None, None)))
+    return largest_gradient_entry(gradient, us, *(limits or (None, None)))
 
 
 def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -340,7 +340,7 @@ class FunctionResidual:
         def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            calls = [source.tapes.prepared(1, X, U, into=J)[0]] if jacobians else []
+            calls: list[Callable[[], Any]] = [source.tapes.prepared(1, X, U, into=J)[0]] if jacobians else []
             if jacobians and ru is not None:
                 calls.append(PreparedCall(split_columns, J, rx, ru))
             return TracedCalls(source.tapes.prepared(0, X, U, into=r)[0], PreparedCalls(*calls, result=lambda: found))
