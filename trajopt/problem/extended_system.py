@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dynamics.simd.array_loops import place_columns, subtract, take_columns
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
@@ -153,6 +155,20 @@ class ExtendedSystem(ClosedLoopRollouts):
             inside = self.split(x_ref)[0], self.split(xs)[0], self._split_tangent(mu)[0]
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
+
+    @Lifted
+    def prepared_difference(self, inside, x0s, x1s, dx):
+        """The difference inside, in arrays of its own, and that of the numbers appended."""
+        K, n = len(dx), self.system.nx
+        a, b, d = np.zeros((K, n)), np.zeros((K, n)), np.zeros((K, self.system.ndx))
+        if (difference := inside(a, b, d)) is None:
+            return None
+        p, q, dp = (np.zeros((K, self.memory)) for _ in range(3))
+        taken = (x0s, 0, a), (x1s, 0, b), (x0s, n, p), (x1s, n, q)
+        calls = *(PreparedCall(take_columns, *each) for each in taken), difference, PreparedCall(subtract, p, q, dp)
+        return PreparedCalls(
+            *calls, PreparedCall(place_columns, d, dx, 0), PreparedCall(place_columns, dp, dx, self.system.ndx)
+        )
 
     @Lifted
     def difference_with_jacobian(self, inside, x_ref, zs):
