@@ -12,6 +12,8 @@ from dynamics.simd import scratch_guard, threads
 from dynamics.simd.dispatchers import KeepingDispatcher
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter
 from dynamics.simd.vector import aligned_empty
+from trajopt.backward.expansions import write_derivatives
+from trajopt.interfaces.stepwise import METHODS, prepare, prepared_difference
 
 MOST_CALLS = 3
 """Compared calls of a driver, of each combination of argument types: each costs as much as the call."""
@@ -92,7 +94,7 @@ def replay(function: Callable[[], Any]) -> bool:
 
 
 class PreparedSystem:
-    """All prepared functions of a system along a trajectory, and arrays that they read and write.
+    """Prepared functions of a system along a trajectory, and arrays that they read and write.
 
     Parameters
     ----------
@@ -100,9 +102,18 @@ class PreparedSystem:
     xs, us : (N+1, nx) and (N, nu) arrays
     rng : numpy Generator
     size : how large gains, gaps and changes of controls are
+    methods : those of `trajopt.interfaces.stepwise.METHODS` that the system has
     """
 
-    def __init__(self, system: Any, xs: np.ndarray, us: np.ndarray, rng: np.random.Generator, size: float) -> None:
+    def __init__(
+        self,
+        system: Any,
+        xs: np.ndarray,
+        us: np.ndarray,
+        rng: np.random.Generator,
+        size: float,
+        methods: Sequence[str] = tuple(METHODS),
+    ) -> None:
         self.system, self._rng, self._size = system, rng, size
         N, n, m = len(us), system.ndx, system.nu
         self.xs, self.us, self.x0, self.lam = xs.copy(), us.copy(), xs[0].copy(), rng.standard_normal((N, n))
@@ -111,16 +122,16 @@ class PreparedSystem:
         self.limits = us - size * rng.random(us.shape), us + size * rng.random(us.shape)
         shapes = (N, n, n), (N, n, m), (N, n, n), (N, m, n), (N, m, m)
         self.first, self.both = ([np.zeros(shape) for shape in kind] for kind in (shapes[:2], shapes))
-        self.following, self.dx = np.zeros((N, system.nx)), np.zeros((N, n))
-        self.starts = np.repeat(self.x0[None], N, axis=0)
+        self.following, self.dx, self.starts = np.zeros((N, system.nx)), np.zeros((N, n)), self.xs[1:]
         given = self.x0, self.xs, self.us, *self.policy, self.alphas
-        self.rolls = system.prepared_rollouts(*given), system.prepared_rollouts(*given, self.gaps, *self.limits)
-        self.functions = [
+        self.loops = [given, (*given, self.gaps, *self.limits)] if "prepared_rollouts" in methods else []
+        self.rolls: list[Any] = [prepare(system, "prepared_rollouts", *loop) for loop in self.loops]
+        self.functions: list[Any] = [
             *self.rolls,
-            system.prepared_steps(self.xs[:-1], self.us, self.following),
-            system.prepared_difference(self.starts, self.following, self.dx),
-            system.prepared_expansion(self.xs, self.us, *self.first),
-            system.prepared_expansion(self.xs, self.us, *self.both[:2], self.lam, *self.both[2:]),
+            prepare(system, "prepared_steps", self.xs[:-1], self.us, self.following),
+            prepared_difference(system, self.starts, self.following, self.dx),
+            prepare(system, "prepared_expansion", self.xs, self.us, *self.first),
+            prepare(system, "prepared_expansion", self.xs, self.us, *self.both[:2], self.lam, *self.both[2:]),
         ]
 
     def move(self) -> None:
@@ -132,13 +143,11 @@ class PreparedSystem:
 
     def plain(self) -> list[np.ndarray]:
         """Results of the methods that are not prepared."""
-        system, given = self.system, (self.x0, self.xs, self.us, *self.policy, self.alphas)
-        both = [np.full(block.shape, np.nan) for block in self.both]
-        system.write_expansion(self.xs, self.us, self.lam, *both)
+        system, both = self.system, [np.full(block.shape, np.nan) for block in self.both]
+        write_derivatives(system, self.xs, self.us, *both[:2], self.lam, *both[2:])
         following = system.step(self.xs[:-1], self.us)
         return [
-            *system.closed_loop_rollout(*given),
-            *system.closed_loop_rollout(*given, self.gaps, *self.limits),
+            *[array for loop in self.loops for array in system.closed_loop_rollout(*loop)],
             following,
             system.difference(self.starts, following),
             *system.linearize(self.xs, self.us),
@@ -148,7 +157,7 @@ class PreparedSystem:
     def check(self) -> None:
         """Assert that prepared functions find what plain methods do, and that their calls do without them."""
         views = [view for roll in self.rolls for view in roll()]
-        for function in self.functions[2:]:
+        for function in self.functions[len(self.rolls) :]:
             function()
         self._assert_same(views)
         self.move()

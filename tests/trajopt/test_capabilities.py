@@ -241,6 +241,22 @@ def same_prepared_difference(wrapper, inner, zs, xs, us):
     yield dz[:, :2], dx
 
 
+def same_prepared_steps(wrapper, inner, zs, xs, us):
+    following = np.zeros((N, 4))
+    wrapper.prepared_steps(zs[:-1], us, following)()
+    yield following, wrapper.step(zs[:-1], us)
+    yield following[:, :3], inner.step(xs[:-1], us)
+
+
+def same_prepared_expansion(wrapper, inner, zs, xs, us):
+    lam, shapes = np.arange(3.0 * N).reshape(N, 3), ((3, 3), (3, 1), (3, 3), (1, 3), (1, 1))
+    blocks, first = ([np.full((N, *shape), np.nan) for shape in kind] for kind in (shapes, shapes[:2]))
+    wrapper.prepared_expansion(zs, us, *blocks[:2], lam, *blocks[2:])()
+    wrapper.prepared_expansion(zs, us, *first)()
+    yield from zip(blocks, expansion_of(wrapper, zs, us, lam), strict=True)
+    yield from zip(first, blocks[:2], strict=True)
+
+
 def same_jacobian(wrapper, inner, zs, xs, us):
     J = wrapper.integrate_jacobian(zs)
     yield J[:, :3, :2], inner.integrate_jacobian(xs)
@@ -271,6 +287,8 @@ SAME = {
     "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
     "difference_with_jacobian": same_difference,
     "prepared_difference": same_prepared_difference,
+    "prepared_steps": same_prepared_steps,
+    "prepared_expansion": same_prepared_expansion,
     "integrate_jacobian": same_jacobian,
     "window": same_window,
     "refined": same_finer,
