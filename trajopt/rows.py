@@ -27,7 +27,7 @@ from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
 from trajopt.backward.expansions import HALF_PRECISION, Expansion, adjoint
 from trajopt.capabilities import capability
-from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, sums
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, prepared_rows, sums
 from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.knot_rows import (
@@ -353,14 +353,10 @@ class RowCalls:
     ) -> tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...] | None]:
         """A function that returns r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None; and these arrays, if it
         consists of prepared calls that leave them there."""
-        prepare = getattr(block.residual, "prepared_rows", None)
-        if prepare is not None:
-            points = block.prepared_points(xs, us)
-            call = prepare(points.xs, points.us, jacobians)
-            if call is not None:
-                evaluate = PreparedCalls(*points.calls, call)
-                found = None if evaluate.calls is None else evaluate()
-                return evaluate, found if found is not None and all(map(_in_order, found)) else None
+        points = block.prepared_points(xs, us)
+        call, found = prepared_rows(block.residual, points.xs, points.us, jacobians)
+        if call is not None:
+            return PreparedCalls(*points.calls, call), found
         (K, nr), (_, ndx, nu) = block.rows.shape, self._sizes
 
         def plain() -> tuple[np.ndarray, Any, Any]:
@@ -394,11 +390,6 @@ class RowCalls:
             add_rows_at(blocks, place, target)
 
         return quiet(plain)
-
-
-def _in_order(array: np.ndarray | None) -> bool:
-    """True for what prepared calls accept."""
-    return array is None or array.flags.c_contiguous
 
 
 def _write_values(evaluate: Callable[[], tuple[Any, ...]], rows: np.ndarray, D: np.ndarray, c: np.ndarray) -> None:

@@ -40,6 +40,14 @@ def multipliers(mu: np.ndarray) -> ResidualWeights:
     return ResidualWeights(np.concatenate([mu, np.zeros(mu.shape)], axis=1), MULTIPLIERS)
 
 
+def without_effect(K: int, n: int, layout: int) -> ResidualWeights:
+    """ResidualWeights (K, n) of numbers that do not count, until some are written there."""
+    rows = np.zeros((K, _COLUMNS[layout] * n))
+    if layout == CLIPPED:
+        rows[:, 2 * n : 3 * n], rows[:, 3 * n :] = -np.inf, np.inf
+    return ResidualWeights(rows, layout)
+
+
 def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> None:
     """Raise ValueError unless weights are those of n numbers at the knots start <= t < stop."""
     rows, layout = weights

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import calls_of
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from dynamics.validation import as_array, as_choice, check_rows
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
@@ -135,6 +137,20 @@ def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) ->
         return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
     r, rx, ru = together(xs, us)
     return as_array("residual.evaluate_with_jacobians, r", r, (len(xs), nr), finite=False), rx, ru
+
+
+def prepared_rows(
+    residual: Any, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+) -> tuple[Callable[[], tuple[Any, ...]] | None, tuple[Any, ...] | None]:
+    """What the residual prepares (`trajopt.interfaces.residual.PreparedResidual`), None where there is nothing; and the
+    arrays r, rx and ru of its results if these always lie there, in C order, as prepared calls alone write them."""
+    prepare = getattr(residual, "prepared_rows", None)
+    call = None if prepare is None else prepare(xs, us, jacobians)
+    if call is None or calls_of(call) is None:
+        return call, None
+    with np.errstate(all="ignore"):
+        found = call()
+    return call, found if all(array is None or array.flags.c_contiguous for array in found) else None
 
 
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
