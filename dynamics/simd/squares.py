@@ -59,6 +59,15 @@ def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> No
     raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {_COLUMNS[layout] * n})")
 
 
+@routine
+def sum_of(values):
+    """The sum of values (K,), one after the other."""
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += values[k]
+    return total
+
+
 @helper
 def _weighed(layout, weights, row, i, n, s):
     """mu, a and s of number i of a residual that is s there."""

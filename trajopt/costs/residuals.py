@@ -132,12 +132,12 @@ class StateResidual:
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        whole, found = prepared_rows(self._sum, xs, None, jacobians)
-        if whole is None or found is None or type(self) is not StateResidual:
+        whole = None if type(self) is not StateResidual else prepared_rows(self._sum, xs, None, jacobians)
+        if whole is None:
             return None
+        r, rx, _ = whole.arrays
         if self._all:
-            return whole
-        r, rx, _ = found
+            return PreparedCalls(whole, result=lambda: whole.arrays)
         chosen = [None if array is None else np.zeros((len(array), self.nr, *array.shape[2:])) for array in (r, rx)]
         choose = [
             PreparedCall(choose_rows, array, self.components, into)
@@ -374,22 +374,16 @@ class SquaredNorm:
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        inside, found = prepared_rows(self.residual, xs, us, jacobians)
+        inside = prepared_rows(self.residual, xs, us, jacobians)
         if inside is None:
             return None
-        if found is None:
-            return lambda: self._rows(*inside())
-        (s, *jacobians_of_s), (r, *found) = found, self._rows(*found)
-        parts = [PreparedCall(squared_norms, s, r)]
-        for S, R in zip(jacobians_of_s, found, strict=True):
+        s, *slopes = inside.arrays
+        found = _norms(s), *[None if S is None else _norm_jacobian(s, S) for S in slopes]
+        parts = [PreparedCall(squared_norms, s, found[0])]
+        for S, J in zip(slopes, found[1:], strict=True):
             if S is not None:
-                parts.append(PreparedCall(norm_jacobian, s, S, 0, R))
-        return PreparedCalls(inside, *parts, result=lambda: (r, *found))
-
-    @staticmethod
-    def _rows(s: np.ndarray, sx: np.ndarray | None, su: np.ndarray | None) -> tuple[Any, ...]:
-        """r, rx, and ru, None where there is no Jacobian of s."""
-        return _norms(s), *[None if S is None else _norm_jacobian(s, S) for S in (sx, su)]
+                parts.append(PreparedCall(norm_jacobian, s, S, 0, J))
+        return PreparedCalls(inside, *parts, result=lambda: found)
 
     # -------------------------------------------------------------------------------------------- sums over knots
     @property
@@ -430,11 +424,11 @@ class SquaredNorm:
     ) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
         inside, *points = self._inside(span, xs, us)
-        evaluate, rows = prepared_rows(inside, points[0], points[1], target is not None)
+        evaluate = prepared_rows(inside, points[0], points[1], target is not None)
         prepare = getattr(self.residual, "prepared_sum", None)
-        if evaluate is None or rows is None or prepare is None:
+        if evaluate is None or prepare is None:
             return None
-        steps, bent, last = self._steps(span, rows, weights, target, curvature)
+        steps, bent, last = self._steps(span, evaluate.arrays, weights, target, curvature)
         parts: list[Callable[[], Any]] = [evaluate, *[PreparedCall(*step) for step in steps]]
         if curvature is not None:
             add_bent = prepare(span, xs, us, bent, _gradients_apart(curvature), curvature)

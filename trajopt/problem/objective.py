@@ -339,6 +339,11 @@ class PreparedCost:
             calls += [*found, add_part]
         return *calls, self._cost
 
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Checks of the sums, which ask whether their calls are still the right ones."""
+        return tuple([check for add in self.sums for check in getattr(add, "checks", ())])
+
     @cached_property
     def _cost(self) -> PreparedCall:
         return PreparedCall(_cost, self._total)
