@@ -29,6 +29,8 @@ ALIGNMENT = 8 * LANES
 INLINED: dict[str, Any] = {}
 VEC = COMPLEX_VEC = None
 """Types of numba that nothing has here."""
+SCRATCH = ()
+"""Names of arguments that are scratch: those of compiled calls alone."""
 
 
 def install() -> None:

@@ -184,6 +184,11 @@ class PreparedCall:
         """Address of the first word of an argument, for compiled callers that set a number."""
         return self.address + 8 * self._starts[place]
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the function is called with."""
+        return tuple(self._args)
+
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""
         known, start = self._args[place], self._starts[place]

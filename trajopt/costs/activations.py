@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,9 +28,8 @@ from trajopt.matrix_products import add_product, row_product
 
 # ------------------------------------------------------------------------------------------------ no Jacobian
 @routine
-def weighted_squares(z, z_ref, w):
-    """1/2 sum_i w_i (z_i - z_ref_i)^2 per knot: z (K, n), z_ref (1 or K, n), w (1 or K, n) -> (K,)."""
-    values = np.empty(z.shape[0])
+def write_weighted_squares(z, z_ref, w, values):
+    """values (K,) = 1/2 sum_i w_i (z_i - z_ref_i)^2: z (K, n), z_ref (1 or K, n), w (1 or K, n)."""
     next_ref, next_w = min(z_ref.shape[0] - 1, 1), min(w.shape[0] - 1, 1)
     for t in range(z.shape[0]):
         total = 0.0
@@ -37,6 +37,17 @@ def weighted_squares(z, z_ref, w):
             r = z[t, i] - z_ref[next_ref * t, i]
             total += w[next_w * t, i] * r * r
         values[t] = 0.5 * total
+
+
+def weighted_squares(z: np.ndarray, z_ref: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """1/2 sum_i w_i (z_i - z_ref_i)^2 per knot: z (K, n), z_ref (1 or K, n), w (1 or K, n) -> (K,)."""
+    return _values(write_weighted_squares, z, z_ref, w)
+
+
+def _values(write: Callable[..., None], r: np.ndarray, *arguments: Any) -> np.ndarray:
+    """Values (K,) that a compiled function writes for each row of r (K, n)."""
+    values = np.empty(len(r))
+    write(r, *arguments, values)
     return values
 
 
@@ -134,28 +145,34 @@ def add_gauss_newton(
 
 
 # --------------------------------------------------------------------------------------------
-# Compiled activations: values per knot, and first and second derivatives in the residual.
+# Compiled activations: values per knot, and first and second derivatives in the residual, written into arrays given.
 #
 # r (K, n); weights w have a row for every knot or one for all of them; parameters have a number for every component or
-# one for all of them.
+# one for all of them; values (K,), gradient (K, n), and the Hessian (K, n, n) or its diagonal (K, n).
+
+
+def _derivatives(write: Callable[..., None], r: np.ndarray, *arguments: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The gradient and the diagonal of the Hessian, (K, n) each, that a compiled function writes."""
+    gradient, hessian = np.empty(r.shape), np.empty(r.shape)
+    write(r, *arguments, gradient, hessian)
+    return gradient, hessian
+
 
 # ------------------------------------------------------------------------------------------------ smooth |r|
 @routine
-def smooth_abs_values(r, w, p):
+def write_smooth_abs(r, w, p, values):
     """sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i), without the cancellation of the difference near r = 0."""
-    values = np.zeros(r.shape[0])
     next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
     for t in range(r.shape[0]):
+        values[t] = 0.0
         for i in range(r.shape[1]):
             x, scale = r[t, i], p[next_p * i]
             values[t] += w[next_w * t, i] * (x * (x / (math.sqrt(x * x + scale * scale) + scale)))
-    return values
 
 
 @routine
-def smooth_abs_derivatives(r, w, p):
-    """Gradient and diagonal of the Hessian, (K, n) each: w r/s and w p^2/s^3, s = sqrt(r^2 + p^2)."""
-    gradient, hessian = np.empty(r.shape), np.empty(r.shape)
+def write_smooth_abs_derivatives(r, w, p, gradient, hessian):
+    """w r/s, and the diagonal w p^2/s^3, s = sqrt(r^2 + p^2)."""
     next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         for i in range(r.shape[1]):
@@ -164,28 +181,24 @@ def smooth_abs_derivatives(r, w, p):
             ratio = scale / s
             gradient[t, i] = weight * (x / s)
             hessian[t, i] = weight * (ratio * ratio / s)
-    return gradient, hessian
 
 
 # ------------------------------------------------------------------------------------------------ smooth norm
 @routine
-def smooth_norm_values(r, w, p):
+def write_smooth_norm(r, w, p, values):
     """sqrt(r'W r + p^2) - p, W = diag w."""
-    values = np.empty(r.shape[0])
     next_w = min(w.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         square = 0.0
         for i in range(r.shape[1]):
             square += w[next_w * t, i] * r[t, i] * r[t, i]
         values[t] = square / (math.sqrt(square + p * p) + p)
-    return values
 
 
 @routine
-def smooth_norm_derivatives(r, w, p):
-    """Gradient W r/s (K, n) and Hessian W/s - W r r'W/s^3 (K, n, n), s = sqrt(r'W r + p^2)."""
+def write_smooth_norm_derivatives(r, w, p, gradient, hessian):
+    """W r/s, and W/s - W r r'W/s^3, s = sqrt(r'W r + p^2)."""
     K, n = r.shape
-    gradient, hessian = np.empty((K, n)), np.empty((K, n, n))
     next_w = min(w.shape[0] - 1, 1)
     for t in range(K):
         square = p * p
@@ -198,7 +211,6 @@ def smooth_norm_derivatives(r, w, p):
             for j in range(n):
                 hessian[t, i, j] = -(gradient[t, i] * gradient[t, j]) / s
             hessian[t, i, i] += w[next_w * t, i] / s
-    return gradient, hessian
 
 
 # ------------------------------------------------------------------------------------------------ barriers
@@ -212,28 +224,27 @@ def relaxed_logarithm(z, delta):
 
 
 @routine
-def log_barrier_values(r, w, lower, upper, delta):
+def write_log_barrier(r, w, lower, upper, delta, values):
     """sum_i w_i (b(r_i - lower_i) + b(upper_i - r_i)), b the relaxed -log; an infinite bound adds nothing."""
-    values = np.zeros(r.shape[0])
     next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
     for t in range(r.shape[0]):
+        values[t] = 0.0
         for i in range(r.shape[1]):
             low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
             if low > -np.inf:
                 values[t] += weight * relaxed_logarithm(r[t, i] - low, delta)[0]
             if high < np.inf:
                 values[t] += weight * relaxed_logarithm(high - r[t, i], delta)[0]
-    return values
 
 
 @routine
-def log_barrier_derivatives(r, w, lower, upper, delta):
-    """Gradient and diagonal of the Hessian, (K, n) each."""
-    gradient, hessian = np.zeros(r.shape), np.zeros(r.shape)
+def write_log_barrier_derivatives(r, w, lower, upper, delta, gradient, hessian):
+    """Gradient and diagonal of the Hessian."""
     next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         for i in range(r.shape[1]):
             low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
+            gradient[t, i], hessian[t, i] = 0.0, 0.0
             if low > -np.inf:
                 _, slope, bend = relaxed_logarithm(r[t, i] - low, delta)
                 gradient[t, i] += weight * slope
@@ -242,7 +253,6 @@ def log_barrier_derivatives(r, w, lower, upper, delta):
                 _, slope, bend = relaxed_logarithm(high - r[t, i], delta)
                 gradient[t, i] -= weight * slope
                 hessian[t, i] += weight * bend
-    return gradient, hessian
 
 
 # --------------------------------------------------------------------------------------------
@@ -399,11 +409,11 @@ class SmoothAbs:
 
     def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
         """A (K,)."""
-        return smooth_abs_values(r, w, self.scale)
+        return _values(write_smooth_abs, r, w, self.scale)
 
     def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A_r and the diagonal of A_rr, (K, n) each."""
-        return smooth_abs_derivatives(r, w, self.scale)
+        return _derivatives(write_smooth_abs_derivatives, r, w, self.scale)
 
 
 class PseudoHuber:
@@ -426,11 +436,11 @@ class PseudoHuber:
 
     def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
         """A (K,)."""
-        return smooth_abs_values(r, w * self.delta, self.delta)
+        return _values(write_smooth_abs, r, w * self.delta, self.delta)
 
     def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A_r and the diagonal of A_rr, (K, n) each."""
-        return smooth_abs_derivatives(r, w * self.delta, self.delta)
+        return _derivatives(write_smooth_abs_derivatives, r, w * self.delta, self.delta)
 
 
 class SmoothNorm:
@@ -450,11 +460,13 @@ class SmoothNorm:
 
     def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
         """A (K,)."""
-        return smooth_norm_values(r, w, self.scale)
+        return _values(write_smooth_norm, r, w, self.scale)
 
     def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A_r (K, n) and A_rr (K, n, n)."""
-        return smooth_norm_derivatives(r, w, self.scale)
+        gradient, hessian = np.empty(r.shape), np.empty((*r.shape, r.shape[1]))
+        write_smooth_norm_derivatives(r, w, self.scale, gradient, hessian)
+        return gradient, hessian
 
 
 class LogBarrier:
@@ -483,11 +495,11 @@ class LogBarrier:
 
     def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
         """A (K,)."""
-        return log_barrier_values(r, w, self.lower, self.upper, self.delta)
+        return _values(write_log_barrier, r, w, self.lower, self.upper, self.delta)
 
     def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A_r and the diagonal of A_rr, (K, n) each."""
-        return log_barrier_derivatives(r, w, self.lower, self.upper, self.delta)
+        return _derivatives(write_log_barrier_derivatives, r, w, self.lower, self.upper, self.delta)
 
 
 class QuadraticBarrier:
