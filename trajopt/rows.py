@@ -27,11 +27,12 @@ from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
 from trajopt.backward.expansions import HALF_PRECISION, Expansion, adjoint
 from trajopt.capabilities import capability
-from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, sums
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, prepared_rows, sums
 from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.knot_rows import (
     PreparedPoints,
+    Quiet,
     add_rows_at,
     place_of,
     prepared_points,
@@ -319,11 +320,13 @@ class RowCalls:
         """A function that writes c (R,)."""
         parts: list[Callable[[], Any]] = [PreparedCall(_read, *self._singles, xs, us, D, c)]
         for block in self.blocks:
-            evaluate, found = self._evaluation(block, xs, us, False)
-            if found is None:
-                parts.append(quiet(partial(_write_values, evaluate, block.rows, D, c)))
+            points = block.prepared_points(xs, us)
+            evaluate = prepared_rows(block.residual, points.xs, points.us, False)
+            if evaluate is None:
+                parts.append(Quiet(partial(_write_values, block, xs, us, D, c)))
             else:
-                parts += [evaluate, PreparedCall(_place_values, block.rows, found[0], D, c)]
+                place = PreparedCall(_place_values, block.rows, evaluate.arrays[0], D, c)
+                parts += [*points.calls, quiet(evaluate), place]
         return PreparedCalls(*parts)
 
     def linearization(
@@ -339,12 +342,13 @@ class RowCalls:
             PreparedCall(_write, place, component, self._sizes[0], D, Cx, Cu),
         ]
         for block in self.blocks:
-            evaluate, found = self._evaluation(block, xs, us, True)
-            if found is None:
-                parts.append(quiet(partial(_write_jacobians, evaluate, block.rows, D, c, Cx, Cu)))
+            points = block.prepared_points(xs, us)
+            evaluate = prepared_rows(block.residual, points.xs, points.us, True)
+            if evaluate is None:
+                parts.append(Quiet(partial(_write_jacobians, block, xs, us, D, c, Cx, Cu)))
                 continue
-            r, rx, ru = found
-            parts += [evaluate, PreparedCall(_place_values, block.rows, r, D, c)]
+            r, rx, ru = evaluate.arrays
+            parts += [*points.calls, quiet(evaluate), PreparedCall(_place_values, block.rows, r, D, c)]
             parts += [
                 PreparedCall(_place_jacobian, block.rows, J, D, C) for J, C in ((rx, Cx), (ru, Cu)) if J is not None
             ]
@@ -355,33 +359,6 @@ class RowCalls:
     ) -> PreparedCalls:
         """A function that adds sum_i lam_i d2 c_i, lam (R,), to the Hessians of blocks."""
         return PreparedCalls(*[self._curvature(block, xs, us, D, lam, blocks) for block in self.blocks])
-
-    def _evaluation(
-        self, block: Block, xs: np.ndarray, us: np.ndarray, jacobians: bool
-    ) -> tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...] | None]:
-        """A function that returns r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None; and these arrays, if it
-        consists of prepared calls that leave them there."""
-        prepare = getattr(block.residual, "prepared_rows", None)
-        if prepare is not None:
-            points = block.prepared_points(xs, us)
-            call = prepare(points.xs, points.us, jacobians)
-            if call is not None:
-                evaluate = PreparedCalls(*points.calls, call)
-                found = None if evaluate.calls is None else evaluate()
-                return evaluate, found if found is not None and all(map(_in_order, found)) else None
-        (K, nr), (_, ndx, nu) = block.rows.shape, self._sizes
-
-        def plain() -> tuple[np.ndarray, Any, Any]:
-            points = block.points(xs, us)
-            if not jacobians:
-                return evaluated(block.residual, nr, *points), None, None
-            r, rx, ru = linearized(block.residual, nr, *points)
-            rx = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False)
-            if ru is None or block.of_states:
-                return r, rx, None
-            return r, rx, as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False)
-
-        return plain, None
 
     def _curvature(
         self, block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, lam: np.ndarray, blocks: Blocks
@@ -404,27 +381,23 @@ class RowCalls:
         return quiet(plain)
 
 
-def _in_order(array: np.ndarray | None) -> bool:
-    """True for what prepared calls accept."""
-    return array is None or array.flags.c_contiguous
-
-
-def _write_values(evaluate: Callable[[], tuple[Any, ...]], rows: np.ndarray, D: np.ndarray, c: np.ndarray) -> None:
-    c[rows] = evaluate()[0] * D[rows]
+def _write_values(block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray) -> None:
+    """Write values of a residual that prepares nothing."""
+    rows = block.rows
+    c[rows] = evaluated(block.residual, rows.shape[1], *block.points(xs, us)) * D[rows]
 
 
 def _write_jacobians(
-    evaluate: Callable[[], tuple[Any, ...]],
-    rows: np.ndarray,
-    D: np.ndarray,
-    c: np.ndarray,
-    Cx: np.ndarray,
-    Cu: np.ndarray,
+    block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray
 ) -> None:
-    (r, rx, ru), factors = evaluate(), D[rows]
-    c[rows], Cx[rows] = r * factors, rx * factors[:, :, None]
-    if ru is not None:
-        Cu[rows] = ru * factors[:, :, None]
+    """Write values and Jacobians of a residual that prepares nothing."""
+    rows, factors = block.rows, D[block.rows]
+    r, rx, ru = linearized(block.residual, rows.shape[1], *block.points(xs, us))
+    shape = *rows.shape, Cx.shape[1]
+    c[rows], Cx[rows] = r * factors, as_array("residual.jacobians, rx", rx, shape, finite=False) * factors[:, :, None]
+    if ru is not None and not block.of_states:
+        shape = *rows.shape, Cu.shape[1]
+        Cu[rows] = as_array("residual.jacobians, ru", ru, shape, finite=False) * factors[:, :, None]
 
 
 @dataclass(frozen=True)

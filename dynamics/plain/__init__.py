@@ -147,7 +147,7 @@ def helper(function: Callable[..., Any]) -> Any:
     return function
 
 
-kernel = shared_kernel = by_address = helper
+kernel = shared_kernel = by_address = decision = helper
 
 
 def driver(function: Callable[..., Any]) -> Any:

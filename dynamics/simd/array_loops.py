@@ -37,6 +37,22 @@ def subtract(x0, x1, difference):
 
 
 @by_address
+def take_columns(source, first, target):
+    """target = source[:, first : first + n]; target (K, n)."""
+    for t in range(target.shape[0]):
+        for i in range(target.shape[1]):
+            target[t, i] = source[t, first + i]
+
+
+@by_address
+def place_columns(source, target, first):
+    """target[:, first : first + n] = source; source (K, n)."""
+    for t in range(source.shape[0]):
+        for i in range(source.shape[1]):
+            target[t, first + i] = source[t, i]
+
+
+@by_address
 def split_columns(whole, left, right):
     """left = whole[:, :, :n] and right = whole[:, :, n:]; whole (K, m, n + p), left (K, m, n), right (K, m, p)."""
     n, p = left.shape[2], right.shape[2]

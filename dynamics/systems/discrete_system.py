@@ -177,8 +177,10 @@ class DiscreteSystem(ABC):
             return None
         calls.append(roll)
         for Z in motion:
-            found.append(candidates_of(Z, len(alphas)))
-            if len(lanes) > 1:
+            if len(Z) == 1:
+                found.append(candidates_of(Z, len(alphas)))
+            else:
+                found.append(np.zeros((len(alphas), *Z.shape[1:3])))
                 calls.append(PreparedCall(_place_candidates, Z, found[-1]))
         return PreparedCalls(*calls, result=lambda: (found[0], found[1]))
 

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import pickle
 import signal
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
-from trajopt.batch import workers
+from trajopt.batch import outcomes, workers
 from trajopt.batch.many import ResultFolder, digest, load_many, name_of, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
@@ -47,6 +48,25 @@ def deadly_swing(parameter):
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return swing(mass)
+
+
+def asleep(seconds):
+    time.sleep(seconds)
+    return swing(1.0)
+
+
+class Unreadable:
+    """A parameter that can be pickled, but not read."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def leaving(parameter):
+    """Leaves the program for some parameters."""
+    if parameter == 0.0:
+        sys.exit("enough")
+    return swing(parameter)
 
 
 class Inline(Executor):
@@ -148,6 +168,23 @@ def test_slow_problems_do_not_change_the_order():
 def test_ends_that_are_no_convergence_are_results():
     results, _ = here([1.0], solver=ILQR(max_iterations=1))
     assert results[0].ending == "max_iterations" and results.success_rate == 0.0 and not results.failures
+
+
+def test_solutions_are_read_when_they_are_asked_for(monkeypatch):
+    results, _ = here([0.5, -1.0, 1.0])
+    with monkeypatch.context() as unread:
+        unread.setattr(outcomes, "load_solution", None)
+        assert [outcome.ending for outcome in results] == ["converged", "ValueError", "converged"]
+        assert results.success_rate == 2 / 3 and "converged" in str(results) and "converged" in repr(results[0])
+        again = pickle.loads(pickle.dumps(results[0]))
+        cost, iterations = again.cost, again.iterations
+    for outcome in (again, results[0]):
+        solution = outcome.solution
+        assert solution is outcome.solution
+        assert (solution.cost, solution.iterations) == (cost, iterations)
+        assert solution.timings["total"] == outcome.seconds
+        assert_same(solution, DDP().solve(swing(0.5)))
+    assert np.isnan(results[1].cost) and results[1].iterations == 0 and results[1].solution is None
 
 
 # -------------------------------------------------------------------------------------------------- folder and restart
@@ -277,23 +314,71 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     assert len(list((tmp_path / "results").glob("*.error.json"))) == 1
 
 
+def test_only_the_problem_at_work_is_blamed_for_a_death(tmp_path):
+    """Not those sent along with it, before it or after it."""
+    work = {i: (deadly_swing, (1.0 + i, "always" if i in (2, 3) else ""), DDP()) for i in range(6)}
+    crew = OwnProcesses(1)
+    try:
+        crew.submit(work)
+        ended = {}
+        while len(ended) < len(work):
+            if (arrival := crew.ended()) is not None:
+                ended |= [arrival]
+    finally:
+        crew.close(cancel=False)
+    assert sorted(ended) == list(range(6)) and ended[2] is ended[3] is None
+    for i in (0, 1, 4, 5):
+        assert_same(ended[i].stored.read(), DDP().solve(swing(1.0 + i)))
+
+
+def test_fast_problems_are_sent_ahead_and_slow_ones_one_by_one():
+    crew = OwnProcesses(2)
+    try:
+        assert crew.wanted(1000) == 1  # nothing is known of them
+        for seconds, ahead in (4e-3, 25), (40e-3, 2), (0.2, 1), (10.0, 1):
+            crew._seconds, crew._answers = 10 * seconds, 10
+            assert crew.wanted(1000) == ahead
+            assert crew.wanted(4) == 1 and crew.wanted(0) == 0  # the last ones are for who is free
+        crew._seconds = 10 * 4e-3
+        for process in crew._processes:
+            process.calls |= dict.fromkeys(range(13), ())
+            assert crew.wanted(1000) == (25 if process is crew._processes[0] else 0)
+        del process.calls[0]
+        assert crew.wanted(1000) == 13
+    finally:
+        crew.close(cancel=True)
+
+
+def test_parameters_that_cannot_be_read_and_exits_fail_alone():
+    results = solve_many(leaving, [1.0, Unreadable(), 0.0, 2.0], DDP(), workers=1)
+    assert [outcome.ending for outcome in results] == ["converged", "ValueError", "SystemExit", "converged"]
+    assert "no number" in results[1].error and "enough" in results[2].error
+
+
 def test_a_worker_that_is_killed_while_idle_is_replaced():
     crew = OwnProcesses(1)
     try:
-        idle = crew.submit(os.getpid)
-        os.kill(idle.result(), signal.SIGKILL)
-        assert not crew.lost(idle)
+        ((_, first),) = answers(crew, {4: (swing, 0.5, DDP())}, attempts=2)
+        (idle,) = crew._processes
+        os.kill(idle.process.pid, signal.SIGKILL)
+        idle.process.join()
         ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=2)
     finally:
         crew.close(cancel=False)
+    assert first.error is None
     assert key == 5 and answer.error is None
 
 
-def test_workers_that_only_start_can_be_ended():
+@pytest.mark.parametrize("begun", [False, True])
+def test_workers_can_be_ended_as_they_start_and_later(begun):
     crew = OwnProcesses(1)
-    endless = crew.submit(time.sleep, 3600)
+    crew.submit({0: (swing, 1.0, DDP()), 1: (asleep, 3600.0, DDP())})
+    if begun:
+        while crew.ended() is None:
+            pass
+    (worker,) = crew._processes
     crew.close(cancel=True)  # must return
-    assert endless.cancelled() or endless.exception() is not None
+    assert not worker.process.is_alive()
 
 
 def test_a_given_pool_that_breaks_is_told_of(tmp_path):

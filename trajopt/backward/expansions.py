@@ -17,7 +17,7 @@ from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
-from trajopt.interfaces.stepwise import prepared_difference, stands_for
+from trajopt.interfaces.stepwise import prepare, prepared_difference
 from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
@@ -101,11 +101,8 @@ def _hide_gaps(reached, gaps):
 def prepared_gaps(system: System, x0: np.ndarray, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray] | None:
     """`gaps_of` with these arrays, as a function without arguments whose result the next call may overwrite; None where
     a system prepares no steps."""
-    prepare = capability(system, Expansions).prepared_steps
-    if prepare is None or not stands_for(type(system), "prepared_steps", "step", "write_steps"):
-        return None
     reached, gaps = np.zeros(xs.shape), np.zeros((len(xs), system.ndx))
-    step = prepare(xs[:-1], us, reached[1:])
+    step = prepare(system, "prepared_steps", xs[:-1], us, reached[1:])
     if step is None:
         return None
     reach = PreparedCall(copy, x0, reached[0]), step
@@ -169,9 +166,7 @@ def write_derivatives(
 
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     """`write_derivatives` with these arguments, as a function without any."""
-    prepare, found = capability(system, Expansions).prepared_expansion, None
-    if prepare is not None and stands_for(type(system), "prepared_expansion", "linearize", "hessian_products"):
-        found = prepare(*arguments)
+    found = prepare(system, "prepared_expansion", *arguments)
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 
@@ -304,7 +299,8 @@ def _adjoint(fx, fu, lx, lu, K, costate, gradient):
 
 
 @routine
-def _largest_gradient(gradient, us, lower, upper):
+def largest_gradient_entry(gradient, us, lower, upper):
+    """`largest_gradient`, for compiled code."""
     largest = 0.0
     for t in range(us.shape[0]):
         for i in range(us.shape[1]):
@@ -324,7 +320,7 @@ def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) ->
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
     """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
-    return _largest_gradient(gradient, us, *(limits or (None, None)))
+    return largest_gradient_entry(gradient, us, *(limits or (None, None)))
 
 
 def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

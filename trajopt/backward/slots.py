@@ -241,10 +241,14 @@ class Slots:
         return _free(self._swept, Swept, self)
 
     def prepared_sweep(
-        self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]
+        self,
+        e: tuple[np.ndarray, ...],
+        box: Box | None,
+        results: tuple[np.ndarray, ...],
+        gaps: np.ndarray | None = None,
     ) -> PreparedCall:
-        """A backward pass over these arrays, without gaps."""
-        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, None, box, self.leading, self._accelerations))
+        """A backward pass over these arrays."""
+        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, gaps, box, self.leading, self._accelerations))
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""
@@ -269,7 +273,7 @@ class Slots:
         given = (xs, us, k, K) if gaps is None else (xs, us, k, K, gaps)
         if len(given) not in self._rollouts:
             own = [np.zeros(array.shape) for array in given]
-            self._rollouts[len(given)] = own, self._prepared_rollouts(alphas, *own)
+            self._rollouts[len(given)] = own, self.prepared_rollouts(alphas, *own)
         arrays, call = self._rollouts[len(given)]
         if call is None:
             return None
@@ -277,9 +281,10 @@ class Slots:
             own[...] = array
         return call()
 
-    def _prepared_rollouts(
+    def prepared_rollouts(
         self, alphas: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, gaps: Any = None
     ) -> Rollouts | None:
+        """`rollouts` with arrays that stay."""
         system, (lower, upper) = self.problem.system, self.limits or (None, None)
         prepare = capability(system, Expansions).prepared_rollouts
         if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):

@@ -12,7 +12,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
-from io import BytesIO
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +20,10 @@ import numpy as np
 
 from dynamics.simd.caller import warn
 from dynamics.validation import as_whole_number
-from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
+from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
 from trajopt.problem.problem import Problem
-from trajopt.results.results_files import load_solution, write_atomically
+from trajopt.results.results_files import solution_bytes, write_atomically
 from trajopt.results.solution import Solution
 
 # --------------------------------------------------------------------------------------------
@@ -150,8 +149,10 @@ class ResultFolder:
     def write(self, index: int, answer: Answer) -> None:
         """Write a worker's answer, in place of an earlier run's file."""
         failure = self.path / f"{self._names[index]}.error.json"
-        if answer.file is not None:
-            write_atomically(self.path / f"{self._names[index]}.npz", answer.file)
+        if answer.stored is not None:
+            stored = answer.stored
+            content = stored.content() if isinstance(stored, StoredSolution) else solution_bytes(stored)
+            write_atomically(self.path / f"{self._names[index]}.npz", content)
             failure.unlink(missing_ok=True)
         else:
             account = {"parameter": self._reprs[index], "error": answer.error, "traceback": answer.traceback}
@@ -334,13 +335,11 @@ def _in_order(done: dict[int, Outcome], parameters: tuple[Any, ...], make_proble
 
 
 def _outcome(parameter: Any, answer: Answer) -> Outcome:
-    if answer.file is None:
-        return _failed(parameter, answer)
-    return _solved(parameter, load_solution(Solution, BytesIO(answer.file)))
+    return _failed(parameter, answer) if answer.stored is None else _solved(parameter, answer.stored)
 
 
-def _solved(parameter: Any, solution: Solution) -> Outcome:
-    return Outcome(parameter, solution, None, None, solution.timings.get("total", math.nan))
+def _solved(parameter: Any, solution: Solution | StoredSolution) -> Outcome:
+    return Outcome(parameter, solution, None, None, seconds_of(solution))
 
 
 def _failed(parameter: Any, answer: Answer) -> Outcome:

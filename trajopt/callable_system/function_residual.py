@@ -311,7 +311,8 @@ class FunctionResidual:
         def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            calls, J = [], _NO_JACOBIANS
+            calls: list[Callable[[], Any]] = []
+            J = _NO_JACOBIANS
             if target is not None:
                 jacobians, J = source.tapes.prepared(1, X, U)
                 calls.append(jacobians)
@@ -340,7 +341,9 @@ class FunctionResidual:
         def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            calls = [source.tapes.prepared(1, X, U, into=J)[0]] if jacobians else []
+            calls: list[Callable[[], Any]] = []
+            if jacobians:
+                calls.append(source.tapes.prepared(1, X, U, into=J)[0])
             if jacobians and ru is not None:
                 calls.append(PreparedCall(split_columns, J, rx, ru))
             return TracedCalls(source.tapes.prepared(0, X, U, into=r)[0], PreparedCalls(*calls, result=lambda: found))

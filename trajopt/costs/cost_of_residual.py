@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from operator import is_
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedCall, calls_of
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from dynamics.validation import as_array, as_choice, check_rows
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
@@ -135,6 +138,46 @@ def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) ->
         return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
     r, rx, ru = together(xs, us)
     return as_array("residual.evaluate_with_jacobians, r", r, (len(xs), nr), finite=False), rx, ru
+
+
+class RowsInPlace:
+    """What a residual prepares (`trajopt.interfaces.residual.PreparedResidual`), as a function that leaves its results
+    in the same arrays at each call.
+
+    Attributes
+    ----------
+    arrays : r (K, nr), rx and ru, None for those that there are none of; as at the points when it is made
+    """
+
+    def __init__(self, evaluate: Callable[[], tuple[Any, ...]]) -> None:
+        self._evaluate = evaluate
+        with np.errstate(all="ignore"):
+            found = evaluate()
+        self.arrays: tuple[Any, ...] = tuple([None if x is None else np.ascontiguousarray(x) for x in found])
+        self._there = all(map(is_, self.arrays, found))
+
+    def __call__(self) -> None:
+        """Evaluate the residual."""
+        for own, array in zip(self.arrays, self._evaluate(), strict=True):
+            if own is not array and own is not None:
+                own[...] = array
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """See `dynamics.simd.prepared_calls.calls_of`."""
+        return calls_of(self._evaluate) if self._there else None
+
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Those of what the residual prepares."""
+        return getattr(self._evaluate, "checks", ())
+
+
+def prepared_rows(residual: Any, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> RowsInPlace | None:
+    """What the residual prepares; None where there is nothing."""
+    prepare = getattr(residual, "prepared_rows", None)
+    evaluate = None if prepare is None else prepare(xs, us, jacobians)
+    return None if evaluate is None else RowsInPlace(evaluate)
 
 
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:

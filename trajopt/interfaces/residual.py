@@ -105,8 +105,9 @@ class PreparedResidual(Protocol):
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """A function without arguments that returns r (K, nr) at the numbers that xs (K, nx), us (K, nu) hold then, and
-        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none.  One
-        that consists of prepared calls (`dynamics.simd.prepared_calls.calls_of`) has the same arrays at each call."""
+        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none.
+        Prepared calls that it consists of (`dynamics.simd.prepared_calls.calls_of`) write the arrays that it returns
+        first."""
         ...
 
     def with_own_numbers(self) -> Self:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics.simd.array_loops import subtract
 from dynamics.simd.prepared_calls import PreparedCall
-from trajopt.capabilities import StateManifold, capability
+from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.system import System, as_manifold, window
 
 
@@ -84,6 +84,25 @@ def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tup
     return X, U
 
 
+METHODS = {
+    "prepared_difference": ("difference",),
+    "prepared_steps": ("step", "write_steps"),
+    "prepared_rollouts": ("closed_loop_rollout",),
+    "prepared_expansion": ("linearize", "hessian_products"),
+}
+"""Methods in whose place the functions stand that are prepared."""
+
+
+def prepare(system: System, name: str, *arguments: Any) -> Callable[[], Any] | None:
+    """What one of `METHODS` of a system prepares with these arguments; None where it has none that stands for its
+    methods."""
+    group = StateManifold if name == "prepared_difference" else Expansions
+    method = getattr(capability(system, group), name)
+    if method is None or not stands_for(type(system), name, *METHODS[name]):
+        return None
+    return method(*arguments)
+
+
 def prepared_difference(
     system: System, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray
 ) -> Callable[[], Any] | None:
@@ -91,10 +110,7 @@ def prepared_difference(
     into dx (K, ndx); None where a system on a manifold prepares none."""
     if as_manifold(system) is None:
         return PreparedCall(subtract, x0s, x1s, dx)
-    prepare = capability(system, StateManifold).prepared_difference
-    if prepare is None or not stands_for(type(system), "prepared_difference", "difference"):
-        return None
-    return prepare(x0s, x1s, dx)
+    return prepare(system, "prepared_difference", x0s, x1s, dx)
 
 
 class ClosedLoopRollouts:

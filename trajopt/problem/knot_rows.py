@@ -134,13 +134,28 @@ def prepared_rows_at(blocks: Blocks, knots: Place, of_states: bool, scale: float
     return PreparedRows(rows, tuple(before), tuple(after))
 
 
-def quiet(function: Callable[[], Any]) -> Callable[[], Any]:
-    """The function without numpy's warnings, of which prepared calls give none."""
-    if calls_of(function) is not None:
-        return function
+class Quiet:
+    """A function without arguments, without numpy's warnings, of which prepared calls give none."""
 
-    def call() -> Any:
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __call__(self) -> Any:
+        """Call the function."""
         with np.errstate(all="ignore"):
-            return function()
+            return self._function()
 
-    return call
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """Those of the function; see `dynamics.simd.prepared_calls.calls_of`."""
+        return calls_of(self._function)
+
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Those of the function."""
+        return getattr(self._function, "checks", ())
+
+
+def quiet(function: Callable[[], Any]) -> Callable[[], Any]:
+    """The function without numpy's warnings; itself if it makes prepared calls alone."""
+    return function if calls_of(function) is not None else Quiet(function)

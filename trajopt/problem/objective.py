@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics.simd import LANES, by_address, routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
-from dynamics.simd.squares import CLIPPED, ResidualWeights
+from dynamics.simd.squares import ResidualWeights, without_effect
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
 from trajopt.costs.cost_of_residual import sums
@@ -141,16 +141,13 @@ def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
     residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
-    nr = residual.nr
     present = np.unique(knots)
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
     spans = runs(present, UNUSED - 1)
     if len(rows) == 1 and len(given) == 1 and len(present) == sum(stop - start for start, stop in spans):
         return [SquaresOfResidual(residual, rows[0].weights, span) for span in spans]
-    together = np.zeros((int(knots.max()) + 1 - first, given.shape[1]))
-    if layout == CLIPPED:
-        together[:, 2 * nr : 3 * nr], together[:, 3 * nr :] = -np.inf, np.inf
+    together = without_effect(int(knots.max()) + 1 - first, residual.nr, layout).rows
     for row in rows:
         together[row.knots - first] = row.weights.rows
     return [SquaresOfResidual(residual, ResidualWeights(together[start - first : stop - first], layout), (start, stop))
@@ -341,6 +338,11 @@ class PreparedCost:
             add_part = self._adds.setdefault(found[-1].address, PreparedCall(_add, self._total, part))
             calls += [*found, add_part]
         return *calls, self._cost
+
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Checks of the sums, which ask whether their calls are still the right ones."""
+        return tuple([check for add in self.sums for check in getattr(add, "checks", ())])
 
     @cached_property
     def _cost(self) -> PreparedCall:
