@@ -368,12 +368,12 @@ def _doubled(x, y):
 
 
 @by_address
-def _both(addresses, also, counts, total, factor):
-    for i in range(len(addresses)):
-        enter(addresses[i])
+def _both(records, also, counts, total):
+    for i in range(len(records)):
+        enter(records[i].address)
     enter(also)
-    counts[0] += len(addresses)
-    total[0] = factor * total[0]
+    counts[0] += len(records)
+    total[0] = records[0].factor * total[0]
     return total[0]
 
 
@@ -392,8 +392,8 @@ def _raises(x):
 def entering(x: np.ndarray, y: np.ndarray) -> tuple[PreparedCall, list[PreparedCall]]:
     """A call that enters two others, of a table and by a number."""
     parts = [PreparedCall(_doubled, x, y), PreparedCall(_doubled, y[:2], x[2:])]
-    addresses, counts = np.array([parts[0].address]), np.zeros(3, np.int64)
-    return PreparedCall(_both, addresses, parts[1].address, counts, x[3:], 3.0), parts
+    records = np.array([(3.0, parts[0].address)], [("factor", np.float64), ("address", np.int64)])
+    return PreparedCall(_both, records, parts[1].address, np.zeros(3, np.int64), x[3:]), parts
 
 
 @needs_cc

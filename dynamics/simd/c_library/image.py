@@ -68,6 +68,14 @@ def address_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
+def _integers_of(kind: np.dtype) -> list[int]:
+    """Where in an item of an array the integers of 64 bits are, bytes from its beginning."""
+    if kind.names is None:
+        return [0] if kind.kind in "iu" and kind.itemsize == WORD else []
+    fields = [kind.fields[name] for name in kind.names] if kind.fields else []
+    return [offset + at for part, offset, *_ in fields for at in _integers_of(part)]
+
+
 def _walk(value: Any, at: int, found: _Words) -> int:
     """Note what the words of an argument are, the first of which is number `at`; returns the number behind the last."""
     if isinstance(value, np.ndarray):
@@ -169,6 +177,8 @@ class _Mapped:
 def image_of(calls: Sequence[PreparedCall], kernels: Sequence[int], arrays: Mapping[str, np.ndarray]) -> Image:
     """The image of calls, in whose blocks the numbers of their `kernels` stand in place of their entries' addresses.
 
+    Integers of 64 bits which are addresses of what is in it become pointers, in blocks, arrays, and fields of records.
+
     Raises ValueError for an array that is not in it, and for an integer which is the address of anything that is not:
     a call that enters others needs them among `calls`."""
     layout, mapped = _Layout(_spans(calls)), _Mapped()
@@ -207,9 +217,12 @@ def image_of(calls: Sequence[PreparedCall], kernels: Sequence[int], arrays: Mapp
         for i in found.integers:
             look_at(block + i, int(call.block[i]), call)
         for _, array in found.arrays:
-            if array.dtype.kind in "iu" and array.itemsize == WORD:
-                first = (layout.place(address_of(array)) or 0) // WORD
-                for word, number in enumerate(array.reshape(-1).tolist(), first):
+            offsets = _integers_of(array.dtype) if array.size else []
+            first, content = layout.place(address_of(array)) or 0, array.reshape(-1).view(np.uint8)
+            for offset in offsets:
+                at = np.arange(offset, array.nbytes, array.itemsize)
+                numbers = content[at[:, None] + np.arange(WORD)].view(np.int64)[:, 0]
+                for word, number in zip(((first + at) // WORD).tolist(), numbers.tolist(), strict=True):
                     if word not in looked_at:
                         looked_at.add(word)
                         look_at(word, number, call)
