@@ -15,7 +15,7 @@ import problems
 from dynamics import PointContact, RigidBodySystem, frame_placement, load_urdf
 from dynamics.simd import by_address, routine, shipped
 from dynamics.simd.c_library import write_library
-from dynamics.simd.c_library.machine_code import target_of
+from dynamics.simd.c_library.machine_code import _renamed, target_of
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, enter
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.tape.expressions import Expressions, Tapes
@@ -267,7 +267,7 @@ def fuses() -> bool:
 @needs_cc
 @pytest.mark.parametrize("checker", ["sanitizer", "valgrind"])
 def test_programs_with_the_static_library(older, checker, tmp_path):
-    """For an older processor, with checks of undefined behaviour, and of memory that is read before it is written."""
+    """For an older processor, with checks of undefined behaviour, and of all accesses to memory."""
     options, under = ("-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"), ()
     if checker == "valgrind":
         if shutil.which("valgrind") is None:
@@ -417,6 +417,20 @@ def test_calls_that_enter_others(tmp_path):
     assert e.call("init", ctypes.c_void_p(e.pointer.value), returns=ctypes.c_void_p) == e.pointer.value
     assert e.array("x").tolist() == [1.0, 2.0, 3.0, 4.0], "the first state"
     e.close()
+
+
+def test_a_kernel_that_is_bound_to_two_symbols():
+    """As where two parts of a caller were compiled in different processes."""
+    module = llvm.parse_assembly("""
+        declare i32 @one(i32)
+        declare i32 @"two.5e1f"(i32)
+        define i32 @both(i32 %x) {
+            %y = call i32 @one(i32 %x)
+            %z = call i32 @"two.5e1f"(i32 %y)
+            ret i32 %z
+        }""")
+    text = str(_renamed(module, {"two.5e1f": "one"}))
+    assert text.count("call i32 @one(") == 2 and text.count("declare") == 1 and "two" not in text
 
 
 # ------------------------------------------------------------------------------------------------ errors

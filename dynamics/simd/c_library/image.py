@@ -9,6 +9,7 @@ A pointer is a word with the place in the image that it points to, relative to i
 """
 
 import ctypes
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -70,10 +71,12 @@ def address_of(array: np.ndarray) -> int:
 
 def _integers_of(kind: np.dtype) -> list[int]:
     """Where in an item of an array the integers of 64 bits are, bytes from its beginning."""
-    if kind.names is None:
-        return [0] if kind.kind in "iu" and kind.itemsize == WORD else []
-    fields = [kind.fields[name] for name in kind.names] if kind.fields else []
-    return [offset + at for part, offset, *_ in fields for at in _integers_of(part)]
+    if kind.fields is not None:
+        return [offset + at for part, offset, *_ in kind.fields.values() for at in _integers_of(part)]
+    if kind.subdtype is not None:
+        part, shape = kind.subdtype
+        return [part.itemsize * i + at for i in range(math.prod(shape)) for at in _integers_of(part)]
+    return [0] if kind.kind in "iu" and kind.itemsize == WORD else []
 
 
 def _walk(value: Any, at: int, found: _Words) -> int:

@@ -6,6 +6,7 @@ and refer to by symbols (`dynamics.simd.dispatchers`), are linked in once.
 """
 
 import platform
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -113,6 +114,17 @@ def _name(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def _renamed(module: llvm.ModuleRef, names: dict[str, str]) -> llvm.ModuleRef:
+    """The module with other names for declared functions, which may be declared by these names too."""
+    if not names:
+        return module
+    text = str(module)
+    for old, new in names.items():
+        text = re.sub(rf"^declare [^\n]*@{re.escape(old)}\([^\n]*\n", "", text, flags=re.MULTILINE)
+        text = text.replace(f"@{old}(", f"@{new}(")
+    return llvm.parse_assembly(text)
+
+
 class _Linker:
     """One module of all kernels."""
 
@@ -136,15 +148,20 @@ class _Linker:
                 part.linkage = "external" if part.name == symbol else "internal"
         self._without_dead_code(module)
         module.get_function(symbol).name = name
-        shared = {x.symbol: x for x in library._reload_init if isinstance(x, Binding)}
+        shared, again = {x.symbol: x for x in library._reload_init if isinstance(x, Binding)}, {}
         for part in [x for x in (*module.functions, *module.global_variables) if x.is_declaration]:
             if part.name in shared:
-                part.name = self._shared(shared[part.name])
+                needed = self._shared(shared[part.name])
+                if needed in (x.name for x in module.functions):  # by two symbols
+                    again[part.name] = needed
+                else:
+                    part.name = needed
             elif not part.name.startswith("llvm.") and part.name not in OF_C and part.name != _FREES:
                 raise ValueError(
                     f"calls: {function} needs {part.name}, expected functions of the C library alone: code that "
                     "allocates arrays, raises exceptions or calls Python needs numba's runtime"
                 )
+        module = _renamed(module, again)
         self._adapt(module)
         self.module.link_in(module)
         return name
