@@ -112,8 +112,8 @@ def _checked_entries(name: str, entries: Mapping[str, Any]) -> dict[str, tuple[P
         calls = calls_of(function)
         if calls is None:
             raise TypeError(
-                f"entries[{entry!r}]: got {function!r}, expected a prepared call of a compiled function, or several one "
-                "after another, in one thread, and nothing in Python between them"
+                f"entries[{entry!r}]: got {function!r}, expected a prepared call of a compiled function, or several "
+                "one after another, in one thread, and nothing in Python between them"
             )
         found[entry] = calls
     return found
