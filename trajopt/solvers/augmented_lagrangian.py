@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import helper, routine
+from dynamics.simd import decision, helper, routine
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import FACTOR
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
@@ -68,7 +68,7 @@ class Multipliers(NamedTuple):
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
         active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
-        total = _weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
+        total = weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
         if sides is not None:
             limit = np.where(sides > 0, rows.upper, rows.lower)
             w = np.where(sides != 0, self.penalty, 0.0)
@@ -124,7 +124,7 @@ def term(c, dual, centre, penalty, barrier, lower, upper):
 
 
 @routine
-def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
+def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
         value, p[i], w[i] = term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
@@ -153,7 +153,7 @@ def active_side(z, lower, upper):
 
 # ------------------------------------------------------------------------------------------------ measures
 @routine
-def _measure(c, lower, upper, D, rounding, lam, central):
+def measure(c, lower, upper, D, rounding, lam, central):
     violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
@@ -184,7 +184,7 @@ class Measures(NamedTuple):
 def measures(rows: Rows, c: np.ndarray, lam: np.ndarray, central: float = 0.0) -> Measures:
     """Measures of these values and multipliers (R,); a product of multiplier and slack that is at most `central` is as
     it should be, and does not count as complementarity."""
-    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
+    return Measures(*measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
 
 
 @routine
@@ -314,10 +314,31 @@ def weighted(rows: Rows, model: LocalModel, multipliers: Multipliers) -> LocalMo
     return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
 
 
+@decision
+def gradient_error(gradient_norm, scale, slope, multipliers, rows):
+    """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large; multipliers: sum of
+    their absolute values, of so many rows."""
+    sd = max(100.0, multipliers / max(rows, 1) / scale) / 100.0
+    return gradient_norm / slope / scale / sd
+
+
+@decision
+def optimality_error(gradient, scaled, complementarity, scale):
+    """Violation E of the optimality conditions."""
+    return max(gradient, scaled, complementarity / min(1.0, scale))
+
+
+@routine
+def sum_of_sizes(numbers):
+    """Sum of absolute values."""
+    total = 0.0
+    for i in range(numbers.shape[0]):
+        total += abs(numbers[i])
+    return total
+
+
 def _gradient_error(rows: Rows, model: LocalModel, m: Multipliers) -> float:
-    """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large."""
-    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
-    return model.gradient_norm / m.slope / m.scale / sd
+    return gradient_error(model.gradient_norm, m.scale, m.slope, sum_of_sizes(m.dual), len(rows))
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
@@ -325,8 +346,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     conditions."""
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
-    gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
-    error = max(gradient, reached.scaled, complementarity)
+    error = optimality_error(_gradient_error(rows, model, m), reached.scaled, reached.complementarity, m.scale)
     return m if error > PROGRESS * m.error else m._replace(centre=m.dual, error=error)
 
 
@@ -370,7 +390,13 @@ def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
 
 def raised(m: Multipliers, factor: float) -> float:
     """The penalty multiplied by a factor, at most the largest one."""
-    return min(factor * m.penalty, LARGEST * m.scale)
+    return raised_penalty(m.penalty, factor, m.scale)
+
+
+@decision
+def raised_penalty(penalty, factor, scale):
+    """`raised`, for compiled code."""
+    return min(factor * penalty, LARGEST * scale)
 
 
 def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
@@ -378,12 +404,12 @@ def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipl
     trajectory."""
     p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
     limit, dual = LARGEST * m.scale, np.empty(len(p))
-    _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
+    move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
     return m._replace(dual=dual)
 
 
 @routine
-def _move_dual(lower, upper, lam, p, alpha, limit, result):
+def move_dual(lower, upper, lam, p, alpha, limit, result):
     for i in range(lam.shape[0]):
         result[i] = lam[i] + alpha * (p[i] - lam[i])
     project(lower, upper, result, result)
@@ -392,7 +418,7 @@ def _move_dual(lower, upper, lam, p, alpha, limit, result):
 
 
 @routine
-def _total_violation(c, lower, upper):
+def sum_of_violations(c, lower, upper):
     total = 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i])
@@ -403,7 +429,7 @@ def _total_violation(c, lower, upper):
 
 def total_violation(rows: Rows, c: np.ndarray) -> float:
     """Sum of the violations of scaled rows."""
-    return _total_violation(c, rows.lower, rows.upper)
+    return sum_of_violations(c, rows.lower, rows.upper)
 
 
 # --------------------------------------------------------------------------------------------

@@ -186,7 +186,8 @@ def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float)
     return weight, max(0.0, weight * gap - direction.change)
 
 
-def kept(promise: float, gain: float) -> bool:
+@decision
+def kept(promise, gain):
     """True if the gain of a full step agrees with its predicted decrease."""
     return abs(gain - promise) <= KEPT * promise
 
