@@ -9,8 +9,10 @@ import pytest
 
 import problems
 import trajopt
-from trajopt.solvers import compiled
-from trajopt.solvers.compiled import program_of
+from trajopt.backward.slots import take_slots
+from trajopt.solvers import program
+from trajopt.solvers.formulation import Curvature
+from trajopt.solvers.program import Program
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
 
@@ -21,7 +23,7 @@ def in_python(monkeypatch):
 
     def solve(solver, problem, *arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "program_of", lambda *_: None)
+            patch.setattr(program, "program_of", lambda *_: None)
             return solver.solve(problem, *arguments, **options)
 
     return solve
@@ -81,15 +83,11 @@ def test_same_bits_from_states_with_gaps(name, in_python, rng):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_all_are_pieces(name):
+@pytest.mark.parametrize("closing", [False, True])
+def test_all_are_pieces(name, closing):
     """Nothing of these problems is left to Python."""
-    from trajopt.solvers.formulation import Curvature, Formulation
-
-    problem = CASES[name]()
-    formulation = Formulation(problem, problem.control_limits, Curvature())
-    for closing in (False, True):
-        assert program_of(formulation, closing) is not None
-    formulation.close()
+    slots = take_slots(CASES[name](), None)
+    Program(slots, Curvature(), None, closing)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 5])

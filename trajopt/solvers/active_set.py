@@ -15,7 +15,7 @@ formulation among them, over arrays to which a model is copied.
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -209,7 +209,7 @@ def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]
     return flat, tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True))
 
 
-class _PreparedSearch:
+class PreparedSearch:
     """The search over models of so many rows, its parts prepared over arrays of its own.
 
     Attributes
@@ -218,24 +218,26 @@ class _PreparedSearch:
         Where a model is copied to: expansion, gaps, box, controls, their limits, rows, multipliers, p, and gains k, K.
     best : dx, du and the change of the rows at the end of a search
     found : k, K, Vx, Vxx of the sweep that led there, about the iterate
+    saved : these as one array
+    parts : calls that it makes by their addresses
     """
 
-    def __init__(self, formulation: Formulation, e: Expansion, R: int) -> None:
-        (N, n, nu), limits, self.numbers = e.fu.shape, formulation.limits, np.zeros(COUNT)
+    def __init__(self, slots: Any, e: Expansion, R: int) -> None:
+        (N, n, nu), limits, self.numbers = e.fu.shape, slots.limits, np.zeros(COUNT)
         shapes, gains = [x.shape for x in e[2:]], ((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         fx, fu, gaps, us = np.zeros(e.fx.shape), np.zeros(e.fu.shape), np.zeros((N + 1, n)), np.zeros((N, nu))
         low, high, *ends = np.zeros((4, *((0, 0) if limits is None else us.shape)))
         first, (c, lower, upper, dual, centre), numbers = np.zeros(N + 2, np.intp), np.zeros((5, R)), self.numbers
         C = np.zeros((R, n)), np.zeros((R, nu))
         (costs, blocks), (expanded, moved) = _parts(*shapes), _parts(*shapes)
-        (swept, sweep), (saved, self.found) = _parts(*gains), _parts(*gains)
+        (swept, sweep), (self.saved, self.found) = _parts(*gains), _parts(*gains)
         (here, start), (end, reached), (best, self.best) = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
         p = np.zeros(R)
         self.given = (
             fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, p, *self.found[:2]
         )  # fmt: skip
         box = None if limits is None else box_around(us, *limits)
-        self.sweep = formulation.prepared_sweep((fx, fu, *moved), box, sweep)
+        self.sweep = slots.prepared_sweep((fx, fu, *moved), box, sweep)
         of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
         to_end = first, C, c, lower, upper, centre, numbers, *reached
         self.parts = (
@@ -252,7 +254,8 @@ class _PreparedSearch:
             PreparedCall(_finish, numbers, us, (low, high), gaps, p, *self.best, *self.found),
         )  # fmt: skip
         addresses, outcome = [part.address for part in self.parts], self.sweep.room
-        known = numbers, outcome, outcome.view(np.float64), swept, saved, here, end, best
+        self.parts = *self.parts, self.sweep
+        known = numbers, outcome, outcome.view(np.float64), swept, self.saved, here, end, best
         self.run = PreparedCall(_search, *addresses, *known)
 
 
@@ -279,7 +282,7 @@ def model_minimum(
     sweep, e = direction.sweep, model.expansions[direction.kind]
     search = formulation.kept.get("search")
     if search is None or len(search.best[2]) != len(rows):
-        search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
+        search = formulation.kept["search"] = PreparedSearch(formulation, e, len(rows))
     given = (
         *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
         rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, at.weights.p, sweep.k, sweep.K,

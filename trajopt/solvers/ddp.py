@@ -27,11 +27,11 @@ import numpy as np
 
 from trajopt.backward.regularization import LONG_STEP, LONGEST, Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
-from trajopt.solvers.compiled import steps_without_python
 from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, noise
 from trajopt.solvers.iteration import IDLE, Log, State, Unconstrained, expected_decrease, left_of, record_of
 from trajopt.solvers.line_search import WORSE, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.program import steps_without_python
 
 Callback = Callable[[Progress], bool | None]
 
@@ -84,7 +84,7 @@ class Loop:
         try:
             while until is None or state.tried < until:
                 if self.compiled and not stopping and (self.optimum is None or state.tried > 0):
-                    state, stopping = steps_without_python(self.formulation, self.options, state, callback, until)
+                    state, stopping = steps_without_python(self.constraints, state, callback, until)
                     if state.status is Status.INTERRUPTED:
                         raise KeyboardInterrupt
                     if state.status is not None or (until is not None and state.tried >= until):
