@@ -61,4 +61,5 @@ def prepared(system, rng, *methods):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_prepared_calls_are_the_plain_ones(name, rng):
-    prepared(SYSTEMS[name](), rng, BUT_ROLLOUTS).check()
+    whole = name.startswith(("rates", "jerks")) and name not in ("rates, twice", "rates and jerks")
+    prepared(SYSTEMS[name](), rng, *(() if whole else (BUT_ROLLOUTS,))).check()

@@ -71,6 +71,12 @@ class Renewed(Generic[S]):
         return None if calls is None else PreparedCalls(*calls).calls
 
     @property
+    def result(self) -> Callable[[], Any] | None:
+        """Function that returns the result of the calls made last; see `PreparedCalls`."""
+        calls = self.traced()
+        return None if calls is None else calls.rest.result
+
+    @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """See `dynamics.simd.prepared_calls.checks_of`."""
         return (self._is_current,)

@@ -274,6 +274,8 @@ class AugmentedSystem(ExtendedSystem):
             X[:, a : b + 1], U[:, a:b] = found
         return X, U
 
+    prepared_rollouts = Refused("knots that choose and those between them are rolled out in turn")
+
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:
         xs, (choosing, moving) = np.asarray(xs)[: len(us)], self._rows(len(us))

@@ -4,9 +4,11 @@ Points (z, w) around and (x, u) inside are as `ControlMap` has them: u[controls]
 `scale` times the first numbers of z behind x.  `rows` are the knots around at which the system inside moves.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynamics.simd.compilation import by_address
+from dynamics.simd.compilation import by_address, helper, routine
 from dynamics.simd.prepared_calls import PreparedCall
 from trajopt.problem.lifted_terms import ControlMap
 
@@ -127,3 +129,105 @@ def place_choices(rows, A, B, base, zs, us, following):
                 following[t, n + i] = base[i]
             for j in range(B.shape[1]):
                 following[t, n + i] += B[i, j] * us[t, j]
+
+
+# --------------------------------------------------------------------------------------------
+# Closed loops of systems that remember what was at the knot before: feedback to that is one to the knot before.
+#
+# With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what a
+# candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
+
+
+class Candidates(NamedTuple):
+    """Candidates (A, N, n), perhaps a view: all numbers in memory from the first to the last, and strides in these."""
+
+    numbers: np.ndarray
+    strides: tuple[int, ...]
+
+
+def candidates_in_memory(view: np.ndarray) -> Candidates:
+    """A view as compiled code takes it."""
+    strides = tuple(stride // view.itemsize for stride in view.strides)
+    count = 1 + sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True))
+    return Candidates(np.lib.stride_tricks.as_strided(view, (count,), (view.itemsize,)), strides)
+
+
+@helper
+def _number_of(candidates, a, t, i):
+    by = candidates.strides
+    return candidates.numbers[a * by[0] + t * by[1] + i * by[2]]
+
+
+class RememberingLoop(NamedTuple):
+    """What closed loops of the system inside follow, and scratch: the controls' changes by what is remembered."""
+
+    x0: np.ndarray  # (nx,)
+    xs: np.ndarray  # (N+1, nx)
+    us: np.ndarray  # (N, nu)
+    k: np.ndarray  # (N, nu)
+    K: np.ndarray  # (N, nu, ndx)
+    gaps: np.ndarray  # (N+1, ndx)
+    before: np.ndarray  # (N, nu, m) or (N, nu, m + nu)
+    offsets: np.ndarray  # (N, nu)
+
+
+@routine
+def follow_inside(of_states, z0, zs, us, k, K, gaps, before, loop):
+    """Write the `RememberingLoop` of a closed loop around, which remembers the last numbers of states or controls; gaps
+    and `before` (N, nu, nu) have no rows where there are none."""
+    (N, nu), nx, n, m = us.shape, loop.x0.shape[0], loop.K.shape[2], zs.shape[1] - loop.x0.shape[0]
+    gapped, width, moved = gaps.shape[0] > 0, loop.before.shape[2], False
+    for i in range(nx):
+        loop.x0[i] = z0[i]
+    for t in range(N + 1):
+        for i in range(nx):
+            loop.xs[t, i] = zs[t, i]
+        if gapped:
+            for i in range(n):
+                loop.gaps[t, i] = gaps[t, i]
+    for t in range(N):
+        for i in range(nu):
+            change, step = 0.0, k[t, i]
+            for j in range(m):
+                gain, known = K[t, i, n + j], z0[nx + j]
+                if t > 0:
+                    known = zs[t - 1, nx - m + j] if of_states else us[t - 1, j]
+                off = known - zs[t, nx + j]
+                if gapped:
+                    off -= gaps[t, n + j]
+                    step += gain * gaps[t, n + j]
+                change += gain * off
+                loop.before[t, i, j] = gain
+            for j in range(m, width):
+                loop.before[t, i, j] = 0.0
+            if before.shape[0] > 0:
+                for j in range(nu):
+                    loop.before[t, i, width - nu + j] += before[t, i, j]
+            for j in range(n):
+                loop.K[t, i, j] = K[t, i, j]
+            loop.k[t, i], loop.offsets[t, i] = step, change
+            moved = moved or change != 0.0
+    for t in range(N):
+        for i in range(nu):
+            if moved and t > 0:  # changes of controls are fed back at the next knot, too
+                for j in range(nu):
+                    loop.offsets[t, i] += loop.before[t, i, width - nu + j] * loop.offsets[t - 1, j]
+            loop.us[t, i] = us[t, i] + loop.offsets[t, i]
+
+
+@routine
+def remember(of_states, nx, n, z0, alphas, gaps, X, U, Z):
+    """States Z (A, N+1, nz) around of the `Candidates` X and U inside, with states of nx numbers and tangents of n."""
+    m = Z.shape[2] - nx
+    for a in range(Z.shape[0]):
+        left = 1.0 - alphas[a]
+        for t in range(Z.shape[1]):
+            for i in range(nx):
+                Z[a, t, i] = _number_of(X, a, t, i)
+            for j in range(m):
+                known = z0[nx + j]
+                if t > 0:
+                    known = _number_of(X, a, t - 1, nx - m + j) if of_states else _number_of(U, a, t - 1, j)
+                if gaps.shape[0] > 0:
+                    known -= left * gaps[t, n + j]
+                Z[a, t, nx + j] = known

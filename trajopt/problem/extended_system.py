@@ -16,15 +16,20 @@ import numpy as np
 
 from dynamics.simd.array_loops import fill, place_columns, subtract, take_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, prepare, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.extended_calls import (
+    RememberingLoop,
+    candidates_in_memory,
     first_placed,
+    follow_inside,
     hessian_placed,
     place_matrix,
     place_steps,
     points_inside,
+    remember,
     take_rows,
 )
 from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
@@ -330,6 +335,10 @@ class ExtendedSystem(ClosedLoopRollouts):
             shifted = rollouts_take(type(self._motion[0]), "shift", "pull")
             inside = shifted and loop.pull is None and loop.before is None
             return self._roll_out_keeping(loop) if inside else closed_loop_by_steps(self, *loop)
+        return self._roll_out_remembering(loop) if self._feeds_back_inside(loop) else closed_loop_by_steps(self, *loop)
+
+    def _feeds_back_inside(self, loop: ClosedLoop) -> bool:
+        """True if the system inside can roll out a closed loop with feedback to the knot before."""
         nested = loop.before is not None and loop.before.shape[2] > self.nu
         inside = (
             rollouts_take(type(self.system), "before") and np.ndim(loop.x0) == 1 and len(loop.us) > 0 and not nested
@@ -337,7 +346,7 @@ class ExtendedSystem(ClosedLoopRollouts):
         if self.numbers_are == "states":  # which have to be numbers of a tangent as well
             factors = capability(self.system, StateManifold).state_space
             inside = inside and (self._manifold is None if factors is None else factors[-1][0] == "euclidean")
-        return self._roll_out_remembering(loop) if inside else closed_loop_by_steps(self, *loop)
+        return inside
 
     def _starts(self, loop: ClosedLoop) -> np.ndarray:
         """Initial states (A, nx) of all candidates."""
@@ -398,41 +407,57 @@ class ExtendedSystem(ClosedLoopRollouts):
         return U if loop.lower is None or loop.upper is None else np.clip(U, loop.lower[:, m:], loop.upper[:, m:])
 
     def _roll_out_remembering(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """Closed loops whose feedback to what is remembered is one to the knot before.
-
-        With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what
-        a candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
-        """
-        n, nu, N = self.system.ndx, self.nu, len(loop.us)
-        (xs, before), gains = self.split(loop.xs), np.ascontiguousarray(loop.K[:, :, n:])
-        start, off = self.split(loop.x0), np.empty((N, self.memory))
-        off[0], off[1:] = start[1] - before[0], self._numbers_after(xs[:-2], before, loop.us[:-1]) - before[1:-1]
-        k, gaps, left = loop.k, None, np.zeros((N + 1, self.memory))
-        if loop.gaps is not None:
-            gaps, left = self._split_tangent(loop.gaps)
-            off -= left[:-1]
-            k = k + np.einsum("tij,tj->ti", gains, left[:-1])
-        offsets, last = np.einsum("tij,tj->ti", gains, off), gains
-        if self.numbers_are == "states":
-            last = np.concatenate([gains, np.zeros((N, nu, nu))], axis=2)
-        if loop.before is not None:
-            last[:, :, -nu:] += loop.before
-        us = loop.us
-        if offsets.any():  # which are fed back at the next knot, too
-            for t in range(1, N):
-                offsets[t] += last[t, :, -nu:] @ offsets[t - 1]
-            us = us + offsets
-        K = np.ascontiguousarray(loop.K[:, :, :n])
-        given = start[0], xs, us, k, K, loop.alphas, gaps, loop.lower, loop.upper, loop.shift, loop.pull, last
+        """Closed loops whose feedback to what is remembered is one to the knot before."""
+        z0, zs, us, k, K, alphas = map(plain, loop[:6])
+        gaps, before = self._rows_of(loop.gaps, loop.before)
+        inside, of_states, sizes = self._loop_inside(len(us)), self.numbers_are == "states", self.system
+        follow_inside(of_states, z0, zs, us, k, K, gaps, before, inside)
+        gapped = None if loop.gaps is None else inside.gaps
+        given = *inside[:5], alphas, gapped, loop.lower, loop.upper, loop.shift, loop.pull, inside.before
         X, U = self.system.closed_loop_rollout(*given)
-        remembered = np.empty((*X.shape[:2], self.memory))
-        part = 1.0 - np.asarray(loop.alphas)[:, None, None]
-        remembered[:, 0], remembered[:, 1:] = start[1], self._numbers_after(X[:, :-1], remembered, U)
-        return joined(X, remembered - part * left), U
+        Z = np.empty((*X.shape[:2], self.nx))
+        remember(of_states, sizes.nx, sizes.ndx, z0, alphas, gaps, *map(candidates_in_memory, (X, U)), Z)
+        return Z, U
+
+    def _rows_of(self, gaps: np.ndarray | None, before: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Gaps and feedback to the knot before, without rows where there are none."""
+        return (
+            np.empty((0, self.ndx)) if gaps is None else plain(gaps),
+            np.empty((0, self.nu, self.nu)) if before is None else plain(before),
+        )
+
+    def _loop_inside(self, N: int) -> RememberingLoop:
+        """Arrays for what the system inside follows."""
+        nx, n, nu = self.system.nx, self.system.ndx, self.nu
+        width = self.memory + nu if self.numbers_are == "states" else nu
+        shapes = (nx,), (N + 1, nx), (N, nu), (N, nu), (N, nu, n), (N + 1, n), (N, nu, width), (N, nu)
+        return RememberingLoop(*map(np.zeros, shapes))
+
+    @Lifted
+    def prepared_rollouts(
+        self, inside, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None, shift=None, pull=None, before=None
+    ):
+        """Rollouts of the system inside with feedback to the knot before."""
+        loop = ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before)
+        if self.numbers_are == "kept" or not self._feeds_back_inside(loop):
+            return None
+        rows, of_states, follows = self._rows_of(gaps, before), self.numbers_are == "states", self._loop_inside(len(us))
+        gapped = None if gaps is None else follows.gaps
+        given = *follows[:5], alphas, gapped, lower, upper, shift, pull, follows.before
+        roll: Any = prepare(self.system, "prepared_rollouts", *given)
+        if roll is None or roll.result is None:
+            return None
+        X, U = roll.result()
+        Z, sizes = np.zeros((*X.shape[:2], self.nx)), (self.system.nx, self.system.ndx)
+        found = *map(candidates_in_memory, (X, U)), Z
+        return PreparedCalls(
+            PreparedCall(follow_inside, of_states, *loop[:5], *rows, follows),
+            roll,
+            PreparedCall(remember, of_states, *sizes, x0, alphas, rows[0], *found),
+            result=lambda: (Z, U),
+        )
 
     # -------------------------------------------------------------------------------------------- expansions
-    prepared_rollouts = Refused("its states are moved together with the numbers appended")
-
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
         first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
