@@ -23,13 +23,18 @@ from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.extended_calls import (
     RememberingLoop,
     candidates_in_memory,
+    control_candidates,
     first_placed,
     follow_inside,
+    follow_kept,
     hessian_placed,
+    keep,
+    keeping_loop,
     place_matrix,
     place_steps,
     points_inside,
     remember,
+    subtract_gaps,
     take_rows,
 )
 from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
@@ -351,60 +356,42 @@ class ExtendedSystem(ClosedLoopRollouts):
     def _starts(self, loop: ClosedLoop) -> np.ndarray:
         """Initial states (A, nx) of all candidates."""
         A = len(loop.alphas)
-        starts = np.asarray(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
+        starts = np.array(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
         if loop.gaps is None or not loop.gaps[0].any():
+            return starts
+        if self._manifold is None:
+            subtract_gaps(plain(loop.alphas), loop.gaps[0], starts)
             return starts
         return self.integrate(starts, -(1.0 - np.asarray(loop.alphas))[:, None] * loop.gaps[0])
 
     def _roll_out_keeping(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """Closed loops with numbers that stay what they are, sigma off those p_0 of the plan at its first knot.
-
-        Where the plan's numbers change on the way, by gaps, a candidate's are off by p_0 - p_t more, or alpha times
-        that where the gaps are closed.  G times what they are off is their feedback, and the controls that they are;
-        where sigma of all candidates are one vector times `shift`, these are rolled out at once, else one by one.
-        """
-        (moves, by), n, m, N = self._motion, self.system.ndx, len(self.map.controls), len(loop.us)
-        (x0, numbers), alphas = self.split(self._starts(loop)), np.asarray(loop.alphas)
-        plan = loop.xs[:, self.system.nx :]
-        shift, direction = _on_one_line(numbers - plan[0])
+        """Closed loops with numbers that stay what they are; those of all candidates are rolled out at once if they are
+        on one line, else one by one."""
+        (moves, by), nx = self._motion, self.system.nx
+        starts, zs, us, k, K, alphas = map(plain, (self._starts(loop), *loop[1:6]))
+        shift, direction = _on_one_line(starts[:, nx:] - zs[0, nx:])
         if shift is None:
             gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[1:]])
-            starts, each = joined(x0, numbers), range(len(alphas))
+            each = range(len(alphas))
             parts = [loop._replace(x0=starts[a : a + 1], alphas=alphas[a : a + 1], gaps=gaps) for a in each]
             X, U = (np.concatenate(each) for each in zip(*map(self._roll_out_keeping, parts), strict=True))
             return X, U
-        G = np.zeros((N, by.nu, self.memory))
-        own, k, K = by.own, np.zeros((N, by.nu)), np.zeros((N, by.nu, n))
-        G[:, own] = loop.K[:, :m, n:]
-        G[:, by.parameters, np.arange(len(by.parameters))] = by.scale
-        xs, us = self.split(loop.xs)[0], by.controls_inside(loop.xs[:-1], loop.us)
-        lost, gaps, limits = plan[0] - plan, None, (None, None)
-        k[:, own], K[:, own] = loop.k[:, :m], loop.K[:, :m, :n]
-        left = np.zeros(len(alphas)) if loop.gaps is None else 1.0 - alphas
-        if loop.gaps is not None:
-            gaps = np.vstack([np.zeros(n), loop.gaps[1:, :n]])
-        if lost.any():
-            moved = np.einsum("tij,tj->ti", G, lost[:-1])
-            us, k = (us + moved, k) if gaps is None else (us, k + moved)
-        if loop.lower is not None and loop.upper is not None:
-            limits = tuple(np.full(us.shape, end) for end in (-np.inf, np.inf))
-            limits[0][:, own], limits[1][:, own] = loop.lower[:, :m], loop.upper[:, :m]
-        X, U = moves.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, *limits, shift, G @ direction)
-        Z = np.empty((*X.shape[:2], self.nx))
-        Z[:, :, : self.system.nx], Z[:, :, self.system.nx :] = X, numbers[:, None]
-        if lost.any():
-            Z[:, :, self.system.nx :] -= np.multiply.outer(left, lost)
-        return Z, np.concatenate([U[:, :, own], self._idle_controls(loop, Z)], axis=2)
-
-    def _idle_controls(self, loop: ClosedLoop, Z: np.ndarray) -> np.ndarray:
-        """The controls (A, N, .) behind those of the system inside, which are without effect here."""
-        m = len(self.map.controls)
-        U = loop.us[:, m:] + np.multiply.outer(np.asarray(loop.alphas), loop.k[:, m:])
-        if loop.K[:, m:].any():
-            at = Z[:, :-1].reshape(-1, self.nx)
-            dz = self.difference(np.tile(loop.xs[:-1], (len(Z), 1)), at).reshape(*Z[:, :-1].shape[:2], -1)
-            U = U + np.einsum("tij,atj->ati", loop.K[:, m:], dz)
-        return U if loop.lower is None or loop.upper is None else np.clip(U, loop.lower[:, m:], loop.upper[:, m:])
+        gaps, _ = self._rows_of(loop.gaps, None)
+        lower, upper = (np.empty((0, self.nu)) if end is None else plain(end) for end in (loop.lower, loop.upper))
+        inside = keeping_loop(by, len(alphas), len(us))
+        given = starts, zs, us, k, K, gaps, lower, upper, direction
+        follow_kept(by.controls, by.parameters, by.scale, *given, inside)
+        loop_inside = inside.followed(alphas, len(gaps) > 0, len(lower) > 0)._replace(shift=shift)
+        found = map(candidates_in_memory, moves.closed_loop_rollout(*loop_inside[:-1]))
+        Z, W = np.empty((len(alphas), len(us) + 1, self.nx)), np.empty((len(alphas), *us.shape))
+        keep(by.controls, nx, alphas, len(gaps) > 0, starts, zs, *found, 0, Z, W)
+        m, dz = len(by.controls), np.empty((0, self.ndx))
+        if K[:, m:].any():
+            plan, at = np.tile(zs[:-1], (len(Z), 1)), Z[:, :-1].reshape(-1, self.nx)
+            dz = plain(self.difference(plan, at))
+        if m < self.nu:
+            control_candidates(m, alphas, us, k, K, dz, lower, upper, 0, W)
+        return Z, W
 
     def _roll_out_remembering(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         """Closed loops whose feedback to what is remembered is one to the knot before."""
