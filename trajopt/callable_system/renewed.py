@@ -1,5 +1,7 @@
 """Prepared calls of functions that may be traced anew."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
