@@ -320,9 +320,13 @@ class Expansions:
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """A function without arguments that returns what `closed_loop_rollout` does with the numbers that these arrays
-        hold then, as views of arrays that the next call overwrites; None where there is none."""
+        hold then, always the same views of arrays that the next call overwrites; None where there is none.  The last
+        three arguments, and x0 (A, nx), are given where `closed_loop_rollout` takes them."""
         ...
 
     @NoDefault

@@ -14,9 +14,9 @@ def fill(array, value):
 
 @by_address
 def copy(source, target):
-    """target = source"""
+    """The first numbers of the target are those of the source."""
     given, numbers = flat(source), flat(target)
-    for i in range(target.size):
+    for i in range(source.size):
         numbers[i] = given[i]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd import LANES, aligned_arrays, by_address, chunk_count
+from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_batch, as_floats
 
@@ -60,6 +61,16 @@ def _place_candidates(X, candidates):
         for t in range(candidates.shape[1]):
             for i in range(candidates.shape[2]):
                 candidates[a, t, i] = X[c, t, i, l]
+
+
+@by_address
+def _place_starts(x0, X):
+    """Initial states x0 (A, nx) into lanes X (C, N+1, nx, LANES), that of the last candidate into all that follow."""
+    for c in range(X.shape[0]):
+        for l in range(X.shape[3]):
+            a = min(c * X.shape[3] + l, x0.shape[0] - 1)
+            for i in range(X.shape[2]):
+                X[c, 0, i, l] = x0[a, i]
 
 
 @by_address
@@ -165,14 +176,24 @@ class DiscreteSystem(ABC):
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """See `trajopt.capabilities.Expansions`."""
-        (lanes, _), *motion = self.candidate_lanes(len(us), alphas)
-        limits, calls, found = None, [], []
+        (lanes, shifts), *motion = self.candidate_lanes(len(us), alphas)
+        calls: list[Callable[[], Any]] = []
+        loops, found = ClosedLoops(x0, xs, us, k, K, lanes, gaps, None, None, pull, before), []
         if lower is not None and upper is not None:
-            limits = np.empty((len(us), 2, self.nu))
-            calls.append(PreparedCall(_place_limits, lower, upper, limits))
-        roll = self.prepared_roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits), 0, len(us), *motion)
+            loops = loops._replace(limits=np.empty((len(us), 2, self.nu)))
+            calls.append(PreparedCall(_place_limits, lower, upper, loops.limits))
+        if shift is not None:
+            loops = loops._replace(shift=shifts)
+            calls.append(PreparedCall(copy, shift, shifts.reshape(-1)))
+        if x0.ndim == 2:
+            loops = loops._replace(x0=None)
+            calls.append(PreparedCall(_place_starts, x0, motion[0]))
+        roll = self.prepared_roll(loops, 0, len(us), *motion)
         if roll is None:
             return None
         calls.append(roll)

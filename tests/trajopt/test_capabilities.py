@@ -248,6 +248,11 @@ def same_prepared_steps(wrapper, inner, zs, xs, us):
     yield following[:, :3], inner.step(xs[:-1], us)
 
 
+def same_prepared_rollouts(wrapper, inner, zs, xs, us):
+    """None, for rollouts of the system inside take no feedback to the knot before."""
+    yield wrapper.prepared_rollouts(zs[0], zs, us, us, np.ones((N, 1, 3)), np.ones(1)) is None, True
+
+
 def same_prepared_expansion(wrapper, inner, zs, xs, us):
     lam, shapes = np.arange(3.0 * N).reshape(N, 3), ((3, 3), (3, 1), (3, 3), (1, 3), (1, 1))
     blocks, first = ([np.full((N, *shape), np.nan) for shape in kind] for kind in (shapes, shapes[:2]))
@@ -289,6 +294,7 @@ SAME = {
     "prepared_difference": same_prepared_difference,
     "prepared_steps": same_prepared_steps,
     "prepared_expansion": same_prepared_expansion,
+    "prepared_rollouts": same_prepared_rollouts,
     "integrate_jacobian": same_jacobian,
     "window": same_window,
     "refined": same_finer,

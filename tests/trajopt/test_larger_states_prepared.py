@@ -6,7 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
-from tests.reference.prepared import PreparedSystem
+from tests.reference.prepared import PreparedSystem, replay
 from trajopt.problem.augmented_system import Declared, declared_system
 from trajopt.problem.jerk import JerkSystem
 
@@ -35,6 +35,11 @@ def trot():
     return problems.make("quadruped_trot").system
 
 
+def declared(carried):
+    free, parameters = np.array([1, 2]), np.array([1])
+    return declared_system(of_function(), 7, Declared(np.zeros(4), free, carried, parameters))
+
+
 SYSTEMS = {
     **{f"rates, {of.__name__}": lambda of=of: trajopt.ControlRateSystem(of()) for of in (of_function, arm, quadrotor)},
     "rates, twice": lambda: trajopt.ControlRateSystem(trajopt.ControlRateSystem(of_function())),
@@ -43,9 +48,8 @@ SYSTEMS = {
     "durations, of_function": lambda: trajopt.FreeDurationSystem(of_function(), phases=[4, 3]),
     "durations, arm": lambda: trajopt.FreeDurationSystem(arm(), phases=[7]),
     "durations, trot": lambda: trajopt.FreeDurationSystem(trot()).window(0, 12),
-    "declared": lambda: declared_system(
-        of_function(), 7, Declared(np.zeros(4), np.array([1, 2]), np.array([0]), np.array([1]))
-    ),
+    "a number declared": lambda: declared(np.array([], dtype=int)),
+    "two numbers declared": lambda: declared(np.array([0])),
 }
 
 
@@ -59,6 +63,32 @@ def prepared(system, rng, *methods):
     return PreparedSystem(system, xs, us, rng, 1e-3, *methods)
 
 
+PARTLY = "durations, trot", "two numbers declared"
+"""Systems whose rollouts, or those with gaps, are not prepared."""
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_prepared_calls_are_the_plain_ones(name, rng):
-    prepared(SYSTEMS[name](), rng, BUT_ROLLOUTS).check()
+    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name in PARTLY else ())).check()
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_gaits_with_free_durations_roll_out_by_prepared_calls(limited, rng):
+    """Where no gaps are to be kept, and where candidates diverge, too."""
+    given = prepared(SYSTEMS["durations, trot"](), rng, BUT_ROLLOUTS)
+    lower, upper = given.limits if limited else (None, None)
+    loop = given.x0, given.xs, given.us, *given.policy, given.alphas, None, lower, upper
+    roll = given.system.prepared_rollouts(*loop)
+    found = roll()
+    for move in (given.move, lambda: given.policy[0].__imul__(1e6)):
+        move()
+        assert replay(roll)
+        for got, wanted in zip(found, given.system.closed_loop_rollout(*loop), strict=True):
+            assert np.array_equal(got, wanted, equal_nan=True)
+    assert np.isfinite(found[0]).all() == limited
+    assert given.system.prepared_rollouts(*loop[:6], given.gaps) is None
+
+
+def test_two_numbers_or_more_are_not_prepared(rng):
+    given = prepared(SYSTEMS["two numbers declared"](), rng, BUT_ROLLOUTS)
+    assert given.system.prepared_rollouts(given.x0, given.xs, given.us, *given.policy, given.alphas) is None

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from dynamics.simd.array_loops import repeat
+from dynamics.simd import array_loops
 from dynamics.simd.caller import warn
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import (
@@ -530,18 +530,20 @@ class CallableSystem(ClosedLoopRollouts):
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
-        given, optional = (xs, us, k, K, alphas), (gaps, lower, upper)
+        given, optional = (xs, us, k, K, alphas), (gaps, lower, upper, shift, pull, before)
         if not is_plain(x0, *given, *[array for array in optional if array is not None]):
             return None
         A, N = len(alphas), len(us)
-        starts, no_controls = np.zeros((A, self.nx)), np.empty((0, self.nu))
-        none = np.empty((0, self.nx)), no_controls, no_controls
-        kept = [empty if array is None else array for array, empty in zip(optional, none, strict=True)]
-        loop = (starts, *given, *kept, np.empty(0), no_controls, np.empty((0, self.nu, self.nu)))
-        X, U = np.zeros((A, N + 1, self.nx)), np.zeros((A, N, self.nu))
-        start = PreparedCall(repeat, x0, starts)
+        shapes = (0, self.nx), (0, self.nu), (0, self.nu), (0,), (0, self.nu), (0, self.nu, self.nu)
+        kept = [np.empty(shape) if array is None else array for array, shape in zip(optional, shapes, strict=True)]
+        starts, X, U = np.zeros((A, self.nx)), np.zeros((A, N + 1, self.nx)), np.zeros((A, N, self.nu))
+        loop = (starts, *given, *kept)
+        start = PreparedCall(array_loops.repeat if x0.ndim == 1 else array_loops.copy, x0, starts)
 
         def prepare(step: Any) -> TracedCalls | None:
             if not (isinstance(step, TracedStep) and step.rolls):
