@@ -81,6 +81,13 @@ def _scale(rows, factors):
 
 
 @by_address
+def multiply(values, factors):
+    """values *= factors, (K,)"""
+    for k in range(values.shape[0]):
+        values[k] *= factors[k]
+
+
+@by_address
 def _add(rows, knots, block):
     """block[knots[k]] += rows[k]"""
     for k in range(rows.shape[0]):
