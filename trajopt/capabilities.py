@@ -63,6 +63,12 @@ class StateManifold:
         return self.difference(x_ref, xs), self.difference_expansion(x_ref, xs, np.zeros((len(xs), self.ndx)))[0]
 
     @NoDefault
+    def prepared_difference(self, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray) -> Callable[[], Any] | None:
+        """A function without arguments that writes difference(x0s, x1s), of states (K, nx) as these are then, into dx
+        (K, ndx); None where there is none.  Not asked for where `difference` is plain subtraction."""
+        ...
+
+    @NoDefault
     def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
         """J (K, nx, ndx), the Jacobian of integrate(xs, dx) in dx at dx = 0, xs (K, nx), for derivatives by the numbers
         of a state (`Sensitivity.vjp(..., ambient=True)`, layers)."""
@@ -314,9 +320,13 @@ class Expansions:
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """A function without arguments that returns what `closed_loop_rollout` does with the numbers that these arrays
-        hold then, as views of arrays that the next call overwrites; None where there is none."""
+        hold then, always the same views of arrays that the next call overwrites; None where there is none.  The last
+        three arguments, and x0 (A, nx), are given where `closed_loop_rollout` takes them."""
         ...
 
     @NoDefault

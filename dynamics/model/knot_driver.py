@@ -30,6 +30,7 @@ from dynamics.simd.lane_blocks import (
     sum_lines,
     written_module,
 )
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.simd.sizes import Size
 from dynamics.simd.threads import launch
 
@@ -173,6 +174,13 @@ class KnotDriver:
             self._through(model, arguments, count)
             return
         launch(self.module.drive, count, self.workspace_size(model, *arguments), model.block, *arguments)
+
+    def prepared(self, model: Any, *arguments: Any) -> PreparedLaunch:
+        """The call with these arguments, of a model without mimic joints."""
+        count = len(arguments[self._leading])
+        return PreparedLaunch(
+            self.module.drive, count, self.workspace_size(model, *arguments), model.block, *arguments
+        )
 
     def _through(self, model: Any, arguments: tuple[Any, ...], count: int) -> None:
         """Run over knots of a model with mimic joints: inputs enter the full model, and outputs leave it, projected

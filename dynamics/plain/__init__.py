@@ -104,7 +104,7 @@ class PreparedLaunch:
 class PreparedCalls:
     """Functions without arguments, called one after another."""
 
-    calls = None
+    calls, checks = None, ()
 
     def __init__(self, *parts: Callable[[], Any], result: Callable[[], Any] | None = None) -> None:
         self._parts, self._result = parts, result
@@ -120,6 +120,11 @@ class PreparedCalls:
 def calls_of(function: Callable[[], Any]) -> None:
     """None: compiled code makes no calls here."""
     return
+
+
+def checks_of(function: Callable[[], Any]) -> tuple[Callable[[], bool], ...]:
+    """None: functions without arguments look by themselves whether their calls are the right ones."""
+    return ()
 
 
 # ------------------------------------------------------------------------------------------------ decorators

@@ -286,8 +286,21 @@ class PreparedCalls:
         found = [calls_of(part) for part in self._parts]
         return None if None in found else tuple([call for calls in found for call in calls or ()])
 
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """The checks of all its parts; see `checks_of`."""
+        return tuple([check for part in self._parts for check in checks_of(part)])
+
 
 def calls_of(function: Callable[[], Any]) -> tuple[PreparedCall, ...] | None:
     """The prepared calls that a function without arguments makes, and nothing else, so that compiled code can make them
     in its place; None where it does more, in Python or in several threads."""
     return (function,) if isinstance(function, PreparedCall) else getattr(function, "calls", None)
+
+
+def checks_of(function: Callable[[], Any]) -> tuple[Callable[[], bool], ...]:
+    """Functions without arguments for whoever makes the calls of `calls_of`, and then asks these: each returns True if
+    the calls were the right ones, False if others, which `calls_of` then returns, are to be made in their place, as
+    where a function of the user is not what it was when it was traced.  Calls that read nothing but arrays have none.
+    """
+    return getattr(function, "checks", ())

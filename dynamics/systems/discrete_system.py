@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.simd import LANES, aligned_arrays, chunk_count
+from dynamics.simd import LANES, aligned_arrays, by_address, chunk_count
+from dynamics.simd.array_loops import copy
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_batch, as_floats
 
 
@@ -49,6 +51,35 @@ def candidates_of(X: np.ndarray, count: int) -> np.ndarray:
     if len(X) == 1:
         return X[0].transpose(2, 0, 1)[:count]
     return np.concatenate(list(X.transpose(0, 3, 1, 2)))[:count]
+
+
+@by_address
+def _place_candidates(X, candidates):
+    """`candidates_of` where several chunks hold them; candidates (A, N, n)."""
+    for a in range(candidates.shape[0]):
+        c, l = divmod(a, X.shape[3])
+        for t in range(candidates.shape[1]):
+            for i in range(candidates.shape[2]):
+                candidates[a, t, i] = X[c, t, i, l]
+
+
+@by_address
+def _place_starts(x0, X):
+    """Initial states x0 (A, nx) into lanes X (C, N+1, nx, LANES), that of the last candidate into all that follow."""
+    for c in range(X.shape[0]):
+        for l in range(X.shape[3]):
+            a = min(c * X.shape[3] + l, x0.shape[0] - 1)
+            for i in range(X.shape[2]):
+                X[c, 0, i, l] = x0[a, i]
+
+
+@by_address
+def _place_limits(lower, upper, limits):
+    """limits (N, 2, nu) of lower and upper (N, nu)."""
+    for t in range(limits.shape[0]):
+        for i in range(limits.shape[2]):
+            limits[t, 0, i] = lower[t, i]
+            limits[t, 1, i] = upper[t, i]
 
 
 class DiscreteSystem(ABC):
@@ -126,6 +157,53 @@ class DiscreteSystem(ABC):
         if lam is None:
             return partial(self.write_linearization, xs, us, fx, fu)
         return partial(self.write_expansion, xs, us, lam, fx, fu, *H)
+
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """A function without arguments that does what `roll` does with these arrays, as they are then; None where there
+        is none."""
+        return None
+
+    def prepared_rollouts(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
+        """See `trajopt.capabilities.Expansions`."""
+        (lanes, shifts), *motion = self.candidate_lanes(len(us), alphas)
+        calls: list[Callable[[], Any]] = []
+        loops, found = ClosedLoops(x0, xs, us, k, K, lanes, gaps, None, None, pull, before), []
+        if lower is not None and upper is not None:
+            loops = loops._replace(limits=np.empty((len(us), 2, self.nu)))
+            calls.append(PreparedCall(_place_limits, lower, upper, loops.limits))
+        if shift is not None:
+            loops = loops._replace(shift=shifts)
+            calls.append(PreparedCall(copy, shift, shifts.reshape(-1)))
+        if x0.ndim == 2:
+            loops = loops._replace(x0=None)
+            calls.append(PreparedCall(_place_starts, x0, motion[0]))
+        roll = self.prepared_roll(loops, 0, len(us), *motion)
+        if roll is None:
+            return None
+        calls.append(roll)
+        for Z in motion:
+            if len(Z) == 1:
+                found.append(candidates_of(Z, len(alphas)))
+            else:
+                found.append(np.zeros((len(alphas), *Z.shape[1:3])))
+                calls.append(PreparedCall(_place_candidates, Z, found[-1]))
+        return PreparedCalls(*calls, result=lambda: (found[0], found[1]))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:

@@ -15,6 +15,7 @@ from dynamics.contacts.impulses import as_restitution
 from dynamics.model.joints import FreeFlyer
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
+from dynamics.simd.prepared_calls import PreparedCalls
 from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
@@ -335,10 +336,22 @@ class HybridSystem(RobotSystem):
         """out[t] = f_t(xs[t], us[t])."""
         self._write("write_steps", (xs, us), (out,))
 
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        segments = self.segments_of(len(us))
+        return _in_turn(system.prepared_steps(xs[a:b], us[a:b], following[a:b]) for _, system, a, b in segments)
+
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop, one segment after another; see `RobotSystem.roll`."""
         for _, system, a, b in self.segments_of(len(loops.us)):
             system.roll(loops, max(a, start), min(b, stop), X, U)
+
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
+        segments = self.segments_of(len(loops.us))
+        return _in_turn(system.prepared_roll(loops, max(a, start), min(b, stop), X, U) for _, system, a, b in segments)
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, F, 3), N, world axes, at the frames of `contact_frames`; zero where they are not held
@@ -429,12 +442,32 @@ class HybridSystem(RobotSystem):
         """Write the results of `linearize` and `hessian_products`, knot by knot."""
         self._write("write_expansion", (xs, us, lam), (fx, fu, *H))
 
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`."""
+        arrays = (xs, us, fx, fu) if lam is None else (xs, us, fx, fu, lam, *H)
+        segments = self.segments_of(len(us))
+        return _in_turn(system.prepared_expansion(*[X[a:b] for X in arrays]) for _, system, a, b in segments)
+
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
         xs, us = self._knots(xs, us)
         parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self.segments_of(len(us))]
         fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
         return fxx, fux, fuu
+
+
+def _in_turn(prepared: Iterable[Callable[[], Any] | None]) -> Callable[[], Any] | None:
+    """Prepared functions one after another; None if one of them is."""
+    calls = list(prepared)
+    return None if None in calls else PreparedCalls(*filter(None, calls))
 
 
 def _is_impact(segment: Segment | None) -> bool:

@@ -29,7 +29,7 @@ from dynamics.derivatives.implicit_function import store_state_blocks
 from dynamics.model.actuation import actuation_map
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
-from dynamics.model.mimic import EXPANSION
+from dynamics.model.mimic import EXPANSION, IDENTITY
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import (
@@ -46,8 +46,10 @@ from dynamics.simd import (
     splat,
     store,
 )
+from dynamics.simd.array_loops import fill
 from dynamics.simd.lane_algebra import add_transpose, scale_into
 from dynamics.simd.lane_blocks import lanes, part, slicing
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch
 from dynamics.simd.span import by_reference
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.inertial_gradient import of_impacts
@@ -247,6 +249,40 @@ class Impact(RobotSystem):
         self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given)
         self.joint_map.keep_rollout(states, start, stop, X)
 
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        if self.joint_map is not IDENTITY:
+            return None
+        return self._launch(drive_impacts, impacts_size, len(us), xs, following, call=PreparedLaunch)
+
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
+        if self.joint_map is not IDENTITY:
+            return None
+        given = None if self.euclidean else True, loops, start, stop, X, U
+        return self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given, call=PreparedLaunch)
+
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`."""
+        if self.joint_map is not IDENTITY:
+            return super().prepared_expansion(xs, us, fx, fu, lam, *H)
+        N, size, zero = len(us), impact_expansion_size, [fu]
+        calls: list[Any] = [self._launch(drive_impact_linearization, size, N, xs, fx, call=PreparedLaunch)]
+        if lam is not None:
+            Hxx, *zero[1:] = H
+            calls.append(self._launch(drive_impact_curvature, size, N, xs, lam, Hxx, call=PreparedLaunch))
+        return PreparedCalls(*[PreparedCall(fill, block, 0.0) for block in zero], *calls)
+
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """Write the results of `linearize`; fu = 0."""
         fu[...] = 0.0
@@ -263,10 +299,17 @@ class Impact(RobotSystem):
         self._launch(drive_impact_curvature, impact_expansion_size, len(us), *points, *full)
         self.joint_map.deliver(EXPANSION[2:], full, (Hxx,))
 
-    def _launch(self, drive: Callable[..., Any], workspace_size: Callable[..., int], knots: int, *rest: Any) -> None:
-        """Run a driver over the knots."""
+    def _launch(
+        self,
+        drive: Callable[..., Any],
+        workspace_size: Callable[..., int],
+        knots: int,
+        *rest: Any,
+        call: Callable[..., Any] = launch,
+    ) -> Any:
+        """Run a driver over the knots, or prepare that."""
         size = workspace_size(self.full.arrays, contacts=self.contact_arrays, nq=self.full.nq)
-        launch(drive, knots, size, *self._struck, *rest)
+        return call(drive, knots, size, *self._struck, *rest)
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Result of `parameter_gradient`."""

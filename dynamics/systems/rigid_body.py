@@ -22,7 +22,7 @@ from dynamics.model.subject import Subject
 from dynamics.simd import launch
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.discrete_system import ClosedLoops, candidates_of
+from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.expansion import (
     Expansion,
     drive_expansion,
@@ -282,34 +282,14 @@ class RigidBodySystem(RobotSystem):
         self._launch(drive_closed_loops, rollout_size, loops.alphas.size, loops, start, stop, states, U)
         self.joint_map.keep_rollout(states, start, stop, X)
 
-    def prepared_rollouts(
-        self,
-        x0: np.ndarray,
-        xs: np.ndarray,
-        us: np.ndarray,
-        k: np.ndarray,
-        K: np.ndarray,
-        alphas: np.ndarray,
-        gaps: np.ndarray | None = None,
-        lower: np.ndarray | None = None,
-        upper: np.ndarray | None = None,
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
-        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
         if self.joint_map is not IDENTITY:
             return None
-        (lanes, _), X, U = self.candidate_lanes(len(us), alphas)
-        limits = None if lower is None or upper is None else np.empty((len(us), 2, self.nu))
-        loops = ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits)
-        rest = lanes.size, loops, 0, len(us), X, U
-        roll = self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
-
-        def candidates() -> tuple[np.ndarray, np.ndarray]:
-            if limits is not None:
-                limits[:, 0], limits[:, 1] = lower, upper
-            roll()
-            return candidates_of(X, len(alphas)), candidates_of(U, len(alphas))
-
-        return candidates
+        rest = loops.alphas.size, loops, start, stop, X, U
+        return self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the

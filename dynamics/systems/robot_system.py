@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -32,6 +33,7 @@ from dynamics.systems.state_difference import (
     difference_of_states,
     integrate_jacobian,
     integrate_states,
+    prepared_difference,
 )
 from dynamics.validation import as_array, as_flag
 
@@ -280,6 +282,10 @@ class RobotSystem(DiscreteSystem):
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
         """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
         return difference_of_states(self.model, x0, x1)
+
+    def prepared_difference(self, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.StateManifold`."""
+        return prepared_difference(self.model, x0s, x1s, dx)
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu'difference."""

@@ -12,7 +12,9 @@ from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, NO_WEIGHTS, Rows
 from dynamics.residuals.squares import add_entry, add_row
 from dynamics.simd import LANES, fma, kernel, load, splat, store
+from dynamics.simd.array_loops import subtract
 from dynamics.simd.lane_algebra import combine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch
 from dynamics.simd.sizes import Size
 from dynamics.simd.squares import multipliers
 from dynamics.spatial.tangent import (
@@ -255,6 +257,15 @@ def difference_of_states(model: RigidBodyModel, x0: ArrayLike, x1: ArrayLike) ->
         out = np.empty((K, 2 * n))
         _drive_difference(model.joint_space, x0, x1, out, knots=K)
     return out[0] if one and other else out
+
+
+def prepared_difference(
+    model: RigidBodyModel, x0: np.ndarray, x1: np.ndarray, dx: np.ndarray
+) -> PreparedCall | PreparedLaunch:
+    """The call that writes `difference_of_states` of x0 and x1 (K, nx), as these are then, into dx (K, 2 nv)."""
+    if model.is_euclidean:
+        return PreparedCall(subtract, x0, x1, dx)
+    return _drive_difference.prepared(model.joint_space, x0, x1, dx)
 
 
 def difference_expansion(

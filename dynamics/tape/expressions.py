@@ -153,14 +153,19 @@ class Tapes:
         return interpreter.evaluate(program, X, U, mu).reshape(len(X), *shape)
 
     def prepared(
-        self, which: int, X: np.ndarray, U: np.ndarray, mu: np.ndarray | None = None
+        self,
+        which: int,
+        X: np.ndarray,
+        U: np.ndarray,
+        mu: np.ndarray | None = None,
+        into: np.ndarray | None = None,
     ) -> tuple[PreparedLaunch, np.ndarray]:
         """A call that evaluates y, J or H at the numbers which X (K, nx), U (K, nu) and mu (K, m), C-ordered, hold
-        then, and the array of its results."""
+        then, and the array of its results: that given, or a new one."""
         program, shape = self.program(which)
-        Y = np.empty((len(X), len(program.outputs)))
-        call = interpreter.write(program, X, U, X[:, :0] if mu is None else mu, Y, PreparedLaunch)
-        return call, Y.reshape(len(X), *shape)
+        Y = np.empty((len(X), *shape)) if into is None else into
+        rows = Y.reshape(len(X), len(program.outputs))
+        return interpreter.write(program, X, U, X[:, :0] if mu is None else mu, rows, PreparedLaunch), Y
 
     @cached_property
     def _at(self) -> threading.local:

@@ -6,6 +6,7 @@ import pytest
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
+from tests.reference.prepared import PreparedSystem, replay
 from tests.reference.robot_systems import slope
 from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
@@ -33,6 +34,17 @@ def random_knots(system: SoftRobotSystem, rng: np.random.Generator, count: int):
 
 
 # ------------------------------------------------------------------------------------------------ motion
+def test_prepared_functions_are_calls(system, rng):
+    """And find what the methods do, to the last bit; states with charts have derivatives that are no calls."""
+    xs, us = random_knots(system, rng, 4)
+    if system.euclidean:
+        PreparedSystem(system, xs, us[:-1], rng, 1e-3).check()
+        return
+    following = np.zeros((4, system.nx))
+    step = system.prepared_steps(xs, us, following)
+    assert replay(step) and np.array_equal(following, system.step(xs, us))
+
+
 def test_the_equations_of_a_step(system, rng):
     """Each method's residual vanishes at the accelerations that the step implies."""
     xs, us = random_knots(system, rng, 5)

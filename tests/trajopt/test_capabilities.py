@@ -114,6 +114,9 @@ class Everything(CirclePendulum):
         J[:, 0, 0], J[:, 1, 0], J[:, 2, 1] = -xs[:, 1], xs[:, 0], 1.0
         return J
 
+    def prepared_difference(self, x0s, x1s, dx):
+        return lambda: np.copyto(dx, self.difference(x0s, x1s))
+
     def prepared_expansion(self, xs, us, fx, fu, lam=None, *H):
         return lambda: write_derivatives(self, xs, us, fx, fu, lam, *H)
 
@@ -230,6 +233,30 @@ def same_difference(wrapper, inner, zs, xs, us):
     yield J, wrapper.difference_expansion(zs[0], zs, np.zeros_like(r))[0]
 
 
+def same_prepared_difference(wrapper, inner, zs, xs, us):
+    dz, dx = np.zeros((N, 3)), np.zeros((N, 2))
+    wrapper.prepared_difference(zs[:-1], zs[1:], dz)()
+    inner.prepared_difference(xs[:-1], xs[1:], dx)()
+    yield dz, wrapper.difference(zs[:-1], zs[1:])
+    yield dz[:, :2], dx
+
+
+def same_prepared_steps(wrapper, inner, zs, xs, us):
+    following = np.zeros((N, 4))
+    wrapper.prepared_steps(zs[:-1], us, following)()
+    yield following, wrapper.step(zs[:-1], us)
+    yield following[:, :3], inner.step(xs[:-1], us)
+
+
+def same_prepared_expansion(wrapper, inner, zs, xs, us):
+    lam, shapes = np.arange(3.0 * N).reshape(N, 3), ((3, 3), (3, 1), (3, 3), (1, 3), (1, 1))
+    blocks, first = ([np.full((N, *shape), np.nan) for shape in kind] for kind in (shapes, shapes[:2]))
+    wrapper.prepared_expansion(zs, us, *blocks[:2], lam, *blocks[2:])()
+    wrapper.prepared_expansion(zs, us, *first)()
+    yield from zip(blocks, expansion_of(wrapper, zs, us, lam), strict=True)
+    yield from zip(first, blocks[:2], strict=True)
+
+
 def same_jacobian(wrapper, inner, zs, xs, us):
     J = wrapper.integrate_jacobian(zs)
     yield J[:, :3, :2], inner.integrate_jacobian(xs)
@@ -259,6 +286,9 @@ SAME = {
     "check_start": same_refusal("check_start", np.array([1.0, 0.0, 6.0])),
     "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
     "difference_with_jacobian": same_difference,
+    "prepared_difference": same_prepared_difference,
+    "prepared_steps": same_prepared_steps,
+    "prepared_expansion": same_prepared_expansion,
     "integrate_jacobian": same_jacobian,
     "window": same_window,
     "refined": same_finer,

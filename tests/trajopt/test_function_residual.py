@@ -9,7 +9,9 @@ import pytest
 from numba import njit
 
 import trajopt
+from dynamics.simd.prepared_calls import calls_of
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
+from tests.reference.prepared import replay
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
 from trajopt.problem.objective import gather_squares, zero_blocks
@@ -297,6 +299,52 @@ def test_prepared_sums_are_the_plain_ones(layout, parts, rng):
             xs += 0.1
             us *= 0.9
     assert not residual.sums_squares and residual.prepared_sum(span, xs, us, weights, None, None) is None
+
+
+@pytest.mark.parametrize("layout", [SQUARES, MULTIPLIERS])
+@pytest.mark.parametrize("parts", [(False, False), (True, False), (True, True)])
+def test_compiled_code_makes_the_calls_of_prepared_sums(layout, parts, rng):
+    """Their result is that of the last call; a check says that they are to be made anew."""
+    scale = np.ones(1)
+    residual, span = trajopt.residual(lambda x, u: (scale[0] * np.sin(x[0]) * u[0], x[1] * x[1]), 2, SYSTEM), (1, N)
+    (xs, us), weights = trajectory(rng), weights_of(layout, rng, 2, N - 1)
+    into, other = ([blocks_of(1) if part else None for part in parts] for _ in range(2))
+    add = residual.prepared_sum(span, xs, us, weights, *into)
+
+    def assert_same():
+        (*_, last), wanted = calls_of(add), residual.add_expansion(span, xs, us, weights, *other)
+        assert last.room.view(float)[0] == last.result() == wanted
+        for blocks, found in zip(into, other, strict=True):
+            assert blocks is found is None or all(map(np.array_equal, blocks, found))
+
+    xs += 0.1
+    assert replay(add)
+    assert_same()
+    scale[0] = 2.0
+    assert not replay(add)
+    for block in (block for blocks in (*into, *other) for block in blocks or ()):
+        block.fill(0.0)
+    assert replay(add)
+    assert_same()
+
+
+def test_compiled_code_makes_the_calls_of_prepared_rows(rng):
+    scale = np.ones(1)
+    (xs, us), x = trajectory(rng), trajectory(rng)[0]
+    for residual, points in (
+        (trajopt.residual(lambda x, u: (scale[0] * np.sin(x[0]) * u[0], x[1] * x[1]), 2, SYSTEM), (xs[:N], us)),
+        (trajopt.residual(lambda x: (scale[0] * np.sin(x[0]),), 1, SYSTEM), (x, None)),
+    ):
+        scale[0] = 1.0
+        values, rows = (residual.prepared_rows(*points, jacobians) for jacobians in (False, True))
+        found = (*values()[:1], *rows())
+        points[0][...] += 0.1
+        assert replay(values) and replay(rows)
+        scale[0] = 2.0
+        assert not replay(rows) and replay(rows) and replay(values)
+        wanted = residual.evaluate_with_jacobians(*points)
+        for got, array in zip(found, (wanted[0], *wanted), strict=True):
+            assert got is array is None or (got.flags.c_contiguous and got.tobytes() == array.tobytes())
 
 
 def test_where_it_does_not_count_a_function_need_not_be_defined(rng):

@@ -6,11 +6,12 @@ import pytest
 import dynamics
 import trajopt
 from problems.quadruped_model import FEET, quadruped, standing
+from tests.reference.prepared import replay
 from tests.reference.riccati import assert_agree_or_zero, by_products, riccati
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
 from trajopt.backward.backward_pass import sweep
-from trajopt.backward.expansions import adjoint, expand, tensors_of
+from trajopt.backward.expansions import adjoint, expand, prepared_idle_controls, tensors_of
 from trajopt.capabilities import CAPABILITIES, members
 from trajopt.interfaces.system import semi_implicit_form, window
 
@@ -153,8 +154,12 @@ def test_idle_controls_without_cost_are_settled(system, rng):
     cost = trajopt.ControlCost(np.r_[2.0, np.zeros(11)])
     listed = problem(system, [[cost] for _ in range(N)])
     us = 0.1 * rng.standard_normal((N, 12))
-    luu = expand(listed, system.rollout(listed.x0, us), us).luu
+    e = expand(listed, system.rollout(listed.x0, us), us)
+    luu = e.luu
     assert np.array_equal(luu[IMPACT], np.diag(np.r_[2.0, np.ones(11)]))
+    settle = prepared_idle_controls(e, np.flatnonzero(system.idle))
+    luu[IMPACT, 3, 3] = luu[0, 3, 3] = 0.0
+    assert replay(settle) and luu[IMPACT, 3, 3] == 1.0 and luu[0, 3, 3] == 0.0
     for t in (0, N - 1):
         assert np.array_equal(luu[t], np.diag(np.r_[2.0 * DT, np.zeros(11)]))
 
@@ -195,7 +200,7 @@ OF_THE_ROBOT = (
     "state_names", "tangent_names", "tangent_units", "control_names", "control_units", "state_limits", "control_limits",
     "control_speeds",
     "integrator_order", "single_joints", "joint_efforts", "joint_feedback", "joint_inertias", "state_space",
-    "start_advice", "contact_frames",
+    "start_advice", "contact_frames", "prepared_difference",
 )  # fmt: skip
 """Capabilities that have nothing to do with knots."""
 
@@ -242,10 +247,16 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
         "semi_implicit_from": (semi_implicit_form(part)[1], first),
     }
     assert part.serves[:2] == system.serves and len(part.serves) == 2 + (len(part.segments) == 1)
-    prepared = [np.full(block.shape, np.nan) for block in blocks[1]]
+    prepared, following = [np.full(block.shape, np.nan) for block in blocks[1]], np.zeros((b - a, system.nx))
     part.prepared_expansion(xs[a : b + 1], us[a:b], *prepared[:2], lam[a:b], *prepared[2:])()
+    part.prepared_steps(xs[a:b], us[a:b], following)()
+    k, K, alphas = np.zeros((b - a, 12)), np.zeros((b - a, 12, 36)), np.ones(1)
+    rolled = part.prepared_rollouts(x, xs[a : b + 1], us[a:b], k, K, alphas)()
     assert all(np.array_equal(found, block) for found, block in zip(prepared, blocks[1], strict=True))
-    assert set(rows) | {"check_start", "write_expansion", "prepared_expansion", "serves"} == of_knots
+    assert np.array_equal(following, part.step(xs[a:b], us[a:b]))
+    assert np.array_equal(rolled[0][0], part.rollout(x, us[a:b]))
+    also = {f"prepared_{name}" for name in ("expansion", "steps", "rollouts")} | {"check_start", "write_expansion"}
+    assert set(rows) | also | {"serves"} == of_knots
     expansions = [(alone, whole[a:b]) for whole, alone in zip(*blocks, strict=True)]
     for got, wanted in [*rows.values(), *expansions]:
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)

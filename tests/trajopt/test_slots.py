@@ -11,9 +11,10 @@ import problems.arm
 import trajopt
 from experiments.mpc_latency.scene import TARGET, follow, target
 from tests.reference.expansions import expand_exactly
+from tests.reference.prepared import replay
 from trajopt import ControlBounds, ControlCost, Problem, StateCost
 from trajopt.backward.backward_pass import box_around, sweep
-from trajopt.backward.expansions import adjoint, expand, gaps_of
+from trajopt.backward.expansions import adjoint, expand, gaps_of, prepared_gaps
 from trajopt.backward.slots import Slots, _kept
 from trajopt.rows import pack
 from trajopt.solvers.formulation import ALPHAS, closed_loop
@@ -106,6 +107,21 @@ def test_sweeps_and_rollouts_are_the_plain_ones(name, limited, rng):
         rolled = slots.rollouts(xs, us, found.k, found.K, ALPHAS, gaps)
         assert rolled is not None
         assert same(rolled, map(np.array, closed_loop(problem, xs, us, found.k, found.K, gaps, limits)))
+
+
+@pytest.mark.parametrize("name", ["arm", "pendulum", "car_parking", "double_pendulum", "quadrotor", "quadruped_trot"])
+def test_gaps_are_prepared_calls(name, rng):
+    problem = make(name)
+    system = problem.system
+    xs, us = np.repeat(problem.x0[None], problem.horizon + 1, axis=0), problem.us_init + 0.1
+    xs = system.integrate(xs, 0.1 * rng.standard_normal((len(xs), system.ndx)))
+    find = prepared_gaps(system, problem.x0, xs, us)
+    gaps = find()
+    assert same([gaps], [gaps_of(problem, xs, us)])
+    us += 0.1
+    assert replay(find) and same([gaps], [gaps_of(problem, xs, us)]) and gaps.any()
+    us[3] = np.inf
+    assert replay(find) and np.isnan(gaps).all()
 
 
 def test_sweeps_that_fail():

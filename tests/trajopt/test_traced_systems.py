@@ -11,10 +11,12 @@ from numba import njit
 
 import trajopt
 import trajopt.callable_system.sources
+from dynamics.simd.prepared_calls import PreparedCalls, calls_of, checks_of
 from dynamics.tape import expressions
 from dynamics.tape.expressions import programs_of
 from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.program import assemble
+from tests.reference.prepared import replay
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from trajopt import DDP, ControlBounds, ControlCost, Problem, StateCost
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
@@ -377,18 +379,21 @@ def test_copies(rng):
 
 # ------------------------------------------------------------------------------------------------ prepared calls
 def prepared_calls(system, rng, limited, N=11):
-    """Prepared calls, and pairs of functions: what a call has found, and what those find that are not prepared."""
+    """Prepared calls, and functions: what they have found, what those find that are not prepared, and one that changes
+    the arrays."""
     xs, us, lam = rng.standard_normal((N + 1, system.nx)), rng.standard_normal((N, system.nu)), np.ones((N, system.nx))
     k, K = rng.standard_normal((N, system.nu)), 0.1 * rng.standard_normal((N, system.nu, system.nx))
     limits = (-np.abs(us), np.abs(us)) if limited else ()
     x0, alphas, n, m = 0.5 * rng.standard_normal(system.nx), np.linspace(1.0, 0.1, 11), system.nx, system.nu
     first, both = ([np.zeros((N, n, n)), np.zeros((N, n, m))] for _ in range(2))
     H = [np.zeros((N, n, n)), np.zeros((N, m, n)), np.zeros((N, m, m))]
+    following = np.zeros((N, n))
     expand = system.prepared_expansion(xs, us, *first)
     exactly = system.prepared_expansion(xs, us, *both, lam, *H)
     names = ("gaps", "lower", "upper") if limited else ()
     options = dict(zip(names, (0.1 * rng.standard_normal(xs.shape), *limits), strict=False))
     roll = system.prepared_rollouts(x0, xs, us, k, K, alphas, **options)
+    step = system.prepared_steps(xs, us, following)
 
     def move():
         for array in (xs, us, lam, k, K, x0):
@@ -396,15 +401,16 @@ def prepared_calls(system, rng, limited, N=11):
 
     def plain(of):
         rollouts = of.closed_loop_rollout(x0, xs, us, k, K, alphas, **options)
-        return of.linearize(xs, us), all_derivatives(of, xs, us, lam), rollouts
+        return [of.step(xs[:-1], us)], of.linearize(xs, us), all_derivatives(of, xs, us, lam), rollouts
 
     def found(roll_first=False):
         rollouts = roll() if roll_first else None
+        step()
         expand()
         exactly()
-        return first, (*both, *H), rollouts or roll()
+        return [following], first, (*both, *H), rollouts or roll()
 
-    return expand and exactly and roll and found, plain, move
+    return (roll, step, expand, exactly), found, plain, move
 
 
 def assert_same(got, wanted):
@@ -416,18 +422,21 @@ def assert_same(got, wanted):
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("integrator", [None, "explicit_euler", "semi_implicit_euler", "rk2", "rk4"])
 def test_prepared_calls_are_the_plain_ones(integrator, limited, rng):
+    """Also where compiled code makes them."""
     options = {"step": swing} if integrator is None else {"xdot": swing, "integrator": integrator}
     system = quiet(**options, nx=4, nu=1, dt=0.05)
-    found, plain, move = prepared_calls(system, rng, limited)
+    calls, found, plain, move = prepared_calls(system, rng, limited)
     for _ in range(2):
-        assert_same(found(), plain(system))
+        assert_same(results := found(), plain(system))
         move()
+        assert all(replay(call) for call in calls)
+        assert_same(results, plain(system))
 
 
 def test_what_is_not_traced_is_not_prepared(rng):
     implicit = quiet(xdot=swing, nx=4, nu=1, dt=0.05, integrator="implicit_midpoint")
     for system in (implicit, quiet(step=swing, nx=4, nu=1, dt=0.05, derivatives="finite_differences")):
-        assert prepared_calls(system, rng, False)[0] is None
+        assert prepared_calls(system, rng, False)[0] == (None,) * 4
     traced = quiet(step=swing, nx=4, nu=1, dt=0.05)
     xs, us, fx, fu = np.zeros((4, 8)), np.zeros((3, 1)), np.zeros((3, 4, 4)), np.zeros((3, 4, 1))
     assert traced.prepared_expansion(xs[:, ::2], us, fx, fu) is None
@@ -435,26 +444,47 @@ def test_what_is_not_traced_is_not_prepared(rng):
     assert traced.prepared_expansion(np.zeros((4, 4)), us, fx, fu) is None
 
 
-def test_prepared_calls_notice_changes(rng):
-    """Of the function, also into one that cannot be traced."""
+def changing():
+    """A function of the user, and functions that change it: its number, and then into one that cannot be traced."""
     stiffness, table = [2.0], []
 
     def step(x, u):
         pull = np.interp(x[0], [-9.0, 9.0], table) if table else stiffness[0] * np.sin(x[0])
         return x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - pull)
 
+    return step, (lambda: None, lambda: stiffness.insert(0, 3.0), lambda: table.extend((-9.0, 8.0)))
+
+
+def test_prepared_calls_notice_changes(rng):
+    """Of the function, also into one that cannot be traced."""
+    step, changes = changing()
     system = quiet(step, nx=2, nu=1, dt=0.1)
-    found, plain, move = prepared_calls(system, rng, True)
-    for change in (lambda: None, lambda: stiffness.insert(0, 3.0), lambda: table.extend((-9.0, 8.0))):
+    _, found, plain, move = prepared_calls(system, rng, True)
+    for change in changes:
         change()
-        roll_first = len(stiffness) > 1
-        got = found(roll_first)
+        got = found(roll_first=True)
         assert_same(got, plain(system))
-        fresh = quiet(step, nx=2, nu=1, dt=0.1)
-        for part, other in zip(got, plain(fresh), strict=True):
-            for a, b in zip(part, other, strict=True):
-                assert a.tobytes() == b.tobytes()
+        assert_same(got, plain(quiet(step, nx=2, nu=1, dt=0.1)))
         move()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_checks_of_prepared_calls_notice_changes(which, rng):
+    """Rollouts and steps compare, expansions know it then; afterwards there are other calls, or none."""
+    step, (_, stiffen, look_up) = changing()
+    system = quiet(step, nx=2, nu=1, dt=0.1)
+    calls, found, plain, move = prepared_calls(system, rng, True)
+    results = found()
+    assert all(map(replay, calls))
+    stiffen()
+    assert not replay(calls[which])
+    assert not any(check() for check in checks_of(PreparedCalls(calls[2])))
+    move()
+    assert all(map(replay, calls))
+    assert_same(results, plain(quiet(step, nx=2, nu=1, dt=0.1)))
+    look_up()
+    assert not replay(calls[which])
+    assert all(calls_of(call) is None for call in calls)
 
 
 def test_solves_with_prepared_calls(monkeypatch):
@@ -479,7 +509,7 @@ def test_solves_with_prepared_calls(monkeypatch):
         gravity[0] = g
         got, once_more = again.solve(kept), again.solve(kept)
         with monkeypatch.context() as without:
-            for name in ("prepared_expansion", "prepared_rollouts"):
+            for name in ("prepared_expansion", "prepared_rollouts", "prepared_steps"):
                 without.setattr(CallableSystem, name, None)
             plain = trajopt.DDP().solve(problem())
         assert got.converged and numbers(got) == numbers(once_more) == numbers(plain)

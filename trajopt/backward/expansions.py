@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.simd import driver, helper, routine
-from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd import by_address, driver, helper, routine
+from dynamics.simd.array_loops import copy
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.rows import Term, matrix
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
-from trajopt.interfaces.stepwise import stands_for
-from trajopt.interfaces.system import System, as_manifold, idle_knots
+from trajopt.interfaces.stepwise import prepare, prepared_difference
+from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
@@ -86,16 +87,13 @@ def _up_to(system: System, xs: np.ndarray, reached: np.ndarray) -> np.ndarray:
         return as_array("difference", system.difference(xs, reached), (len(xs), system.ndx), finite=False)
 
 
-@routine
-def _subtract(x0, xs, reached, gaps):
-    """Write gaps = reached - xs, of states that are vectors, the first of which is x0; NaN if one is not finite."""
-    for i in range(xs.shape[1]):
-        reached[0, i] = x0[i]
+@by_address
+def _hide_gaps(reached, gaps):
+    """All gaps are NaN if a state that is reached is not finite."""
     good = True
-    for t in range(xs.shape[0]):
-        for i in range(xs.shape[1]):
+    for t in range(reached.shape[0]):
+        for i in range(reached.shape[1]):
             good = good and abs(reached[t, i]) < np.inf
-            gaps[t, i] = reached[t, i] - xs[t, i]
     if not good:
         gaps[:] = np.nan
 
@@ -103,25 +101,15 @@ def _subtract(x0, xs, reached, gaps):
 def prepared_gaps(system: System, x0: np.ndarray, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray] | None:
     """`gaps_of` with these arrays, as a function without arguments whose result the next call may overwrite; None where
     a system prepares no steps."""
-    prepare = capability(system, Expansions).prepared_steps
-    if prepare is None or not stands_for(type(system), "prepared_steps", "step", "write_steps"):
-        return None
-    reached = np.empty(xs.shape)
-    step = prepare(xs[:-1], us, reached[1:])
+    reached, gaps = np.zeros(xs.shape), np.zeros((len(xs), system.ndx))
+    step = prepare(system, "prepared_steps", xs[:-1], us, reached[1:])
     if step is None:
         return None
-    gaps = np.empty((len(xs), system.ndx))
-    subtract = PreparedCall(_subtract, x0, xs, reached, gaps) if as_manifold(system) is None else None
-
-    def found() -> np.ndarray:
-        step()
-        if subtract is None:
-            reached[0] = x0
-            return _up_to(system, xs, reached)
-        subtract()
-        return gaps
-
-    return found
+    reach = PreparedCall(copy, x0, reached[0]), step
+    difference = prepared_difference(system, xs, reached, gaps)
+    if difference is None:
+        return PreparedCalls(*reach, result=lambda: _up_to(system, xs, reached))
+    return PreparedCalls(*reach, difference, PreparedCall(_hide_gaps, reached, gaps), result=lambda: gaps)
 
 
 def expand(
@@ -178,9 +166,7 @@ def write_derivatives(
 
 def prepared_derivatives(system: System, *arguments: Any) -> Callable[[], Any]:
     """`write_derivatives` with these arguments, as a function without any."""
-    prepare, found = capability(system, Expansions).prepared_expansion, None
-    if prepare is not None and stands_for(type(system), "prepared_expansion", "linearize", "hessian_products"):
-        found = prepare(*arguments)
+    found = prepare(system, "prepared_expansion", *arguments)
     return partial(write_derivatives, system, *arguments) if found is None else found
 
 
@@ -194,12 +180,25 @@ def hessian_products(
     return Hxx, Hux, Huu
 
 
+@routine
+def _settle_idle_controls(knots, fu, luu):
+    for t in knots:
+        for i in range(luu.shape[1]):
+            idle = luu[t, i, i] == 0.0
+            for j in range(fu.shape[1]):
+                idle = idle and fu[t, j, i] == 0.0
+            if idle:
+                luu[t, i, i] = 1.0
+
+
 def settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     """Set curvature 1 for controls that have neither cost nor effect at these knots, so that Quu is regular."""
-    i = np.arange(expansion.luu.shape[1])
-    diagonal = expansion.luu[knots[:, None], i, i]
-    settled = np.where((diagonal == 0.0) & ~expansion.fu[knots].any(axis=1), 1.0, diagonal)
-    expansion.luu[knots[:, None], i, i] = settled
+    _settle_idle_controls(knots, expansion.fu, expansion.luu)
+
+
+def prepared_idle_controls(expansion: Expansion, knots: np.ndarray) -> PreparedCall:
+    """The call of `settle_idle_controls`."""
+    return PreparedCall(_settle_idle_controls, knots, expansion.fu, expansion.luu)
 
 
 def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks | None = None) -> Expansion:

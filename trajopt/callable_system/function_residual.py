@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
-from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd.array_loops import first_of, split_columns
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_hessians, check_weights, expand_squares
 from dynamics.validation import as_choice, as_flag, as_names, as_sizes, as_text, as_whole_number, check_rows
 from trajopt.callable_system.functions import (
@@ -25,7 +26,7 @@ from trajopt.callable_system.functions import (
     plain,
     wants_output,
 )
-from trajopt.callable_system.renewed import Renewed
+from trajopt.callable_system.renewed import Renewed, TracedCalls
 from trajopt.callable_system.sources import (
     LIBRARIES,
     DerivativeRequest,
@@ -162,24 +163,6 @@ def _function(function: Any, nx: int, nu: int, nr: int, request: DerivativeReque
 
 def _of_state(function, x, u):
     return function(x)
-
-
-class _Calls(NamedTuple):
-    """Prepared calls of a sum: of the values, and of all that follows; arrays of the values, and the sum."""
-
-    value: Callable[[], Any]
-    values: np.ndarray
-    rest: list[Callable[[], Any]]
-    total: Callable[[], float]
-
-
-class _RowCalls(NamedTuple):
-    """Prepared calls of rows: of the values and, if they are asked for, of the Jacobians; arrays of both."""
-
-    value: Callable[[], Any]
-    values: np.ndarray
-    slope: Callable[[], Any] | None
-    J: np.ndarray
 
 
 class FunctionResidual:
@@ -322,32 +305,26 @@ class FunctionResidual:
             return None
         (rows, layout), start = weights, span[0]
         first, second = self._into(span, target), self._into(span, curvature)
-        r, mu = np.zeros((len(X), self.nr)), np.empty((len(X), self.nr))
+        r, y, mu = (np.zeros((len(X), self.nr)) for _ in range(3))
+        values = r if layout == MULTIPLIERS else y
 
-        def prepare(source: Any) -> _Calls | None:
+        def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            value, Y = source.tapes.prepared(0, X, U)
-            jacobians, J = (None, _NO_JACOBIANS) if target is None else source.tapes.prepared(1, X, U)
-            values = r if layout == MULTIPLIERS else Y
-            calls: list[Callable[[], Any]] = [] if jacobians is None else [jacobians]
+            calls: list[Callable[[], Any]] = []
+            J = _NO_JACOBIANS
+            if target is not None:
+                jacobians, J = source.tapes.prepared(1, X, U)
+                calls.append(jacobians)
             calls.append(total := PreparedCall(expand_squares, layout, rows, start, values, J, mu, *first))
             if curvature is not None and not source.linear:
                 hessians, H = source.tapes.prepared(2, X, U, mu)
-                calls += [hessians, PreparedCall(add_hessians, start, H, mu, *second[2:])]
-            return _Calls(value, Y, calls, total.result)
+                add, again = PreparedCall(add_hessians, start, H, mu, *second[2:]), total.room.view(np.float64)
+                calls += [hessians, add, PreparedCall(first_of, again)]
+            return TracedCalls(source.tapes.prepared(0, X, U, into=y)[0], PreparedCalls(*calls))
 
-        prepared = Renewed(lambda: self._source, prepare)
-
-        def add() -> float:
-            calls = self._called(prepared, X, U)
-            if calls is None:
-                return self.add_expansion(span, xs, us, weights, target, curvature)
-            for call in calls.rest:
-                call()
-            return calls.total()
-
-        return None if prepared.calls() is None else add
+        given = span, xs, us, weights, target, curvature
+        return self._renewed(prepare, X, U, y, lambda: self.add_expansion(*given))
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
@@ -356,36 +333,42 @@ class FunctionResidual:
         X, U = self._points(xs, us)
         if not is_plain(xs, *(() if us is None else (us,))):
             return None
+        K, nr, n, m = len(X), self.nr, self._nx, self._nu
+        r, J, ru = np.zeros((K, nr)), np.zeros((K, nr, n + m)), np.zeros((K, nr, m)) if m else None
+        rx = J if ru is None else np.zeros((K, nr, n))
+        found = (r, rx, ru) if jacobians else (r, None, None)
 
-        def prepare(source: Any) -> _RowCalls | None:
+        def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
-            slope, J = source.tapes.prepared(1, X, U) if jacobians else (None, _NO_JACOBIANS)
-            return _RowCalls(*source.tapes.prepared(0, X, U), slope, J)
+            calls: list[Callable[[], Any]] = []
+            if jacobians:
+                calls.append(source.tapes.prepared(1, X, U, into=J)[0])
+            if jacobians and ru is not None:
+                calls.append(PreparedCall(split_columns, J, rx, ru))
+            return TracedCalls(source.tapes.prepared(0, X, U, into=r)[0], PreparedCalls(*calls, result=lambda: found))
 
-        prepared = Renewed(lambda: self._source, prepare)
+        def otherwise() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+            return self.evaluate_with_jacobians(xs, us) if jacobians else (self.evaluate(xs, us), None, None)
 
-        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-            calls = self._called(prepared, X, U)
-            if calls is None:
-                return self.evaluate_with_jacobians(xs, us) if jacobians else (self.evaluate(xs, us), None, None)
-            if calls.slope is None:
-                return calls.values, None, None
-            calls.slope()
-            return calls.values, calls.J[:, :, : self._nx], calls.J[:, :, self._nx :] if self._nu else None
+        return self._renewed(prepare, X, U, r, otherwise)
 
-        return None if prepared.calls() is None else rows
+    def _renewed(
+        self,
+        prepare: Callable[[Any], TracedCalls | None],
+        X: np.ndarray,
+        U: np.ndarray,
+        values: np.ndarray,
+        otherwise: Callable[[], Any],
+    ) -> Renewed[Any] | None:
+        """Calls prepared with the source as it is, the first of which writes values at X, U; None where there are
+        none."""
 
-    def _called(self, prepared: Renewed[Any, Any], X: np.ndarray, U: np.ndarray) -> Any:
-        """Calls of a source that is the function as it is now, after that of its values; None where there are none."""
-        while True:
-            source, calls = self._source, prepared.calls()
-            if calls is None:
-                return None
-            calls.value()
-            self._source = up_to_date(source, X, U, calls.values)
-            if self._source is source:
-                return calls
+        def compare() -> None:
+            self._source = up_to_date(self._source, X, U, values)
+
+        made = Renewed(lambda: self._source, prepare, compare, otherwise)
+        return None if made.traced() is None else made
 
     @property
     def _linear(self) -> bool:

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import njit
 
-from dynamics.simd.prepared_calls import PreparedLaunch
+from dynamics.simd.array_loops import split_columns, split_hessian
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.graph import Untraceable
 from dynamics.tape.interpreter import closed_loops, write_closed_loops
@@ -276,35 +277,28 @@ class TracedStep:
         """See `dynamics.tape.interpreter`."""
         return closed_loops(self.tapes.program(0)[0], loop)
 
-    def prepared_rollouts(self, loop: tuple[np.ndarray, ...]) -> tuple[PreparedLaunch, np.ndarray, np.ndarray]:
-        """The call of `roll_out` with these arrays, and those that it writes."""
-        (N, nu), (A, nx) = loop[2].shape, loop[0].shape
-        X, U = np.empty((A, N + 1, nx)), np.empty((A, N, nu))
-        return write_closed_loops(self.tapes.program(0)[0], loop, X, U, PreparedLaunch), X, U
+    def prepared_steps(self, X: np.ndarray, U: np.ndarray, following: np.ndarray) -> PreparedLaunch:
+        """The call of `step` that writes into `following` (K, nx)."""
+        return self.tapes.prepared(0, X, U, into=following)[0]
+
+    def prepared_rollouts(self, loop: tuple[np.ndarray, ...], X: np.ndarray, U: np.ndarray) -> PreparedLaunch:
+        """The call of `roll_out` that writes into X (A, N+1, nx) and U (A, N, nu)."""
+        return write_closed_loops(self.tapes.program(0)[0], loop, X, U, PreparedLaunch)
 
     def prepared_derivatives(
         self, X: np.ndarray, U: np.ndarray, first: Sequence[np.ndarray], lam: np.ndarray | None, H: Sequence[np.ndarray]
-    ) -> Callable[[], None] | None:
-        """A function that writes fx and fu into `first`, and with lam (N, nx) the Hessian of lam'f into its blocks H;
-        None where one of the programs is too long."""
-        n = X.shape[1]
+    ) -> PreparedCalls | None:
+        """Calls that write fx and fu into `first`, and with lam (N, nx) the Hessian of lam'f into its blocks H; None
+        where one of the programs is too long."""
         try:
             jacobians, J = self.tapes.prepared(1, X, U)
-            hessians, B = (jacobians, J) if lam is None else self.tapes.prepared(2, X, U, lam)
+            calls = [jacobians, PreparedCall(split_columns, J, *first)]
+            if lam is not None:
+                hessians, B = self.tapes.prepared(2, X, U, lam)
+                calls += [hessians, PreparedCall(split_hessian, B, *H)]
         except Untraceable:
             return None
-        parts = [(first[0], J[:, :, :n]), (first[1], J[:, :, n:])]
-        if lam is not None:
-            parts += zip(H, (B[:, :n, :n], B[:, n:, :n], B[:, n:, n:]), strict=True)
-
-        def write() -> None:
-            jacobians()
-            if lam is not None:
-                hessians()
-            for into, part in parts:
-                into[...] = part
-
-        return write
+        return PreparedCalls(*calls)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[fx fu] (K, nx, nz)."""

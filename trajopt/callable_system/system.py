@@ -11,7 +11,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from dynamics.simd import array_loops
 from dynamics.simd.caller import warn
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import (
     as_array,
     as_choice,
@@ -43,7 +45,7 @@ from trajopt.callable_system.integrators import (
     make_integrator,
     step_kernel,
 )
-from trajopt.callable_system.renewed import Renewed
+from trajopt.callable_system.renewed import Renewed, TracedCalls
 from trajopt.callable_system.sources import (
     LIBRARIES,
     DerivativeRequest,
@@ -528,37 +530,59 @@ class CallableSystem(ClosedLoopRollouts):
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
     ) -> Callable[[], tuple[np.ndarray, np.ndarray]] | None:
         """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
-        given, optional = (xs, us, k, K, alphas), (gaps, lower, upper)
-        if not is_plain(*given, *[array for array in optional if array is not None]):
+        given, optional = (xs, us, k, K, alphas), (gaps, lower, upper, shift, pull, before)
+        if not is_plain(x0, *given, *[array for array in optional if array is not None]):
             return None
-        starts, no_controls = np.empty((len(alphas), self.nx)), np.empty((0, self.nu))
-        none = np.empty((0, self.nx)), no_controls, no_controls
-        kept = [empty if array is None else array for array, empty in zip(optional, none, strict=True)]
-        rest = *kept, np.empty(0), no_controls, np.empty((0, self.nu, self.nu))
+        A, N = len(alphas), len(us)
+        shapes = (0, self.nx), (0, self.nu), (0, self.nu), (0,), (0, self.nu), (0, self.nu, self.nu)
+        kept = [np.empty(shape) if array is None else array for array, shape in zip(optional, shapes, strict=True)]
+        starts, X, U = np.zeros((A, self.nx)), np.zeros((A, N + 1, self.nx)), np.zeros((A, N, self.nu))
+        loop = (starts, *given, *kept)
+        start = PreparedCall(array_loops.repeat if x0.ndim == 1 else array_loops.copy, x0, starts)
 
-        def prepare(step: Any) -> tuple[Callable[[], Any], np.ndarray, np.ndarray] | None:
+        def prepare(step: Any) -> TracedCalls | None:
             if not (isinstance(step, TracedStep) and step.rolls):
                 return None
-            return step.prepared_rollouts((starts, xs, us, k, K, alphas, *rest))
+            return TracedCalls(PreparedCalls(start, step.prepared_rollouts(loop, X, U)), PreparedCalls(result=found))
 
-        prepared = Renewed(lambda: self._integrator, prepare)
+        def found() -> tuple[np.ndarray, np.ndarray]:
+            return X, U
 
-        def roll() -> tuple[np.ndarray, np.ndarray]:
-            while True:
-                step, calls = self._integrator, prepared.calls()
-                if calls is None:
-                    break
-                call, X, U = calls
-                starts[...] = x0
-                call()
-                self._keep_up(X[0, :-1], U[0])
-                if step is self._integrator:
-                    return X, U
+        def otherwise() -> tuple[np.ndarray, np.ndarray]:
             return self.closed_loop_rollout(x0, *given, *optional)
 
-        return None if prepared.calls() is None else roll
+        return self._renewed(prepare, lambda: self._keep_up(X[0, :-1], U[0]), otherwise)
+
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; None where steps are not traced."""
+        if not is_plain(xs, us, following):
+            return None
+        X = xs[: len(us)]
+
+        def prepare(step: Any) -> TracedCalls | None:
+            if not (isinstance(step, TracedStep) and step.rolls):
+                return None
+            return TracedCalls(step.prepared_steps(X, us, following), PreparedCalls())
+
+        def otherwise() -> None:
+            following[...] = self.step(X, us)
+
+        return self._renewed(prepare, lambda: self._keep_up(X, us), otherwise)
+
+    def _renewed(
+        self,
+        prepare: Callable[[Any], TracedCalls | None],
+        compare: Callable[[], None],
+        otherwise: Callable[[], Any],
+    ) -> Renewed[Any] | None:
+        """Calls prepared with the integrator as it is, None where there are none."""
+        made = Renewed(lambda: self._integrator, prepare, compare, otherwise)
+        return None if made.traced() is None else made
 
     # -------------------------------------------------------------------------------------------- derivatives
     def prepared_expansion(
@@ -574,27 +598,22 @@ class CallableSystem(ClosedLoopRollouts):
 
         The trace is that of the trajectory's rollout: whoever has rolled it out, or made its steps, has compared the
         function with it."""
-        if not is_plain(xs, us, *(() if lam is None else (lam,))):
+        X, into = xs[: len(us)], (fx, fu, *H)
+        if not is_plain(xs, us, *into, *(() if lam is None else (lam,))):
             return None
-        X, U = xs[: len(us)], us
 
-        def prepare(step: Any) -> Callable[[], None] | None:
-            return step.prepared_derivatives(X, U, (fx, fu), lam, H) if isinstance(step, TracedStep) else None
+        def prepare(step: Any) -> TracedCalls | None:
+            calls = step.prepared_derivatives(X, us, (fx, fu), lam, H) if isinstance(step, TracedStep) else None
+            return None if calls is None else TracedCalls(calls, PreparedCalls())
 
-        prepared = Renewed(lambda: self._integrator, prepare)
-
-        def write() -> None:
-            call = prepared.calls()
-            if call is not None:
-                call()
-                return
-            blocks = self.linearize(X, U)
+        def otherwise() -> None:
+            blocks = self.linearize(X, us)
             if lam is not None:
-                blocks = *blocks, *self.hessian_products(X, U, lam)
-            for into, block in zip((fx, fu, *H), blocks, strict=True):
-                into[...] = block
+                blocks = *blocks, *self.hessian_products(X, us, lam)
+            for block, found in zip(into, blocks, strict=True):
+                block[...] = found
 
-        return None if prepared.calls() is None else write
+        return self._renewed(prepare, lambda: None, otherwise)
 
     def linearize(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """fx (N, nx, nx) and fu (N, nx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dynamics.simd import by_address
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from dynamics.validation import as_array, as_choice, check_rows
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton, prepared_gauss_newton
@@ -208,7 +208,7 @@ class RowsInPlace:
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """Those of what the residual prepares."""
-        return getattr(self._evaluate, "checks", ())
+        return checks_of(self._evaluate)
 
 
 def prepared_rows(residual: Any, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> RowsInPlace | None:

@@ -4,12 +4,16 @@ A system that compiles its rollouts is many times faster; this is what serves al
 """
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.interfaces.system import System, window
+from dynamics.simd.array_loops import subtract
+from dynamics.simd.prepared_calls import PreparedCall
+from trajopt.capabilities import Expansions, StateManifold, capability
+from trajopt.interfaces.system import System, as_manifold, window
 
 
 class ClosedLoop(NamedTuple):
@@ -78,6 +82,35 @@ def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tup
         if len(alive) == 0:
             break
     return X, U
+
+
+METHODS = {
+    "prepared_difference": ("difference",),
+    "prepared_steps": ("step", "write_steps"),
+    "prepared_rollouts": ("closed_loop_rollout",),
+    "prepared_expansion": ("linearize", "hessian_products"),
+}
+"""Methods in whose place the functions stand that are prepared."""
+
+
+def prepare(system: System, name: str, *arguments: Any) -> Callable[[], Any] | None:
+    """What one of `METHODS` of a system prepares with these arguments; None where it has none that stands for its
+    methods."""
+    group = StateManifold if name == "prepared_difference" else Expansions
+    method = getattr(capability(system, group), name)
+    if method is None or not stands_for(type(system), name, *METHODS[name]):
+        return None
+    return method(*arguments)
+
+
+def prepared_difference(
+    system: System, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray
+) -> Callable[[], Any] | None:
+    """A function without arguments that writes `System.difference` of states x0s and x1s (K, nx), as they are then,
+    into dx (K, ndx); None where a system on a manifold prepares none."""
+    if as_manifold(system) is None:
+        return PreparedCall(subtract, x0s, x1s, dx)
+    return prepare(system, "prepared_difference", x0s, x1s, dx)
 
 
 class ClosedLoopRollouts:

@@ -27,10 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_whole_number
 from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
+from trajopt.problem.extended_calls import place_choices, place_matrix
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
 from trajopt.problem.lifted_terms import ControlMap
 from trajopt.problem.objective import place_of
@@ -222,6 +224,19 @@ class AugmentedSystem(ExtendedSystem):
             out[moving] = super().step(zs[moving], us[moving])
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
 
+    @Lifted
+    def prepared_steps(self, inside, zs, us, following):
+        """Steps of what moves x, and choices, of vectors or of numbers alone."""
+        choosing, moving = self._rows(len(us))
+        calls: list[Any] = [self._prepared_steps(moving, zs, us, following)] if len(moving) else []
+        for rows, k in choosing:
+            if self._manifold is not None and self._chooses_state[k]:
+                return None
+            A = self.choices.of_state[k] if self._chooses_state[k] else np.empty((0, self.nu))
+            given = rows, A, self.choices.of_numbers[k], self.choices.base, zs, us, following
+            calls.append(PreparedCall(place_choices, *given))
+        return None if None in calls else PreparedCalls(*calls)
+
     def _chosen(self, k: int, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """States after a knot that chooses."""
         A, base, n, out = self.choices.of_state[k], self.choices.base, self.system.nx, np.array(zs)
@@ -286,6 +301,19 @@ class AugmentedSystem(ExtendedSystem):
         if first is not None:
             first[0][rows, :n, :n], first[1][rows, :n], first[1][rows, n:] = Fx, Fw, B
             first[0][rows, n:, n:] = np.diag(np.isnan(self.choices.base))
+
+    def _prepared_expansion(self, xs, us, first, lam, second) -> list[Any]:
+        """See `ExtendedSystem`; with None where states on a manifold are chosen."""
+        choosing, moving = self._rows(len(us))
+        calls: list[Any] = [self._prepared_moving(moving, xs, us, first, lam, second)] if len(moving) else []
+        goes_on, n = np.diag(np.isnan(self.choices.base).astype(np.float64)), self.system.ndx
+        for rows, k in choosing:
+            if self._manifold is not None and self._chooses_state[k]:
+                return [None]
+            changes = np.concatenate([self.choices.of_state[k], self.choices.of_numbers[k]])
+            placed = (np.eye(n), 0, 0, first[0]), (goes_on, n, n, first[0]), (changes, 0, 0, first[1])
+            calls += [PreparedCall(place_matrix, rows, *each) for each in placed]
+        return calls
 
     @Lifted
     def step_noise(self, inside, zs):

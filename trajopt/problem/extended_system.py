@@ -14,9 +14,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dynamics.simd.array_loops import fill, place_columns, subtract, take_columns
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from trajopt.capabilities import Expansions, StateManifold, capability
-from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, rollouts_take
+from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, prepare, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.extended_calls import (
+    first_placed,
+    hessian_placed,
+    place_matrix,
+    place_steps,
+    points_inside,
+    take_rows,
+)
 from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
 
 # --------------------------------------------------------------------------------------------
@@ -155,6 +165,20 @@ class ExtendedSystem(ClosedLoopRollouts):
         return J, H
 
     @Lifted
+    def prepared_difference(self, inside, x0s, x1s, dx):
+        """The difference inside, in arrays of its own, and that of the numbers appended."""
+        K, n = len(dx), self.system.nx
+        a, b, d = np.zeros((K, n)), np.zeros((K, n)), np.zeros((K, self.system.ndx))
+        if (difference := inside(a, b, d)) is None:
+            return None
+        p, q, dp = (np.zeros((K, self.memory)) for _ in range(3))
+        taken = (x0s, 0, a), (x1s, 0, b), (x0s, n, p), (x1s, n, q)
+        calls = *(PreparedCall(take_columns, *each) for each in taken), difference, PreparedCall(subtract, p, q, dp)
+        return PreparedCalls(
+            *calls, PreparedCall(place_columns, d, dx, 0), PreparedCall(place_columns, dp, dx, self.system.ndx)
+        )
+
+    @Lifted
     def difference_with_jacobian(self, inside, x_ref, zs):
         """The difference and its Jacobian: those of the system inside, and the identity."""
         (a, p), (b, q) = self.split(x_ref), self.split(zs)
@@ -265,6 +289,22 @@ class ExtendedSystem(ClosedLoopRollouts):
         z, w, (moves, by) = np.asarray(x), np.asarray(u), self._motion
         inside, whole = by.inside(z, w)
         return joined(moves.step(inside, whole), self._numbers_after(inside, z[..., self.system.nx :], w))
+
+    @Lifted
+    def prepared_steps(self, inside, zs, us, following):
+        """Steps of what moves x, and the numbers after them."""
+        return self._prepared_steps(np.arange(len(us)), zs, us, following)
+
+    def _prepared_steps(self, rows: np.ndarray, zs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Any:
+        """Prepared steps at the rows at which x moves; None where there are none."""
+        moves, by = self._motion
+        x, u, enter = points_inside(by, rows, zs, us)
+        y = np.zeros(x.shape)
+        step = prepare(moves, "prepared_steps", x, u, y)
+        if step is None:
+            return None
+        after = {"kept": (zs, by.nx), "controls": (us, 0), "states": (zs, by.nx - self.memory)}[self.numbers_are]
+        return PreparedCalls(enter, step, PreparedCall(place_steps, rows, y, *after, following))
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
         """States (N+1, nx) under the controls us (N, nu); in finer steps they begin at a knot, which its other states
@@ -391,9 +431,7 @@ class ExtendedSystem(ClosedLoopRollouts):
         return joined(X, remembered - part * left), U
 
     # -------------------------------------------------------------------------------------------- expansions
-    prepared_expansion = Refused("its derivatives are placed among those of the numbers appended")
     prepared_rollouts = Refused("its states are moved together with the numbers appended")
-    prepared_steps = Refused("its next states come with the numbers appended")
 
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
@@ -448,6 +486,34 @@ class ExtendedSystem(ClosedLoopRollouts):
         if not isinstance(rows, slice):
             for block, part in zip(blocks, parts, strict=True):
                 block[rows] = part
+
+    @Lifted
+    def prepared_expansion(self, inside, xs, us, fx, fu, lam=None, *H):
+        """Derivatives inside, placed among those of the numbers appended."""
+        zeros = [PreparedCall(fill, block, 0.0) for block in (fx, fu, *H)]
+        parts = self._prepared_expansion(xs, us, (fx, fu), lam, H)
+        return None if None in parts else PreparedCalls(*zeros, *parts)
+
+    def _prepared_expansion(self, xs: Any, us: Any, first: Any, lam: Any, second: Any) -> list[Any]:
+        """Calls of `_expand`, one of which is None where there are none."""
+        return [self._prepared_moving(np.arange(len(us)), xs, us, first, lam, second)]
+
+    def _prepared_moving(self, rows: np.ndarray, xs: Any, us: Any, first: Any, lam: Any, second: Any) -> Any:
+        """Calls of `_expand_moving`; None where there are none."""
+        (moves, by), K = self._motion, len(rows)
+        x, u, enter = points_inside(by, rows, xs, us)
+        f = [np.zeros((K, by.ndx, size)) for size in (by.ndx, by.nu)]
+        before, inside, calls = [enter], [], [first_placed(by, rows, *f, *first)]
+        if lam is not None:
+            given = np.zeros((K, by.ndx))
+            H = [np.zeros((K, *size)) for size in ((by.ndx, by.ndx), (by.nu, by.ndx), (by.nu, by.nu))]
+            before.append(PreparedCall(take_rows, rows, lam, given))
+            inside, calls = [given, *H], [*calls, hessian_placed(by, rows, *H, *second)]
+        expand = prepare(moves, "prepared_expansion", x, u, *f, *inside)
+        n, m = self.ndx, self.memory
+        of, end = {"kept": (first[0], n), "controls": (first[1], m), "states": (first[0], n - m)}[self.numbers_are]
+        calls.append(PreparedCall(place_matrix, rows, np.eye(m), by.ndx, end - m, of))
+        return None if expand is None else PreparedCalls(*before, expand, *calls)
 
     @Lifted
     def parameter_gradient(self, inside, zs, us, lam):

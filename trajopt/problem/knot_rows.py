@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import by_address
-from dynamics.simd.prepared_calls import PreparedCall, calls_of
+from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of
 from trajopt.costs import Quadratic
 from trajopt.interfaces.residual import Blocks
 
@@ -160,7 +160,7 @@ class Quiet:
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """Those of the function."""
-        return getattr(self._function, "checks", ())
+        return checks_of(self._function)
 
 
 def quiet(function: Callable[[], Any]) -> Callable[[], Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES, by_address, routine
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
 from dynamics.simd.squares import ResidualWeights, sum_of, without_effect
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
@@ -380,7 +380,7 @@ class PreparedCost:
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """Checks of the sums, which ask whether their calls are still the right ones."""
-        return tuple([check for add in self.sums for check in getattr(add, "checks", ())])
+        return tuple([check for add in self.sums for check in checks_of(add)])
 
     @cached_property
     def _cost(self) -> PreparedCall:

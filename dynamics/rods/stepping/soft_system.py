@@ -46,6 +46,7 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.lane_blocks import lanes, part, size_of, slicing
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
@@ -553,10 +554,22 @@ class SoftRobotSystem(DiscreteSystem):
         """out[t] = f(xs[t], us[t])."""
         launch(drive_soft_steps, len(us), self._steps_size, *self._plant, self._turns, xs, us, out)
 
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> PreparedLaunch:
+        """See `trajopt.capabilities.Expansions`."""
+        given = *self._plant, self._turns, xs, us, following
+        return PreparedLaunch(drive_soft_steps, len(us), self._steps_size, *given)
+
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
         plant = *self._plant, self._turns
         launch(drive_soft_closed_loops, loops.alphas.size, self._loops_size, *plant, loops, start, stop, X, U)
+
+    def prepared_roll(
+        self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
+    ) -> Callable[[], Any] | None:
+        """See `DiscreteSystem.prepared_roll`."""
+        given = *self._plant, self._turns, loops, start, stop, X, U
+        return PreparedLaunch(drive_soft_closed_loops, loops.alphas.size, self._loops_size, *given)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
@@ -579,6 +592,24 @@ class SoftRobotSystem(DiscreteSystem):
         launch(drive_soft_expansion, len(us), self._expansion_size, *self._plant, xs, us, lam, ends, fx, fu, *H)
         if len(ends):
             end_in_charts(self._turns, ends, xs, lam, (fx, fu), H, lambda rows, y: self._expand(xs[rows], us[rows], y))
+
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.Expansions`; of vectors these are prepared calls."""
+        if not self.euclidean:
+            return super().prepared_expansion(xs, us, fx, fu, lam, *H)
+        second = (lam, *H)
+        if lam is None:
+            second = np.empty((0, self.ndx)), *self._no_blocks(self.ndx, self.nu, self.nu)
+        given = xs, us, second[0], self._no_ends, fx, fu, *second[1:]
+        return PreparedLaunch(drive_soft_expansion, len(us), self._expansion_size, *self._plant, *given)
 
     def _expand(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, ...]:
         """fx, fu, Hxx, Hux, Huu in the charts of xs."""
