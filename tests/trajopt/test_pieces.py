@@ -17,7 +17,8 @@ from trajopt.rows import pack
 
 PIECES = (
     "acrobot", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar", "humanoid_stand",
-    "pendulum_limits", "quadrotor", "quadruped_jump", "soft_manipulator_reach", "unicycle_obstacles",
+    "pendulum_limits", "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "soft_manipulator_reach",
+    "unicycle_obstacles",
 )  # fmt: skip
 """Problems whose costs are made of prepared calls."""
 
@@ -126,6 +127,39 @@ def test_costs_of_rates(rng):
     costs = [trajopt.ControlRateCost(system, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), trajopt.ControlCost(0.1)]
     x0 = np.concatenate([arm.x0, np.zeros(6)])
     check_costs(trajopt.Problem(system, x0, N, costs, []), rng)
+
+
+def longer(arm):
+    """Systems of the arm with longer states, with initial states."""
+    remembering = trajopt.ControlRateSystem(arm.system)
+    free = trajopt.FreeDurationSystem(arm.system, N - 1)
+    return (remembering, np.concatenate([arm.x0, np.zeros(6)])), (free, free.state(arm.x0))
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["control rates", "free durations"])
+def test_lifted_terms(place, rng):
+    """Costs and constraints of the system inside, at knots with controls and at the last one."""
+    arm = problems.make("arm")
+    system, x0 = longer(arm)[place]
+    tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
+    held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
+    running = [
+        system.lift(trajopt.StateCost(arm.system, arm.x0 + 0.1, 1.0)), system.lift(trajopt.ControlCost(0.1)),
+        system.lift(trajopt.ResidualCost(held, 0.01, trajopt.SmoothAbs(1.0))),
+        trajopt.ResidualCost(system.lift(tool), 2.0), trajopt.ResidualCost(system.lift(held), 0.01, at=(1, 2, 5)),
+    ]  # fmt: skip
+    if place == 1:
+        running.append(trajopt.TimeCost(system, 2.0))
+    terminal = [system.lift(trajopt.ResidualCost(tool, 3.0)), trajopt.ResidualCost(system.lift(some), 1.0)]
+    held = [
+        trajopt.ResidualConstraint(system.lift(tool), -1.0, 1.0, at="all"),
+        trajopt.ResidualConstraint(system.lift(held), -1.0, 1.0, at=(2, 3, 7)),
+        trajopt.ResidualConstraint(trajopt.SquaredNorm(system.lift(some)), 0.0, 1.0, at="path"),
+    ]
+    horizon = N if place == 0 else system.horizon
+    problem = trajopt.Problem(system, x0, horizon, running, terminal, constraints=held)
+    check_costs(problem, rng)
+    check_rows(problem, rng)
 
 
 class Doubled(trajopt.SmoothAbs):

@@ -133,14 +133,14 @@ class ControlCost(PlacedCost, ExpandedCost):
         check_knots("ControlCost", self.knots, us)
         return self._for(us.shape[1]).prepared_value(xs, us, values)
 
-    def prepared_expansion(
+    def prepared_accumulation(
         self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
     ) -> Callable[[], Any] | None:
         """See `trajopt.costs.cost.PreparedCost`."""
         if us is None or type(self) is not ControlCost:
             return None
         check_knots("ControlCost", self.knots, us)
-        return self._for(us.shape[1]).prepared_expansion(xs, us, scale, target, None)
+        return self._for(us.shape[1]).prepared_accumulation(xs, us, scale, target, None)
 
 
 class _OfControls(CostOfResidual):

@@ -79,7 +79,7 @@ class PreparedCost(Protocol):
         """A function without arguments that writes what `value` returns into values (K,); None where there is none."""
         ...
 
-    def prepared_expansion(
+    def prepared_accumulation(
         self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
     ) -> Callable[[], Any] | None:
         """A function without arguments that does what `add_expansion` does; None where there is none."""

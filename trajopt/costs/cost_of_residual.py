@@ -325,7 +325,7 @@ class CostOfResidual(ExpandedCost):
         call = None if found is None else self._loss.prepared_value(found.r, values)
         return None if found is None or call is None else PreparedCalls(*found.calls, call)
 
-    def prepared_expansion(
+    def prepared_accumulation(
         self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
     ) -> Callable[[], Any] | None:
         """See `trajopt.costs.cost.PreparedCost`."""

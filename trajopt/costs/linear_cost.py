@@ -138,7 +138,7 @@ class LinearCost(PlacedCost, ExpandedCost):
         check_knots("LinearCost", self.knots, xs)
         return PreparedCall(linear_values, *self._arguments(xs, us), values) if type(self) is LinearCost else None
 
-    def prepared_expansion(
+    def prepared_accumulation(
         self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
     ) -> Callable[[], Any] | None:
         """See `trajopt.costs.cost.PreparedCost`."""

@@ -146,7 +146,7 @@ class ControlRateCost(PlacedCost, ExpandedCost):
             return
         add_rates(*self._arguments(xs, us, scale, target))
 
-    def prepared_expansion(
+    def prepared_accumulation(
         self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
     ) -> Callable[[], Any] | None:
         """See `trajopt.costs.cost.PreparedCost`."""

@@ -19,6 +19,7 @@ from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, prepare, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.control_map import ControlMap
 from trajopt.problem.extended_calls import (
     first_placed,
     hessian_placed,
@@ -27,7 +28,7 @@ from trajopt.problem.extended_calls import (
     points_inside,
     take_rows,
 )
-from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
+from trajopt.problem.lifted_terms import LiftedCost, LiftedResidual, WithControls
 
 # --------------------------------------------------------------------------------------------
 # How a system around another one has the optional members of the system inside (`trajopt.capabilities`).

@@ -250,7 +250,7 @@ def _prepared_expansion(
     term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
 ) -> Callable[[], Any]:
     """The addition of its expansion at what these arrays hold, as a function without arguments."""
-    prepare = getattr(term.cost, "prepared_expansion", None)
+    prepare = getattr(term.cost, "prepared_accumulation", None)
     if prepare is not None:
         points, scale = _prepared_points(term, xs, us), term.scale
         first, second = [
