@@ -10,6 +10,8 @@ import problems
 import trajopt
 from dynamics.simd import num_threads, set_num_threads
 from dynamics.simd.prepared_calls import calls_of, enter
+from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.test_squares import Hidden
 from trajopt.costs.cost_of_residual import add_curvature
 from trajopt.problem.knot_rows import add_rows_at, place_of, rows_at
 from trajopt.problem.objective import zero_blocks
@@ -160,6 +162,50 @@ def test_lifted_terms(place, rng):
     problem = trajopt.Problem(system, x0, horizon, running, terminal, constraints=held)
     check_costs(problem, rng)
     check_rows(problem, rng)
+
+
+def test_limits(rng):
+    """Of accelerations, which steps and expansions of the system give, and of rates."""
+    arm = problems.make("arm")
+    system, x0 = longer(arm)[0]
+    limits = [
+        trajopt.AccelerationBounds(system, -1.0, [1.0, np.inf, 2.0, 3.0, 4.0, np.inf], at=(1, 4, 6)),
+        trajopt.ControlRateBounds(system, -1.0, 1.0),
+    ]
+    problem = trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=limits)
+    check_rows(problem, rng)
+    accelerations = trajopt.AccelerationResidual(arm.system, [0, 3])
+    check_costs(arm_with([trajopt.ResidualCost(accelerations, 0.1), trajopt.ControlCost(0.1)], []), rng)
+
+
+def test_states_on_manifolds(rng):
+    quadrotor = problems.make("quadrotor")
+    system, x0 = quadrotor.system, quadrotor.x0
+    some = trajopt.StateResidual(system, x0, components=[1, 4, 7])
+    running = [trajopt.StateCost(system, x0, 1.0, trajopt.SmoothAbs(0.1)), trajopt.ResidualCost(some, 2.0)]
+    terminal = [trajopt.ResidualCost(trajopt.SquaredNorm(some), 1.0)]
+    check_costs(trajopt.Problem(system, x0, N, running, terminal), rng)
+
+
+def test_sums_of_squared_norms_and_accelerations(rng):
+    """They are the squares of the residual, term by term, whatever it sums by itself."""
+    arm = problems.make("arm")
+    tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
+    held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
+    barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
+    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held)
+    for residual in (*norms, some, trajopt.AccelerationResidual(arm.system)):
+        for activation in ("quadratic", barrier):
+            itself = arm_with([trajopt.ResidualCost(residual, 0.5, activation, 0.1)], [])
+            apart = arm_with([trajopt.ResidualCost(Hidden(residual), 0.5, activation, 0.1)], [])
+            (xs, us), sizes = trajectory(itself, rng), (N, arm.system.ndx, arm.system.nu)
+            found, wanted = [zero_blocks(*sizes) for _ in range(2)], [zero_blocks(*sizes) for _ in range(2)]
+            itself.objective.accumulate(xs, us, *found)
+            apart.objective.accumulate(xs, us, *wanted)
+            values = [one.objective.value(xs, us) for one in (itself, apart)]
+            assert relative_error(*values) < IDENTITY
+            for got, expected in zip((*found[0], *found[1]), (*wanted[0], *wanted[1]), strict=True):
+                assert relative_error(got, expected) < IDENTITY or not expected.any()
 
 
 class Doubled(trajopt.SmoothAbs):
