@@ -596,12 +596,12 @@ class ContactResidual(RobotResidual):
     def _expand(self, *arguments):
         values, *launched = self._launched(*arguments)
         launch(*launched)
-        return sum_of(values)
+        return sum_of(values, 1.0)
 
     def _prepared(self, *arguments: Any) -> PreparedCalls:
         """See `RobotResidual._prepared`."""
         values, *launched = self._launched(*arguments)
-        return PreparedCalls(PreparedLaunch(*launched), PreparedCall(sum_of, values))
+        return PreparedCalls(PreparedLaunch(*launched), PreparedCall(sum_of, values, 1.0))
 
     def _launched(self, weights, start, stop, order, xs, us, rows, target, curvature) -> tuple[Any, ...]:
         """Sums of chunks, and arguments of `launch` that writes them."""

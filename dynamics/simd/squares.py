@@ -60,12 +60,12 @@ def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> No
 
 
 @routine
-def sum_of(values):
-    """The sum of values (K,), one after the other."""
+def sum_of(values, scale):
+    """The sum of values (K,), one after the other, times the scale."""
     total = 0.0
     for k in range(values.shape[0]):
         total += values[k]
-    return total
+    return scale * total
 
 
 @helper

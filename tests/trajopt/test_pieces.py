@@ -10,14 +10,17 @@ import problems
 import trajopt
 from dynamics.simd import num_threads, set_num_threads
 from dynamics.simd.prepared_calls import calls_of, enter
+from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.test_squares import Hidden
 from trajopt.costs.cost_of_residual import add_curvature
 from trajopt.problem.knot_rows import add_rows_at, place_of, rows_at
 from trajopt.problem.objective import zero_blocks
 from trajopt.rows import pack
 
 PIECES = (
-    "acrobot", "arm", "arm_obstacle", "cartpole", "double_pendulum", "four_bar", "humanoid_stand", "pendulum_limits",
-    "quadrotor", "quadruped_jump", "soft_manipulator_reach", "unicycle_obstacles",
+    "acrobot", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar", "humanoid_stand",
+    "pendulum_limits", "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "soft_manipulator_reach",
+    "unicycle_obstacles",
 )  # fmt: skip
 """Problems whose costs are made of prepared calls."""
 
@@ -47,17 +50,13 @@ def bits(blocks):
     return [np.ascontiguousarray(block).tobytes() for block in blocks]
 
 
-@pytest.mark.parametrize("name", PIECES)
-def test_costs(name, rng):
-    problem = problems.make(name)
+def check_costs(problem, rng):
     (xs, us), objective = trajectory(problem, rng), problem.objective
     cost = objective.prepared_value(xs, us)
     sizes = problem.horizon, problem.system.ndx, us.shape[1]
     first, second = zero_blocks(*sizes), zero_blocks(*sizes)
-    expansions = [
-        ((first, first), objective.prepared_expansion(xs, us, first, first)),
-        ((None, second), objective.prepared_expansion(xs, us, None, second)),
-    ]
+    kinds = (first, first), (first, None), (None, second), (first, second)
+    expansions = [(into, objective.prepared_expansion(xs, us, *into)) for into in kinds]
     for _ in range(2):
         value = objective.value(xs, us)
         assert np.isfinite(value) and value == cost() == replay(cost)
@@ -72,6 +71,158 @@ def test_costs(name, rng):
         xs[...], us[...] = trajectory(problem, rng)
     xs[-1, 0] = np.nan
     assert cost() == replay(cost) == np.inf
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_costs(name, rng):
+    check_costs(problems.make(name), rng)
+
+
+N = 12
+ACTIVATIONS = {
+    "full": trajopt.WeightedQuadratic([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]]),
+    "smooth absolute": trajopt.SmoothAbs([0.1, 0.2, 0.3]),
+    "pseudo-Huber": trajopt.PseudoHuber(0.05),
+    "smooth norm": trajopt.SmoothNorm(0.1),
+    "logarithmic": trajopt.LogBarrier(-2.0, [1.0, 2.0, 3.0], 0.1),
+}
+
+
+def arm_with(running, terminal):
+    arm = problems.make("arm")
+    return trajopt.Problem(arm.system, arm.x0, N, running, terminal)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name, rng):
+    """At all knots and at some, of residuals with references and without, which are of states and of controls."""
+    activation, system = ACTIVATIONS[name], problems.make("arm").system
+    tool = dynamics.FrameTranslation(system.model, "tool", rng.uniform(0.1, 0.5, (N + 1, 3)))
+    some = trajopt.StateResidual(system, components=[1, 8, 4])
+    running = [
+        trajopt.ResidualCost(tool, rng.uniform(0.5, 2.0, (N, 3)), activation, [0.1, 0.2, 0.3]),
+        trajopt.ResidualCost(tool, [0.5, 0.6, 0.7], activation, at=(1, 4, 5)),
+        trajopt.ResidualCost(some, 0.5, activation, rng.standard_normal((3, 3)), at=(2, 7, 8)),
+    ]
+    check_costs(arm_with(running, [trajopt.ResidualCost(tool, 2.0, activation)]), rng)
+
+
+def test_other_costs(rng):
+    system = problems.make("arm").system
+    tool = dynamics.FrameTranslation(system.model, "tool", [0.1, 0.2, 0.3])
+    some = trajopt.StateResidual(system, components=[1, 8, 4])
+    held, norm = dynamics.ControlGravity(system.model), trajopt.SquaredNorm(tool)
+    barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
+    running = [
+        trajopt.LinearCost(rng.standard_normal((N, 12)), 0.1), trajopt.LinearCost(controls=rng.standard_normal(6)),
+        trajopt.ControlCost(0.1, 0.2, trajopt.SmoothAbs(0.1)), trajopt.ResidualCost(norm, 2.0, reference=0.1),
+        trajopt.ResidualCost(norm, 2.0, trajopt.PseudoHuber(0.1), at=(1, 5)), trajopt.ResidualCost(some, 1.0, barrier),
+        trajopt.ResidualCost(trajopt.SquaredNorm(held), 0.01), trajopt.StateCost(system, np.zeros(12), 1.0),
+    ]  # fmt: skip
+    terminal = [trajopt.ResidualCost(norm, 1.0), trajopt.LinearCost(1.0), trajopt.ResidualCost(some, [1.0, 2.0, 3.0])]
+    check_costs(arm_with(running, terminal), rng)
+
+
+def test_costs_of_rates(rng):
+    arm = problems.make("arm")
+    system = trajopt.ControlRateSystem(arm.system)
+    costs = [trajopt.ControlRateCost(system, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), trajopt.ControlCost(0.1)]
+    x0 = np.concatenate([arm.x0, np.zeros(6)])
+    check_costs(trajopt.Problem(system, x0, N, costs, []), rng)
+
+
+def longer(arm):
+    """Systems of the arm with longer states, with initial states."""
+    remembering = trajopt.ControlRateSystem(arm.system)
+    free = trajopt.FreeDurationSystem(arm.system, N - 1)
+    return (remembering, np.concatenate([arm.x0, np.zeros(6)])), (free, free.state(arm.x0))
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["control rates", "free durations"])
+def test_lifted_terms(place, rng):
+    """Costs and constraints of the system inside, at knots with controls and at the last one."""
+    arm = problems.make("arm")
+    system, x0 = longer(arm)[place]
+    tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
+    held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
+    running = [
+        system.lift(trajopt.StateCost(arm.system, arm.x0 + 0.1, 1.0)), system.lift(trajopt.ControlCost(0.1)),
+        system.lift(trajopt.ResidualCost(held, 0.01, trajopt.SmoothAbs(1.0))),
+        trajopt.ResidualCost(system.lift(tool), 2.0), trajopt.ResidualCost(system.lift(held), 0.01, at=(1, 2, 5)),
+    ]  # fmt: skip
+    if place == 1:
+        running.append(trajopt.TimeCost(system, 2.0))
+    terminal = [system.lift(trajopt.ResidualCost(tool, 3.0)), trajopt.ResidualCost(system.lift(some), 1.0)]
+    held = [
+        trajopt.ResidualConstraint(system.lift(tool), -1.0, 1.0, at="all"),
+        trajopt.ResidualConstraint(system.lift(held), -1.0, 1.0, at=(2, 3, 7)),
+        trajopt.ResidualConstraint(trajopt.SquaredNorm(system.lift(some)), 0.0, 1.0, at="path"),
+    ]
+    horizon = N if place == 0 else system.horizon
+    problem = trajopt.Problem(system, x0, horizon, running, terminal, constraints=held)
+    check_costs(problem, rng)
+    check_rows(problem, rng)
+
+
+def test_limits(rng):
+    """Of accelerations, which steps and expansions of the system give, and of rates."""
+    arm = problems.make("arm")
+    system, x0 = longer(arm)[0]
+    limits = [
+        trajopt.AccelerationBounds(system, -1.0, [1.0, np.inf, 2.0, 3.0, 4.0, np.inf], at=(1, 4, 6)),
+        trajopt.ControlRateBounds(system, -1.0, 1.0),
+    ]
+    problem = trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=limits)
+    check_rows(problem, rng)
+    accelerations = trajopt.AccelerationResidual(arm.system, [0, 3])
+    check_costs(arm_with([trajopt.ResidualCost(accelerations, 0.1), trajopt.ControlCost(0.1)], []), rng)
+
+
+def test_states_on_manifolds(rng):
+    quadrotor = problems.make("quadrotor")
+    system, x0 = quadrotor.system, quadrotor.x0
+    some = trajopt.StateResidual(system, x0, components=[1, 4, 7])
+    running = [trajopt.StateCost(system, x0, 1.0, trajopt.SmoothAbs(0.1)), trajopt.ResidualCost(some, 2.0)]
+    terminal = [trajopt.ResidualCost(trajopt.SquaredNorm(some), 1.0)]
+    check_costs(trajopt.Problem(system, x0, N, running, terminal), rng)
+
+
+def test_sums_of_squared_norms_and_accelerations(rng):
+    """They are the squares of the residual, term by term, whatever it sums by itself."""
+    arm = problems.make("arm")
+    tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
+    held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
+    barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
+    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held)
+    for residual in (*norms, some, trajopt.AccelerationResidual(arm.system)):
+        for activation in ("quadratic", barrier):
+            itself = arm_with([trajopt.ResidualCost(residual, 0.5, activation, 0.1)], [])
+            apart = arm_with([trajopt.ResidualCost(Hidden(residual), 0.5, activation, 0.1)], [])
+            (xs, us), sizes = trajectory(itself, rng), (N, arm.system.ndx, arm.system.nu)
+            found, wanted = [zero_blocks(*sizes) for _ in range(2)], [zero_blocks(*sizes) for _ in range(2)]
+            itself.objective.accumulate(xs, us, *found)
+            apart.objective.accumulate(xs, us, *wanted)
+            values = [one.objective.value(xs, us) for one in (itself, apart)]
+            assert relative_error(*values) < IDENTITY
+            for got, expected in zip((*found[0], *found[1]), (*wanted[0], *wanted[1]), strict=True):
+                assert relative_error(got, expected) < IDENTITY or not expected.any()
+
+
+class Doubled(trajopt.SmoothAbs):
+    def value(self, r, w):
+        return 2.0 * super().value(r, w)
+
+
+def test_methods_of_users_are_called(rng):
+    """Activations of classes derived from those here are no prepared calls."""
+    system = problems.make("arm").system
+    cost = trajopt.ControlCost(1.0, activation=Doubled(0.1))
+    problem = trajopt.Problem(system, np.zeros(12), N, [cost], [])
+    xs, us = trajectory(problem, rng)
+    prepared = problem.objective.prepared_value(xs, us)
+    plain = trajopt.Problem(system, np.zeros(12), N, [trajopt.ControlCost(2.0, activation=trajopt.SmoothAbs(0.1))], [])
+    assert prepared.calls is None and prepared() == problem.objective.value(xs, us)
+    np.testing.assert_allclose(prepared(), plain.objective.value(xs, us), rtol=1e-12)
 
 
 def rows_of(problem):

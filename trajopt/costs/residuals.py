@@ -19,7 +19,9 @@ from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.cost_of_residual import along, evaluated, linearized, prepared_rows, sums
 from trajopt.costs.deviation import Deviation, ManifoldDifference
+from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, without_controls
 from trajopt.interfaces.residual import Blocks, Components, Residual, at_knots, at_times, check_residual
+from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -298,9 +300,6 @@ def norm_multipliers(s, mu, weights):
             weights[k, i], weights[k, n + i] = 2.0 * mu[k, 0] * s[k, i], 2.0 * mu[k, 0]
 
 
-_NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
-
-
 def _norms(s: np.ndarray) -> np.ndarray:
     r = np.empty((len(s), 1))
     squared_norms(s, r)
@@ -401,7 +400,7 @@ class SquaredNorm:
         curvature: Blocks | None,
     ) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        inside, *points = self._inside(span, xs, us)
+        inside, *points = at_span(self.residual, span, xs, us)
         if target is None:
             rows = evaluated(inside, inside.nr, *points), None, None
         else:
@@ -423,7 +422,7 @@ class SquaredNorm:
         curvature: Blocks | None,
     ) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        inside, *points = self._inside(span, xs, us)
+        inside, *points = at_span(self.residual, span, xs, us)
         evaluate = prepared_rows(inside, points[0], points[1], target is not None)
         prepare = getattr(self.residual, "prepared_sum", None)
         if evaluate is None or prepare is None:
@@ -436,12 +435,6 @@ class SquaredNorm:
                 return None
             parts.append(add_bent)
         return PreparedCalls(*parts, PreparedCall(*last))
-
-    def _inside(self, span: tuple[int, int], xs: np.ndarray, us: np.ndarray | None) -> tuple[Any, Any, Any]:
-        """s for the points of these knots, and these."""
-        start, stop = span
-        inside = self.residual if stop - start == len(xs) else at_knots(self.residual, np.arange(start, stop))
-        return inside, xs[start:stop], None if us is None else us[start:stop]
 
     @staticmethod
     def _steps(
@@ -462,10 +455,9 @@ class SquaredNorm:
         if target is not None:
             steps += [(norm_jacobian, s, sx, 0, J), (norm_jacobian, s, su, sx.shape[2], J)]
         if curvature is not None:
-            steps += [(expand_squares, *given, *_NO_BLOCKS), (norm_multipliers, s, mu, bent.rows)]
-        into = _NO_BLOCKS if target is None else target
-        if not su.shape[2]:
-            into = into[0], _NO_BLOCKS[1], into[2], *_NO_BLOCKS[3:]
+            steps += [(expand_squares, *given, *NO_BLOCKS), (norm_multipliers, s, mu, bent.rows)]
+        into = NO_BLOCKS if target is None else target
+        into = into if su.shape[2] else without_controls(into)
         return steps, bent, (expand_squares, *given, *into)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
@@ -516,7 +508,35 @@ def velocity_count(system: System) -> int:
     )
 
 
-class AccelerationResidual:
+@by_address
+def _accelerations(following, xs, columns, dt, r):
+    """r = (x+ - x)/dt of these numbers of states."""
+    for k in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            r[k, i] = (following[k, columns[i]] - xs[k, columns[i]]) / dt
+
+
+@by_address
+def _acceleration_jacobians(fx, fu, rows, dt, rx, ru):
+    """rx = (fx - 1)/dt and ru = fu/dt of these rows."""
+    for k in range(rx.shape[0]):
+        for i in range(rx.shape[1]):
+            for j in range(rx.shape[2]):
+                own = 1.0 if j == rows[i] else 0.0
+                rx[k, i, j] = (fx[k, rows[i], j] - own) / dt
+            for j in range(ru.shape[2]):
+                ru[k, i, j] = fu[k, rows[i], j] / dt
+
+
+@by_address
+def _multipliers_of_steps(mu, rows, dt, lam):
+    """lam = mu/dt in these rows."""
+    for k in range(mu.shape[0]):
+        for i in range(mu.shape[1]):
+            lam[k, rows[i]] = mu[k, i] / dt
+
+
+class AccelerationResidual(SummedRows):
     """r = (v+ - v)/dt, the accelerations (rad/s^2, m/s^2) that the controls cause at a state.
 
     Parameters
@@ -572,6 +592,42 @@ class AccelerationResidual:
         rx = fx[:, self._rows]
         rx[:, np.arange(self.nr), self._rows] -= 1.0
         return rx / self.system.dt, fu[:, self._rows] / self.system.dt
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is AccelerationResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not AccelerationResidual or np.ndim(self.system.dt):
+            return None
+        K, dt, system = len(us), float(self.system.dt), self.system
+        following, columns = np.zeros((K, system.nx)), system.nx - self._n + self.components
+        r, step = np.zeros((K, self.nr)), prepare(system, "prepared_steps", xs[:K], us, following)
+        parts = [step, PreparedCall(_accelerations, following, xs[:K], columns, dt, r)]
+        found: tuple[Any, ...] = r, None, None
+        if jacobians:
+            fx, fu = np.zeros((K, system.ndx, system.ndx)), np.zeros((K, system.ndx, system.nu))
+            found = r, np.zeros((K, self.nr, system.ndx)), np.zeros((K, self.nr, system.nu))
+            parts.append(prepare(system, "prepared_expansion", xs[:K], us, fx, fu))
+            parts.append(PreparedCall(_acceleration_jacobians, fx, fu, self._rows, dt, *found[1:]))
+        return None if any(part is None for part in parts) else PreparedCalls(*parts, result=lambda: found)
+
+    def prepared_hessians(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[Callable[[], Any], tuple[np.ndarray | None, ...]] | None:
+        """See `SummedRows`."""
+        assert us is not None
+        K, n, m = len(us), self.system.ndx, self.system.nu
+        lam, fx, fu = np.zeros((K, n)), np.zeros((K, n, n)), np.zeros((K, n, m))
+        H = np.zeros((K, n, n)), np.zeros((K, m, n)), np.zeros((K, m, m))
+        expand = prepare(self.system, "prepared_expansion", xs[:K], us, fx, fu, lam, *H)
+        if expand is None:
+            return None
+        return PreparedCalls(PreparedCall(_multipliers_of_steps, mu, self._rows, float(self.system.dt), lam), expand), H
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import by_address
-from dynamics.simd.prepared_calls import PreparedCall, calls_of
+from dynamics.simd.array_loops import fill
+from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of
 from trajopt.costs import Quadratic
 from trajopt.interfaces.residual import Blocks
 
@@ -58,18 +59,7 @@ def _copy(source, knots, rows):
 
 
 @by_address
-def _clear(rows):
-    for k in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            if rows.ndim == 3:
-                for j in range(rows.shape[2]):
-                    rows[k, i, j] = 0.0
-            else:
-                rows[k, i] = 0.0
-
-
-@by_address
-def _scale(rows, factors):
+def scale_rows(rows, factors):
     """Multiply row k by factor k, apart from `_add`, so that nothing is rounded less often than in numpy."""
     for k in range(rows.shape[0]):
         for i in range(rows.shape[1]):
@@ -78,6 +68,13 @@ def _scale(rows, factors):
                     rows[k, i, j] *= factors[k]
             else:
                 rows[k, i] *= factors[k]
+
+
+@by_address
+def multiply(values, factors):
+    """values *= factors, (K,)"""
+    for k in range(values.shape[0]):
+        values[k] *= factors[k]
 
 
 @by_address
@@ -127,9 +124,9 @@ def prepared_rows_at(blocks: Blocks, knots: Place, of_states: bool, scale: float
     before, after = [], []
     for block, part in zip(blocks, rows, strict=True):
         if part is not None:
-            before.append(PreparedCall(_clear, part))
+            before.append(PreparedCall(fill, part, 0.0))
             if isinstance(scale, np.ndarray):
-                after.append(PreparedCall(_scale, part, scale))
+                after.append(PreparedCall(scale_rows, part, scale))
             after.append(PreparedCall(_add, part, knots, block))
     return PreparedRows(rows, tuple(before), tuple(after))
 
@@ -153,7 +150,7 @@ class Quiet:
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """Those of the function."""
-        return getattr(self._function, "checks", ())
+        return checks_of(self._function)
 
 
 def quiet(function: Callable[[], Any]) -> Callable[[], Any]:

@@ -12,13 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES, by_address, routine
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
-from dynamics.simd.squares import ResidualWeights, without_effect
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
+from dynamics.simd.squares import ResidualWeights, sum_of, without_effect
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
 from trajopt.costs.cost_of_residual import sums
 from trajopt.interfaces.residual import Blocks
-from trajopt.problem.knot_rows import add_rows_at, place_of, quiet, rows_at
+from trajopt.problem.knot_rows import (
+    PreparedPoints,
+    add_rows_at,
+    multiply,
+    place_of,
+    prepared_points,
+    prepared_rows_at,
+    quiet,
+    rows_at,
+)
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -212,23 +221,52 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def _value(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray]:
-    """Values (K,) of the cost at what these arrays hold, as a function without arguments."""
-    if isinstance(term.place(len(us)), slice):
-        return partial(term.cost.value, *term.points(xs, us))
-    return lambda: term.cost.value(*term.points(xs, us))
+def _sum(term: Term, xs: np.ndarray, us: np.ndarray) -> float:
+    """The term's part of the cost."""
+    values = np.asarray(term.cost.value(*term.points(xs, us)), np.float64)
+    if isinstance(term.scale, np.ndarray):
+        return sum_of(term.scale * values, 1.0)
+    return sum_of(np.ascontiguousarray(values).reshape(-1), float(term.scale))
 
 
 def _prepared_sum(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
     """The term's part of the cost at what these arrays hold, as a function without arguments."""
-    values = _value(term, xs, us)
-    return lambda: _sum(term, values())
+    points, prepare = _prepared_points(term, xs, us), getattr(term.cost, "prepared_value", None)
+    values, scale = np.zeros(len(points.xs)), term.scale
+    call = None if prepare is None else prepare(points.xs, points.us, values)
+    if call is None:
+        return partial(_sum, term, xs, us)
+    if not isinstance(scale, np.ndarray):
+        return PreparedCalls(*points.calls, call, PreparedCall(sum_of, values, float(scale)))
+    scaled = PreparedCall(multiply, values, scale), PreparedCall(sum_of, values, 1.0)
+    return PreparedCalls(*points.calls, call, *scaled)
 
 
-def _sum(term: Term, values: np.ndarray) -> float:
-    if isinstance(term.scale, np.ndarray):
-        return float(term.scale @ values)
-    return term.scale * float(np.add.reduce(values))
+def _prepared_points(term: Term, xs: np.ndarray, us: np.ndarray) -> PreparedPoints:
+    return prepared_points(term.place(len(us)), xs, None if term.terminal else us)
+
+
+def _prepared_expansion(
+    term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
+) -> Callable[[], Any]:
+    """The addition of its expansion at what these arrays hold, as a function without arguments."""
+    prepare = getattr(term.cost, "prepared_accumulation", None)
+    if prepare is not None:
+        points, scale = _prepared_points(term, xs, us), term.scale
+        first, second = [
+            None if into is None else prepared_rows_at(into, term.place(len(us)), term.terminal, scale)
+            for into in (blocks, curvature)
+        ]
+        if curvature is blocks:
+            second = first
+        factor, rows = 1.0 if isinstance(scale, np.ndarray) else float(scale), [x and x.rows for x in (first, second)]
+        call = prepare(points.xs, points.us, factor, *rows)
+        if call is not None:
+            around = [first, second] if second is not first else [first]
+            before = [clear for into in around if into is not None for clear in into.before]
+            after = [add for into in around if into is not None for add in into.after]
+            return PreparedCalls(*points.calls, *before, call, *after)
+    return _expansion(term, xs, us, blocks, curvature)
 
 
 def _expansion(
@@ -342,7 +380,7 @@ class PreparedCost:
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:
         """Checks of the sums, which ask whether their calls are still the right ones."""
-        return tuple([check for add in self.sums for check in getattr(add, "checks", ())])
+        return tuple([check for add in self.sums for check in checks_of(add)])
 
     @cached_property
     def _cost(self) -> PreparedCall:
@@ -422,7 +460,7 @@ class Objective:
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
-                total += _sum(term, _value(term, xs, us)())
+                total += _sum(term, xs, us)
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
@@ -438,7 +476,7 @@ class Objective:
     ) -> PreparedCalls:
         """`accumulate` with these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        parts = [_expansion(term, xs, us, blocks, curvature) for term in terms]
+        parts = [_prepared_expansion(term, xs, us, blocks, curvature) for term in terms]
         parts += [one.prepared(xs, us, blocks, curvature) for one in squares]
         return PreparedCalls(*map(quiet, parts))
 
