@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 
 def num_threads() -> int:
     """Number of threads that a batch is spread over; initially TRAJOPT_NUM_THREADS, else the processors available; 1 in
-    threads that do not share their work (`in_this_thread_alone`)."""
+    a thread whose calls run in it alone."""
     return 1 if _state.alone else _team.size
 
 
