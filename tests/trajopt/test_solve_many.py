@@ -8,17 +8,21 @@ import signal
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Barrier, get_ident
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dynamics.simd import num_threads
+import problems
+from dynamics.simd import num_threads, scratch
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+from trajopt.backward import slots
 from trajopt.batch import outcomes, workers
 from trajopt.batch.many import ResultFolder, digest, load_many, name_of, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
@@ -453,6 +457,56 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         assert str(data["problem_name"]) == "1 threads"
 
 
+# ------------------------------------------------------------------------------------------------------------ threads
+class Watched:
+    """A solver that notes, of each thread, what it prepares and its scratch."""
+
+    def __init__(self, count):
+        self.all_at_work, self.found = Barrier(count, timeout=60), {}
+
+    def solve(self, problem):
+        if get_ident() not in self.found:
+            self.all_at_work.wait()
+        solution = DDP().solve(problem)
+        self.found[get_ident()] = [*slots._kept.slots, scratch(100), num_threads(), problem.name]
+        return solution
+
+
+def test_threads_find_the_same_bits_and_share_no_scratch():
+    """They share a system, and take turns as often as possible."""
+    problem, parameters = problems.make("pendulum", horizon=15), np.linspace(-1.0, 1.0, 40)
+
+    def make(angle):
+        return replace(problem, x0=np.array([angle, 0.0]), name=f"{num_threads()} threads")
+
+    before, often, solver = num_threads(), sys.getswitchinterval(), Watched(3)
+    sys.setswitchinterval(1e-5)
+    try:
+        results = solve_many(make, parameters, solver, threads=True, workers=3)
+    finally:
+        sys.setswitchinterval(often)
+    for outcome in results:
+        assert outcome.solution.problem is None
+        assert_same(outcome.solution, DDP().solve(make(outcome.parameter)))
+    assert len(solver.found) == 3 and num_threads() == before
+    *kept, _, _ = zip(*solver.found.values(), strict=False)
+    assert len(set(map(id, chain(*kept)))) == len(list(chain(*kept)))
+    assert {tuple(found[-2:]) for found in solver.found.values()} == {(1, "1 threads")}
+    assert_same(results.with_problem(3), results[3].solution)
+
+
+def test_threads_write_folders_and_keep_errors_apart(tmp_path):
+    parameters = [0.5, -1.0, 0.0, 2.0]
+    results = solve_many(leaving, parameters, DDP(), threads=True, workers=2, folder=tmp_path)
+    assert [outcome.ending for outcome in results] == ["converged", "ValueError", "SystemExit", "converged"]
+    assert "in swing" in results[1].traceback and "enough" in results[2].error
+    assert_same(load_many(tmp_path)[3].solution, results[3].solution)
+    MADE.clear()
+    more = solve_many(leaving, [*parameters[:2], 1.0, 2.0], DDP(), threads=True, folder=tmp_path)
+    assert sorted(MADE) == [-1.0, 1.0]
+    assert_same(more[0].solution, results[0].solution)
+
+
 # -------------------------------------------------------------------------------------------------------- wrong input
 @pytest.mark.parametrize(
     "changes, error, match",
@@ -468,6 +522,8 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         ({"executor": 2}, TypeError, "executor: got int, expected a concurrent"),
         ({"workers": 0}, ValueError, "workers: got 0"),
         ({"workers": 2, "executor": Inline()}, ValueError, "workers: got 2 and an executor as well"),
+        ({"threads": 1}, TypeError, "threads: got 1, expected True or False"),
+        ({"threads": True, "executor": Inline()}, ValueError, "threads: got True and an executor as well"),
         ({"attempts": 0}, ValueError, "attempts: got 0"),
     ],
 )

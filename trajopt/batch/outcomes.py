@@ -53,8 +53,8 @@ class Outcome:
     Attributes
     ----------
     parameter : the parameter as given
-    stored : Solution, StoredSolution or None
-        What `solution` is read from.
+    stored : Solution, the content of its file, or None
+        What `solution` returns or is read from.
     error : str or None
         "Type: message" of the error in make_problem or the solver, or of the worker's loss.
     traceback : str or None

@@ -1,4 +1,4 @@
-"""Workers that solve problems: own processes, a given executor, or a Dask cluster.
+"""Workers that solve problems: own processes, own threads, a given executor, or a Dask cluster.
 
 Each kind says how many calls are `wanted` of it now, starts them (`submit`), hands over what `ended`, and closes.
 """
@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -24,6 +25,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, Protocol
 
+from dynamics.simd.threads import in_this_thread_alone
 from trajopt.batch.outcomes import StoredSolution
 from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution
@@ -61,6 +63,10 @@ def here() -> Worker:
     return Worker(socket.gethostname(), os.getpid())
 
 
+Kept = Callable[[Solution], StoredSolution | Solution]
+"""What of a solution is kept."""
+
+
 def solve_one(
     make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, single_outside: Worker | None
 ) -> Answer:
@@ -69,16 +75,20 @@ def solve_one(
     `single_outside`: in any process but this one the dynamics run in a single thread, as there are as many workers as
     processors; None leaves the threads alone.
     """
-    start = time.perf_counter()
     if single_outside is not None and here() != single_outside:
         from dynamics.simd import set_num_threads
 
         set_num_threads(1)
+    return _solved(make_problem, parameter, solver, StoredSolution)
+
+
+def _solved(make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, kept: Kept) -> Answer:
+    start = time.perf_counter()
     try:
         solution = solver.solve(make_problem(parameter))
         if not isinstance(solution, Solution):
             raise TypeError(f"solver: solve returned {type(solution).__name__}, expected a trajopt.Solution")
-        return Answer(StoredSolution(solution), None, None, time.perf_counter() - start)
+        return Answer(kept(solution), None, None, time.perf_counter() - start)
     except Exception as error:  # any error belongs to this parameter alone
         return failure(error, time.perf_counter() - start)
 
@@ -313,6 +323,62 @@ def _answer(call: bytes, caller: Worker) -> Answer:
         return solve_one(make_problem, parameter, solver, caller)
     except BaseException as error:  # a parameter that cannot be read, or SystemExit
         return failure(error, time.perf_counter() - start)
+
+
+# --------------------------------------------------------------------------------------------
+# Threads of this process.
+
+
+class OwnThreads:
+    """Threads that solve each problem in one of them alone; solutions stay objects.
+
+    A thread cannot be ended from outside: where calls are cancelled, those that have begun go on, but nobody waits for
+    them, and they end with the program."""
+
+    def __init__(self, count: int) -> None:
+        self._calls: SimpleQueue[tuple[int, tuple[Any, ...]] | None] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[int, Answer | None]] = SimpleQueue()
+        self._threads = [Thread(target=self._work, name=f"solve_many {i}", daemon=True) for i in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        with in_this_thread_alone():
+            while (task := self._calls.get()) is not None:
+                index, (make_problem, parameter, solver) = task
+                try:
+                    answer = _solved(make_problem, parameter, solver, _without_problem)
+                except BaseException as error:  # such as SystemExit
+                    answer = failure(error, math.nan)
+                self._ended.put((index, answer))
+
+    def wanted(self, waiting: int) -> int:
+        """All of them."""
+        return waiting
+
+    def submit(self, calls: Calls) -> None:
+        """Queue calls."""
+        for task in calls.items():
+            self._calls.put(task)
+
+    def ended(self) -> tuple[int, Answer | None] | None:
+        """The next answer."""
+        with suppress(Empty):
+            return self._ended.get(timeout=LOOK)
+        return None
+
+    def close(self, cancel: bool) -> None:
+        """End the threads; those that solve a problem yet are not waited for."""
+        if cancel:
+            with suppress(Empty):
+                while True:
+                    self._calls.get_nowait()
+        for _ in self._threads:
+            self._calls.put(None)
+
+
+def _without_problem(solution: Solution) -> Solution:
+    return replace(solution, problem=None)
 
 
 # --------------------------------------------------------------------------------------------
