@@ -299,7 +299,8 @@ def model_minimum(
         search.run()
     (least, _, other, d1, d2), (dx, du, moved) = search.numbers[LEAST:].tolist(), [part.copy() for part in search.best]
     if other:
-        sweep = SweepResult(*[part.copy() for part in search.found], d1, d2, True)
+        k, K, Vx, Vxx = [part.copy() for part in search.found]
+        sweep = SweepResult(k, K, Vx, Vxx, d1, d2, True)
     else:
         sweep = sweep._replace(d1=d1, d2=d2)
     return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved)

@@ -133,6 +133,7 @@ def find_direction(s, side, exact):
     enter(side.add_curvature)
     failed = sweep(s, side, True, mu)
     if failed < 0 or s.finite == 0:
+        s.exact_known = s.rows > 0
         return failed < 0, mu, True, knot
     sweep(s, side, False, mu)  # once more, for its gains
     return True, mu, False, failed
