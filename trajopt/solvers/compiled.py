@@ -31,11 +31,11 @@ from trajopt.solvers.augmented_lagrangian import (
 )
 from trajopt.solvers.constrained import AT_START, AWAY, BOLD, CLOSE, KINKED, NEAR, helps, penalty_factor
 from trajopt.solvers.formulation import ALPHAS, exact_wanted
-from trajopt.solvers.iteration import GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
+from trajopt.solvers.iteration import ENDS, GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
 from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weight
 
-ASK = -1
-"""Code of an iteration that is left to the loop in Python."""
+ASK = len(ENDS)
+"""Code of an iteration that is left to the loop in Python, beyond those of ends."""
 
 
 def _record(floats: str, integers: str) -> np.dtype:
@@ -70,7 +70,8 @@ SIDE = _record(
 one is found, of the one that is found, and of one that is tried."""
 RECORD = _record("cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot")
 """Numbers of a `trajopt.results.records.IterationRecord`."""
-SIDES = 4
+SIDES = len(("of the last direction", "of the one that is found", "tried", "tried after that"))
+"""Number of sides; the first trial is two behind the last direction."""
 
 
 # ------------------------------------------------------------------------------------------------ direction

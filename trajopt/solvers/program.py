@@ -65,8 +65,8 @@ from trajopt.solvers.iteration import ENDS, GO_ON, Stall, State, Unconstrained
 
 Callback = Callable[[Progress], bool | None]
 KINDS = GAUSS_NEWTON, EXACT
-NEVER = 2**62
-"""Number of steps after which no search for feasibility is made."""
+NEVER = np.iinfo(np.int64).max
+"""Step of a search for feasibility after which there is none."""
 
 
 # ------------------------------------------------------------------------------------------------ parts of an iteration
@@ -268,7 +268,10 @@ def _end_search(state, numbers, found, results, c, changed, lower, upper, after)
 
 # ------------------------------------------------------------------------------------------------ the program
 class NoPieces(Exception):
-    """Raised, without arguments, where a part of a problem is Python, or shared by threads."""
+    """Raised where a part of a problem is Python, or shared by threads."""
+
+    def __init__(self) -> None:
+        super().__init__("a part of the problem is no prepared call")
 
 
 def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
