@@ -38,11 +38,12 @@ ASK = len(ENDS)
 """Code of an iteration that is left to the loop in Python, beyond those of ends."""
 
 
-def _record(floats: str, integers: str) -> np.dtype:
+def record_type(floats: str, integers: str) -> np.dtype:
+    """Type of a record of numbers with these names."""
     return np.dtype([(name, "f8") for name in floats.split()] + [(name, "i8") for name in integers.split()])
 
 
-STATE = _record(
+STATE = record_type(
     """
     tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
     cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
@@ -59,16 +60,18 @@ STATE = _record(
 )
 """Options and units; the iterate and the last step; multipliers and measures of rows; counts and flags; addresses of
 calls."""
-SIDE = _record(
+SIDE = record_type(
     "",
     """
     sweep sweep_exactly mu_at mu_exactly_at found found_exactly close close_exactly finite finite_exactly
-    add_curvature rollouts take predict minimum minimum_exactly leave move_dual
+    add_curvature rollouts take predict minimum minimum_exactly leave move_dual costate publish
     """,
 )
 """Calls that read or write a sweep's results.  There are three sides: of the last direction, which stays until another
 one is found, of the one that is found, and of one that is tried."""
-RECORD = _record("cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot")
+RECORD = record_type(
+    "cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot"
+)
 """Numbers of a `trajopt.results.records.IterationRecord`."""
 SIDES = len(("of the last direction", "of the one that is found", "tried", "tried after that"))
 """Number of sides; the first trial is two behind the last direction."""
@@ -219,7 +222,7 @@ def update_penalty(s, sides, found, exact, mu):
         penalty, d1, d2, promise, after = s.penalty, s.d1, s.d2, s.promise, s.after
         bold = raise_penalty(s, sides, found, exact, mu, BOLD)
         if bold != found:
-            alpha = search(s, sides[bold], expected_decrease(s)[0] * s.total_gap)
+            alpha = search(s, sides[bold], expected_decrease(s)[0] * s.total_gap, rounding_of_search(s))
             lower = s.new_violation <= PROGRESS * s.total
             if alpha == 1.0 and lower and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost):
                 return bold, alpha
@@ -263,15 +266,17 @@ def find_constrained_direction(s, sides, exact, enough):
 
 # ------------------------------------------------------------------------------------------------ step
 @decision
-def search(s, side, weighted_gap):
+def rounding_of_search(s):
+    """The rounding of the merit by which a step under constraints may raise it, where less than that is promised
+    (`trajopt.solvers.constrained.AugmentedLagrangian.search`)."""
+    return s.rounding if s.rows > 0 and -(s.d1 + 0.5 * s.d2) <= visible(s) else 0.0
+
+
+@decision
+def search(s, side, weighted_gap, noise):
     """`trajopt.solvers.line_search.search`: length of the first acceptable step, 0 for none.  Its candidate, the cost
     and the violation there are left."""
-    noise, bound = 0.0, np.inf
-    if s.rows > 0:
-        if -(s.d1 + 0.5 * s.d2) <= visible(s):
-            noise = s.rounding
-        if s.closed != 0 and s.scaled >= NEARLY_MET:
-            bound = WORSE * s.total
+    bound = WORSE * s.total if s.rows > 0 and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
     enter(side.rollouts)
     alpha = 1.0
     for lane in range(len(ALPHAS)):
@@ -357,7 +362,9 @@ def iterate(state, sides, records):
     invisible = s.idle >= LONGEST and s.closed != 0 and s.predicted <= visible(s)
     end = end_before_step(converged, s.tried, s.most, s.idle, s.mu, invisible)
     if end == GO_ON:
-        s.alpha = alpha if alpha > 0.0 else search(s, sides[found], s.gap_weight * s.total_gap)
+        if alpha == 0.0:
+            alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+        s.alpha = alpha
         elsewhere = s.rows == 0 and (exact or s.limited != 0)
         if s.alpha == 0.0 or (s.alpha < LONG_STEP and elsewhere):
             enter(s.restore)
