@@ -35,6 +35,10 @@ def trot():
     return problems.make("quadruped_trot").system
 
 
+def accelerations():
+    return dynamics.JointAccelerationSystem(problems.make("arm").system.model, 0.05)
+
+
 def declared(carried):
     free, parameters = np.array([1, 2]), np.array([1])
     return declared_system(of_function(), 7, Declared(np.zeros(4), free, carried, parameters))
@@ -47,6 +51,10 @@ SYSTEMS = {
     "rates and jerks": lambda: trajopt.ControlRateSystem(JerkSystem(quadrotor())),
     "durations, of_function": lambda: trajopt.FreeDurationSystem(of_function(), phases=[4, 3]),
     "durations, arm": lambda: trajopt.FreeDurationSystem(arm(), phases=[7]),
+    "accelerations": accelerations,
+    "rates, accelerations": lambda: trajopt.ControlRateSystem(accelerations()),
+    "jerks, accelerations": lambda: JerkSystem(accelerations()),
+    "durations, accelerations": lambda: trajopt.FreeDurationSystem(accelerations(), phases=[3, 4]),
     "durations, trot": lambda: trajopt.FreeDurationSystem(trot()).window(0, 12),
     "a number declared": lambda: declared(np.array([], dtype=int)),
     "two numbers declared": lambda: declared(np.array([0])),
