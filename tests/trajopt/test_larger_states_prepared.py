@@ -56,6 +56,7 @@ SYSTEMS = {
     "jerks, accelerations": lambda: JerkSystem(accelerations()),
     "durations, accelerations": lambda: trajopt.FreeDurationSystem(accelerations(), phases=[3, 4]),
     "durations, trot": lambda: trajopt.FreeDurationSystem(trot()).window(0, 12),
+    "durations, quadrotor": lambda: trajopt.FreeDurationSystem(quadrotor(), phases=[4, 2]),
     "a number declared": lambda: declared(np.array([], dtype=int)),
     "two numbers declared": lambda: declared(np.array([0])),
 }
@@ -71,18 +72,13 @@ def prepared(system, rng, *methods):
     return PreparedSystem(system, xs, us, rng, 1e-3, *methods)
 
 
-PARTLY = "durations, trot", "two numbers declared"
-"""Systems whose rollouts, or those with gaps, are not prepared."""
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_prepared_calls_are_the_plain_ones(name, rng):
-    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name in PARTLY else ())).check()
+    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name == "two numbers declared" else ())).check()
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_gaits_with_free_durations_roll_out_by_prepared_calls(limited, rng):
-    """Where no gaps are to be kept, and where candidates diverge, too."""
+def test_candidates_that_diverge_are_the_plain_ones(limited, rng):
     given = prepared(SYSTEMS["durations, trot"](), rng, BUT_ROLLOUTS)
     lower, upper = given.limits if limited else (None, None)
     loop = given.x0, given.xs, given.us, *given.policy, given.alphas, None, lower, upper
@@ -94,7 +90,6 @@ def test_gaits_with_free_durations_roll_out_by_prepared_calls(limited, rng):
         for got, wanted in zip(found, given.system.closed_loop_rollout(*loop), strict=True):
             assert np.array_equal(got, wanted, equal_nan=True)
     assert np.isfinite(found[0]).all() == limited
-    assert given.system.prepared_rollouts(*loop[:6], given.gaps) is None
 
 
 def test_two_numbers_or_more_are_not_prepared(rng):
