@@ -95,3 +95,25 @@ def test_candidates_that_diverge_are_the_plain_ones(limited, rng):
 def test_two_numbers_or_more_are_not_prepared(rng):
     given = prepared(SYSTEMS["two numbers declared"](), rng, BUT_ROLLOUTS)
     assert given.system.prepared_rollouts(given.x0, given.xs, given.us, *given.policy, given.alphas) is None
+
+
+def around_changing_functions(stiffness):
+    def sprung(x, u):
+        return x[1], u[0] - stiffness[0] * x[0] ** 3
+
+    system = trajopt.CallableSystem(xdot=sprung, nx=2, nu=1, dt=0.1)
+    return trajopt.ControlRateSystem(system), trajopt.FreeDurationSystem(system, phases=[4, 3])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_checks_are_those_of_the_system_inside(which, rng):
+    """A function that has changed is noticed, and then other calls are made, whose results lie where they lay."""
+    stiffness = [1.0]
+    given = prepared(around_changing_functions(stiffness)[which], rng)
+    given.check()
+    stiffness[0] = 2.0
+    views = [view for roll in given.rolls for view in roll.result()]
+    assert not all(map(replay, given.functions))
+    assert all(map(replay, given.functions))
+    for got, wanted in zip([*views, given.following], given.plain(), strict=False):
+        assert np.array_equal(got, wanted)
