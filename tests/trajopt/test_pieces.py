@@ -18,11 +18,18 @@ from trajopt.problem.objective import zero_blocks
 from trajopt.rows import pack
 
 PIECES = (
-    "acrobot", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar", "humanoid_stand",
+    "acrobot", "arm", "arm_minimum_time", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar",
+    "humanoid_stand",
     "pendulum_limits", "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "soft_manipulator_reach",
     "unicycle_obstacles",
 )  # fmt: skip
-"""Problems whose costs are made of prepared calls."""
+"""Problems of all kinds of costs."""
+WITH_ROWS = (
+    "arm_minimum_time", "arm_obstacle", "humanoid_stand", "quadruped_jump", "soft_manipulator_obstacle",
+    "unicycle_obstacles",
+)  # fmt: skip
+IN_PYTHON = "flexible_satellite", "soft_swimmer"
+"""Problems of states with equivalents, whose differences are taken in numpy."""
 
 
 def replay(function):
@@ -37,6 +44,14 @@ def replay(function):
         return calls[-1].result()
     finally:
         set_num_threads(count)
+
+
+@pytest.fixture
+def one_thread():
+    count = num_threads()
+    set_num_threads(1)
+    yield
+    set_num_threads(count)
 
 
 def trajectory(problem, rng):
@@ -71,6 +86,20 @@ def check_costs(problem, rng):
         xs[...], us[...] = trajectory(problem, rng)
     xs[-1, 0] = np.nan
     assert cost() == replay(cost) == np.inf
+
+
+@pytest.mark.parametrize("name", problems.names())
+def test_all_problems_are_prepared_calls(name, one_thread):
+    problem = problems.make(name)
+    us, n = problem.us_init.copy(), problem.system.ndx
+    xs, blocks = np.repeat(problem.x0[None], len(us) + 1, axis=0), zero_blocks(len(us), n, us.shape[1])
+    rows, objective = pack(problem, problem.residual_constraints), problem.objective
+    c, Cx, Cu = np.empty(len(rows)), np.empty((len(rows), n)), np.empty((len(rows), us.shape[1]))
+    costs = objective.prepared_value(xs, us), objective.prepared_expansion(xs, us, blocks, blocks)
+    assert [calls_of(function) is not None for function in costs] == [name not in IN_PYTHON] * 2
+    of_rows = rows.prepared_values(xs, us, c), rows.prepared_linearization(xs, us, c, Cx, Cu)
+    assert all(calls_of(function) is not None for function in of_rows)
+    assert calls_of(rows.prepared_curvature(xs, us, c, blocks)) is not None
 
 
 @pytest.mark.parametrize("name", PIECES)
@@ -278,10 +307,7 @@ def check_rows(problem, rng):
         lam[...], rows.D[...] = rng.standard_normal(len(rows)), rng.uniform(0.5, 2.0, len(rows))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["arm_obstacle", "humanoid_stand", "quadruped_jump", "soft_manipulator_obstacle", "unicycle_obstacles"],
-)
+@pytest.mark.parametrize("name", WITH_ROWS)
 def test_rows(name, rng):
     check_rows(problems.make(name), rng)
 
