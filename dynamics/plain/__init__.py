@@ -107,14 +107,14 @@ class PreparedCalls:
     calls, checks = None, ()
 
     def __init__(self, *parts: Callable[[], Any], result: Callable[[], Any] | None = None) -> None:
-        self._parts, self._result = parts, result
+        self._parts, self.result = parts, result
 
     def __call__(self) -> Any:
         """Make the calls; returns what the last one does, or the result."""
         found = None
         for part in self._parts:
             found = part()
-        return found if self._result is None else self._result()
+        return found if self.result is None else self.result()
 
 
 def calls_of(function: Callable[[], Any]) -> None:

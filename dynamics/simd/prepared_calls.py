@@ -268,17 +268,18 @@ class PreparedCalls:
     ----------
     parts : PreparedCall, PreparedLaunch, PreparedCalls, or other functions without arguments
     result : function without arguments, optional
+        It returns the result of the calls made last.
     """
 
     def __init__(self, *parts: Callable[[], Any], result: Callable[[], Any] | None = None) -> None:
-        self._parts, self._result = parts, result
+        self._parts, self.result = parts, result
 
     def __call__(self) -> Any:
         """Make the calls."""
         found = None
         for part in self._parts:
             found = part()
-        return found if self._result is None else self._result()
+        return found if self.result is None else self.result()
 
     @property
     def calls(self) -> tuple[PreparedCall, ...] | None:

@@ -6,7 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
-from tests.reference.prepared import PreparedSystem
+from tests.reference.prepared import PreparedSystem, replay
 from trajopt.problem.augmented_system import Declared, declared_system
 from trajopt.problem.jerk import JerkSystem
 
@@ -35,6 +35,15 @@ def trot():
     return problems.make("quadruped_trot").system
 
 
+def accelerations():
+    return dynamics.JointAccelerationSystem(problems.make("arm").system.model, 0.05)
+
+
+def declared(carried):
+    free, parameters = np.array([1, 2]), np.array([1])
+    return declared_system(of_function(), 7, Declared(np.zeros(4), free, carried, parameters))
+
+
 SYSTEMS = {
     **{f"rates, {of.__name__}": lambda of=of: trajopt.ControlRateSystem(of()) for of in (of_function, arm, quadrotor)},
     "rates, twice": lambda: trajopt.ControlRateSystem(trajopt.ControlRateSystem(of_function())),
@@ -42,10 +51,14 @@ SYSTEMS = {
     "rates and jerks": lambda: trajopt.ControlRateSystem(JerkSystem(quadrotor())),
     "durations, of_function": lambda: trajopt.FreeDurationSystem(of_function(), phases=[4, 3]),
     "durations, arm": lambda: trajopt.FreeDurationSystem(arm(), phases=[7]),
+    "accelerations": accelerations,
+    "rates, accelerations": lambda: trajopt.ControlRateSystem(accelerations()),
+    "jerks, accelerations": lambda: JerkSystem(accelerations()),
+    "durations, accelerations": lambda: trajopt.FreeDurationSystem(accelerations(), phases=[3, 4]),
     "durations, trot": lambda: trajopt.FreeDurationSystem(trot()).window(0, 12),
-    "declared": lambda: declared_system(
-        of_function(), 7, Declared(np.zeros(4), np.array([1, 2]), np.array([0]), np.array([1]))
-    ),
+    "durations, quadrotor": lambda: trajopt.FreeDurationSystem(quadrotor(), phases=[4, 2]),
+    "a number declared": lambda: declared(np.array([], dtype=int)),
+    "two numbers declared": lambda: declared(np.array([0])),
 }
 
 
@@ -61,4 +74,24 @@ def prepared(system, rng, *methods):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_prepared_calls_are_the_plain_ones(name, rng):
-    prepared(SYSTEMS[name](), rng, BUT_ROLLOUTS).check()
+    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name == "two numbers declared" else ())).check()
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_candidates_that_diverge_are_the_plain_ones(limited, rng):
+    given = prepared(SYSTEMS["durations, trot"](), rng, BUT_ROLLOUTS)
+    lower, upper = given.limits if limited else (None, None)
+    loop = given.x0, given.xs, given.us, *given.policy, given.alphas, None, lower, upper
+    roll = given.system.prepared_rollouts(*loop)
+    found = roll()
+    for move in (given.move, lambda: given.policy[0].__imul__(1e6)):
+        move()
+        assert replay(roll)
+        for got, wanted in zip(found, given.system.closed_loop_rollout(*loop), strict=True):
+            assert np.array_equal(got, wanted, equal_nan=True)
+    assert np.isfinite(found[0]).all() == limited
+
+
+def test_two_numbers_or_more_are_not_prepared(rng):
+    given = prepared(SYSTEMS["two numbers declared"](), rng, BUT_ROLLOUTS)
+    assert given.system.prepared_rollouts(given.x0, given.xs, given.us, *given.policy, given.alphas) is None

@@ -141,12 +141,13 @@ def test_other_costs(rng):
     tool = dynamics.FrameTranslation(system.model, "tool", [0.1, 0.2, 0.3])
     some = trajopt.StateResidual(system, components=[1, 8, 4])
     held, norm = dynamics.ControlGravity(system.model), trajopt.SquaredNorm(tool)
-    barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
+    barrier, controls = trajopt.QuadraticBarrier(-0.1, 0.1), trajopt.ControlResidual(system, 0.2)
     running = [
         trajopt.LinearCost(rng.standard_normal((N, 12)), 0.1), trajopt.LinearCost(controls=rng.standard_normal(6)),
         trajopt.ControlCost(0.1, 0.2, trajopt.SmoothAbs(0.1)), trajopt.ResidualCost(norm, 2.0, reference=0.1),
         trajopt.ResidualCost(norm, 2.0, trajopt.PseudoHuber(0.1), at=(1, 5)), trajopt.ResidualCost(some, 1.0, barrier),
-        trajopt.ResidualCost(trajopt.SquaredNorm(held), 0.01), trajopt.StateCost(system, np.zeros(12), 1.0),
+        trajopt.ResidualCost(trajopt.SquaredNorm(held), 0.01), trajopt.ResidualCost(controls, 0.1),
+        trajopt.StateCost(system, np.zeros(12), 1.0),
     ]  # fmt: skip
     terminal = [trajopt.ResidualCost(norm, 1.0), trajopt.LinearCost(1.0), trajopt.ResidualCost(some, [1.0, 2.0, 3.0])]
     check_costs(arm_with(running, terminal), rng)
@@ -203,8 +204,20 @@ def test_limits(rng):
     ]
     problem = trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=limits)
     check_rows(problem, rng)
+    jerking = trajopt.JerkSystem(arm.system)
+    bounds = [trajopt.JerkBounds(jerking, -1.0, [1.0, np.inf, 2.0, 3.0, 4.0, np.inf])]
+    x0 = jerking.state(arm.x0)
+    check_rows(trajopt.Problem(jerking, x0, N, [trajopt.ControlCost(0.1)], [], constraints=bounds), rng)
     accelerations = trajopt.AccelerationResidual(arm.system, [0, 3])
     check_costs(arm_with([trajopt.ResidualCost(accelerations, 0.1), trajopt.ControlCost(0.1)], []), rng)
+
+
+@pytest.mark.parametrize("name", ["arm", "quadrotor"])
+def test_periodic_motions(name, rng):
+    start = problems.make(name)
+    system, x0 = start.system, start.x0
+    periodic = trajopt.Periodic(system)
+    check_rows(trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=[periodic]), rng)
 
 
 def test_states_on_manifolds(rng):
@@ -222,7 +235,7 @@ def test_sums_of_squared_norms_and_accelerations(rng):
     tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
     held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
     barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
-    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held)
+    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held), trajopt.ControlResidual(arm.system, 0.3)
     for residual in (*norms, some, trajopt.AccelerationResidual(arm.system)):
         for activation in ("quadratic", barrier):
             itself = arm_with([trajopt.ResidualCost(residual, 0.5, activation, 0.1)], [])

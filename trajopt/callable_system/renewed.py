@@ -1,5 +1,7 @@
 """Prepared calls of functions that may be traced anew."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -69,6 +71,12 @@ class Renewed(Generic[S]):
         """The calls with the source as it is now; see `dynamics.simd.prepared_calls.calls_of`."""
         calls = self.traced()
         return None if calls is None else PreparedCalls(*calls).calls
+
+    @property
+    def result(self) -> Callable[[], Any] | None:
+        """Function that returns the result of the calls made last; see `PreparedCalls`."""
+        calls = self.traced()
+        return None if calls is None else calls.rest.result
 
     @property
     def checks(self) -> tuple[Callable[[], bool], ...]:

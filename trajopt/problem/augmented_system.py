@@ -27,15 +27,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd.array_loops import place_columns, repeat
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_whole_number
+from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Knots, capability
-from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, prepare, prepared_difference
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
 from trajopt.problem.control_map import ControlMap
-from trajopt.problem.extended_calls import place_choices, place_matrix
+from trajopt.problem.extended_calls import (
+    candidates_in_memory,
+    control_candidates,
+    follow_kept,
+    gaps_left,
+    keep,
+    keeping_loop,
+    place_candidates,
+    place_choices,
+    place_matrix,
+    shifts_of,
+    stay_without,
+    subtract_gaps,
+    take_points,
+    tile_plan,
+)
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
-from trajopt.problem.objective import place_of
+from trajopt.problem.knot_rows import place_of
 
 FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
@@ -269,10 +286,115 @@ class AugmentedSystem(ExtendedSystem):
             cut = (None if each is None else each[a:b] for each in (loop.lower, loop.upper))
             gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[a + 1 : b + 1]])
             part = X[:, a], loop.xs[a : b + 1], loop.us[a:b], loop.k[a:b], loop.K[a:b], loop.alphas, gaps, *cut
-            knots = self.window(a, b)
-            found = closed_loop_by_steps(knots, *part) if self.setting[a] else knots.closed_loop_rollout(*part)
-            X[:, a : b + 1], U[:, a:b] = found
+            if self.setting[a]:
+                self._roll_choices(a, b, loop, X, U)
+            else:
+                X[:, a : b + 1], U[:, a:b] = self.window(a, b).closed_loop_rollout(*part)
         return X, U
+
+    def _roll_choices(self, a: int, b: int, loop: ClosedLoop, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots a <= t < b, which choose."""
+        zs, us, k, K, alphas = map(plain, loop[1:6])
+        lower, upper = (np.empty((0, self.nu)) if end is None else plain(end) for end in (loop.lower, loop.upper))
+        dz, u = np.full((len(alphas), self.ndx), np.nan), np.zeros((len(alphas), 1, self.nu))
+        for t in range(a, b):
+            good, now = np.isfinite(X[:, t]).all(axis=1), slice(t, t + 1)
+            dz[good] = self.difference(np.tile(zs[t], (good.sum(), 1)), X[good, t])
+            control_candidates(0, alphas, us[now], k[now], K[now], dz, lower[now], upper[now], 0, u)
+            U[:, t], X[:, t + 1] = u[:, 0], np.nan
+            good &= np.isfinite(u[:, 0]).all(axis=1)
+            following = self._chosen(int(self._knots[t]), X[good, t], u[good, 0])
+            if loop.gaps is not None and self._manifold is None:
+                subtract_gaps(alphas[good], loop.gaps[t + 1], following)
+            elif loop.gaps is not None:
+                following = self.integrate(following, -(1.0 - alphas[good])[:, None] * loop.gaps[t + 1])
+            X[good, t + 1] = following
+
+    @Lifted
+    def prepared_rollouts(
+        self, inside, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None, shift=None, pull=None, before=None
+    ):
+        """Knots that choose one by one, those between them by the system inside; of one number more in the state, and
+        where it is vectors that are chosen."""
+        whole = x0.ndim == 1 and len(us) == self.horizon and shift is pull is before is None
+        if not whole or self.memory != 1 or (self._manifold is not None and self._chooses_state.any()):
+            return None
+        A, N = len(alphas), len(us)
+        Z, W, starts = np.zeros((A, N + 1, self.nx)), np.zeros((A, N, self.nu)), np.zeros((A, self.nx))
+        calls: list[Any] = [PreparedCall(repeat, x0, starts)]
+        if gaps is not None:
+            moved, along = self._prepared_gap(alphas, gaps[0], starts)
+            calls += [along, PreparedCall(stay_without, gaps[0], starts, moved)]
+            starts = moved
+        calls.append(PreparedCall(place_columns, starts, Z.reshape(A, -1), 0))
+        none = np.empty((0, self.nu))
+        limits = (none, none) if lower is None or upper is None else (lower, upper)
+        rows = self._rows_of(gaps, None)[0]
+        for a, b in self._runs:
+            part, now = self.window(a, b), slice(a, b)
+            plan = xs[a : b + 1], us[now], k[now], K[now], rows[a : b + 1], *[end[now] for end in limits]
+            roll = part._prepared_choices if self.setting[a] else part._prepared_motion
+            calls.append(roll(alphas, *plan, a, Z, W))
+        return None if None in calls else PreparedCalls(*calls, result=lambda: (Z, W))
+
+    def _prepared_gap(self, alphas: np.ndarray, gap: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, Any]:
+        """States (A, nx) moved along what candidates leave of a gap, and the calls that write them, None where there
+        are none."""
+        if self._manifold is None:
+            return states, PreparedCall(subtract_gaps, alphas, gap, states)
+        moved, dx = np.zeros(states.shape), np.zeros((len(states), self.ndx))
+        integrate = prepare(self, "prepared_integrate", states, dx, moved)
+        return moved, None if integrate is None else PreparedCalls(PreparedCall(gaps_left, alphas, gap, dx), integrate)
+
+    def _prepared_choices(self, alphas, zs, us, k, K, gaps, lower, upper, first, Z, W) -> Any:
+        """Calls of `_roll_choices`, from knot `first` of Z and W on; None where there are none."""
+        A, nw = len(Z), self.nu
+        at, following, plan, dz = (np.zeros((A, size)) for size in (self.nx, self.nx, self.nx, self.ndx))
+        u, difference = np.zeros((A, nw)), prepared_difference(self, plan, at, dz)
+        calls: list[Any] = []
+        for t in range(len(us)):
+            chosen, now = int(self._knots[t]), slice(t, t + 1)
+            A_of_state = self.choices.of_state[chosen] if self._chooses_state[chosen] else np.empty((0, nw))
+            choice = A_of_state, self.choices.of_numbers[chosen], self.choices.base
+            law = alphas, us[now], k[now], K[now], dz, lower[now], upper[now]
+            calls += [
+                PreparedCall(take_points, Z, first + t, at),
+                PreparedCall(repeat, zs[t], plan),
+                difference,
+                PreparedCall(control_candidates, 0, *law, 0, u.reshape(A, 1, nw)),
+                PreparedCall(place_columns, u, W.reshape(A, -1), (first + t) * nw),
+                PreparedCall(place_choices, np.arange(A), *choice, at, u, following),
+            ]
+            moved = following
+            if len(gaps):
+                moved, along = self._prepared_gap(alphas, gaps[t + 1], following)
+                calls.append(along)
+            calls.append(PreparedCall(place_candidates, moved, at, u, first + t + 1, Z))
+        return None if None in calls else PreparedCalls(*calls)
+
+    def _prepared_motion(self, alphas, zs, us, k, K, gaps, lower, upper, first, Z, W) -> Any:
+        """Calls of `_roll_out_keeping` with one number, from knot `first` of Z and W on; None where there are none."""
+        (moves, by), nx, gapped, N = self._motion, self.system.nx, len(gaps) > 0, len(us)
+        starts, inside = np.zeros((len(Z), self.nx)), keeping_loop(by, len(Z), N)
+        roll: Any = prepare(moves, "prepared_rollouts", *inside.followed(alphas, gapped, len(lower) > 0))
+        if roll is None or roll.result is None:
+            return None
+        given = starts, zs, us, k, K, gaps, lower, upper, np.ones(1)
+        found = map(candidates_in_memory, roll.result())
+        calls: list[Any] = [
+            PreparedCall(take_points, Z, first, starts),
+            PreparedCall(follow_kept, by.controls, by.parameters, by.scale, *given, inside),
+            PreparedCall(shifts_of, starts, zs, nx, inside.shift),
+            roll,
+            PreparedCall(keep, by.controls, nx, alphas, gapped, starts, zs, *found, first, Z, W),
+        ]
+        if len(by.controls) < self.nu:
+            at, plan, dz = (np.zeros((len(Z) * N, size)) for size in (self.nx, self.nx, self.ndx))
+            calls += [PreparedCall(take_points, Z, first, at), PreparedCall(tile_plan, zs, plan)]
+            calls.append(prepared_difference(self, plan, at, dz))
+            law = alphas, us, k, K, dz, lower, upper
+            calls.append(PreparedCall(control_candidates, len(by.controls), *law, first, W))
+        return None if None in calls else PreparedCalls(*calls)
 
     # -------------------------------------------------------------------------------------------- expansions
     def _expand(self, xs, us, lam, first, second) -> None:

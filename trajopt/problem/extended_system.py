@@ -14,18 +14,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynamics.simd.array_loops import fill, place_columns, subtract, take_columns
+from dynamics.simd.array_loops import add, fill, place_columns, subtract, take_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, prepare, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.problem.control_map import ControlMap
 from trajopt.problem.extended_calls import (
+    RememberingLoop,
+    candidates_in_memory,
+    control_candidates,
     first_placed,
+    follow_inside,
+    follow_kept,
     hessian_placed,
+    keep,
+    keeping_loop,
     place_matrix,
     place_steps,
     points_inside,
+    remember,
+    subtract_gaps,
     take_rows,
 )
 from trajopt.problem.lifted_terms import LiftedCost, LiftedResidual, WithControls
@@ -164,6 +174,18 @@ class ExtendedSystem(ClosedLoopRollouts):
             inside = self.split(x_ref)[0], self.split(xs)[0], self._split_tangent(mu)[0]
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
+
+    @Lifted
+    def prepared_integrate(self, inside, xs, dxs, moved):
+        """The integration inside, in arrays of its own, and that of the numbers appended."""
+        K, n, d = len(moved), self.system.nx, self.system.ndx
+        x, dx, y = np.zeros((K, n)), np.zeros((K, d)), np.zeros((K, n))
+        if (integrate := inside(x, dx, y)) is None:
+            return None
+        p, dp, q = (np.zeros((K, self.memory)) for _ in range(3))
+        taken = (xs, 0, x), (dxs, 0, dx), (xs, n, p), (dxs, d, dp)
+        calls = *(PreparedCall(take_columns, *each) for each in taken), integrate, PreparedCall(add, p, dp, q)
+        return PreparedCalls(*calls, *(PreparedCall(place_columns, *each) for each in ((y, moved, 0), (q, moved, n))))
 
     @Lifted
     def prepared_difference(self, inside, x0s, x1s, dx):
@@ -331,6 +353,10 @@ class ExtendedSystem(ClosedLoopRollouts):
             shifted = rollouts_take(type(self._motion[0]), "shift", "pull")
             inside = shifted and loop.pull is None and loop.before is None
             return self._roll_out_keeping(loop) if inside else closed_loop_by_steps(self, *loop)
+        return self._roll_out_remembering(loop) if self._feeds_back_inside(loop) else closed_loop_by_steps(self, *loop)
+
+    def _feeds_back_inside(self, loop: ClosedLoop) -> bool:
+        """True if the system inside can roll out a closed loop with feedback to the knot before."""
         nested = loop.before is not None and loop.before.shape[2] > self.nu
         inside = (
             rollouts_take(type(self.system), "before") and np.ndim(loop.x0) == 1 and len(loop.us) > 0 and not nested
@@ -338,102 +364,100 @@ class ExtendedSystem(ClosedLoopRollouts):
         if self.numbers_are == "states":  # which have to be numbers of a tangent as well
             factors = capability(self.system, StateManifold).state_space
             inside = inside and (self._manifold is None if factors is None else factors[-1][0] == "euclidean")
-        return self._roll_out_remembering(loop) if inside else closed_loop_by_steps(self, *loop)
+        return inside
 
     def _starts(self, loop: ClosedLoop) -> np.ndarray:
         """Initial states (A, nx) of all candidates."""
         A = len(loop.alphas)
-        starts = np.asarray(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
+        starts = np.array(loop.x0) if np.ndim(loop.x0) == 2 else np.tile(loop.x0, (A, 1))
         if loop.gaps is None or not loop.gaps[0].any():
+            return starts
+        if self._manifold is None:
+            subtract_gaps(plain(loop.alphas), loop.gaps[0], starts)
             return starts
         return self.integrate(starts, -(1.0 - np.asarray(loop.alphas))[:, None] * loop.gaps[0])
 
     def _roll_out_keeping(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """Closed loops with numbers that stay what they are, sigma off those p_0 of the plan at its first knot.
-
-        Where the plan's numbers change on the way, by gaps, a candidate's are off by p_0 - p_t more, or alpha times
-        that where the gaps are closed.  G times what they are off is their feedback, and the controls that they are;
-        where sigma of all candidates are one vector times `shift`, these are rolled out at once, else one by one.
-        """
-        (moves, by), n, m, N = self._motion, self.system.ndx, len(self.map.controls), len(loop.us)
-        (x0, numbers), alphas = self.split(self._starts(loop)), np.asarray(loop.alphas)
-        plan = loop.xs[:, self.system.nx :]
-        shift, direction = _on_one_line(numbers - plan[0])
+        """Closed loops with numbers that stay what they are; those of all candidates are rolled out at once if they are
+        on one line, else one by one."""
+        (moves, by), nx = self._motion, self.system.nx
+        starts, zs, us, k, K, alphas = map(plain, (self._starts(loop), *loop[1:6]))
+        shift, direction = _on_one_line(starts[:, nx:] - zs[0, nx:])
         if shift is None:
             gaps = None if loop.gaps is None else np.vstack([np.zeros(self.ndx), loop.gaps[1:]])
-            starts, each = joined(x0, numbers), range(len(alphas))
+            each = range(len(alphas))
             parts = [loop._replace(x0=starts[a : a + 1], alphas=alphas[a : a + 1], gaps=gaps) for a in each]
             X, U = (np.concatenate(each) for each in zip(*map(self._roll_out_keeping, parts), strict=True))
             return X, U
-        G = np.zeros((N, by.nu, self.memory))
-        own, k, K = by.own, np.zeros((N, by.nu)), np.zeros((N, by.nu, n))
-        G[:, own] = loop.K[:, :m, n:]
-        G[:, by.parameters, np.arange(len(by.parameters))] = by.scale
-        xs, us = self.split(loop.xs)[0], by.controls_inside(loop.xs[:-1], loop.us)
-        lost, gaps, limits = plan[0] - plan, None, (None, None)
-        k[:, own], K[:, own] = loop.k[:, :m], loop.K[:, :m, :n]
-        left = np.zeros(len(alphas)) if loop.gaps is None else 1.0 - alphas
-        if loop.gaps is not None:
-            gaps = np.vstack([np.zeros(n), loop.gaps[1:, :n]])
-        if lost.any():
-            moved = np.einsum("tij,tj->ti", G, lost[:-1])
-            us, k = (us + moved, k) if gaps is None else (us, k + moved)
-        if loop.lower is not None and loop.upper is not None:
-            limits = tuple(np.full(us.shape, end) for end in (-np.inf, np.inf))
-            limits[0][:, own], limits[1][:, own] = loop.lower[:, :m], loop.upper[:, :m]
-        X, U = moves.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, *limits, shift, G @ direction)
-        Z = np.empty((*X.shape[:2], self.nx))
-        Z[:, :, : self.system.nx], Z[:, :, self.system.nx :] = X, numbers[:, None]
-        if lost.any():
-            Z[:, :, self.system.nx :] -= np.multiply.outer(left, lost)
-        return Z, np.concatenate([U[:, :, own], self._idle_controls(loop, Z)], axis=2)
-
-    def _idle_controls(self, loop: ClosedLoop, Z: np.ndarray) -> np.ndarray:
-        """The controls (A, N, .) behind those of the system inside, which are without effect here."""
-        m = len(self.map.controls)
-        U = loop.us[:, m:] + np.multiply.outer(np.asarray(loop.alphas), loop.k[:, m:])
-        if loop.K[:, m:].any():
-            at = Z[:, :-1].reshape(-1, self.nx)
-            dz = self.difference(np.tile(loop.xs[:-1], (len(Z), 1)), at).reshape(*Z[:, :-1].shape[:2], -1)
-            U = U + np.einsum("tij,atj->ati", loop.K[:, m:], dz)
-        return U if loop.lower is None or loop.upper is None else np.clip(U, loop.lower[:, m:], loop.upper[:, m:])
+        gaps, _ = self._rows_of(loop.gaps, None)
+        lower, upper = (np.empty((0, self.nu)) if end is None else plain(end) for end in (loop.lower, loop.upper))
+        inside = keeping_loop(by, len(alphas), len(us))
+        given = starts, zs, us, k, K, gaps, lower, upper, direction
+        follow_kept(by.controls, by.parameters, by.scale, *given, inside)
+        loop_inside = inside.followed(alphas, len(gaps) > 0, len(lower) > 0)._replace(shift=shift)
+        found = map(candidates_in_memory, moves.closed_loop_rollout(*loop_inside[:-1]))
+        Z, W = np.empty((len(alphas), len(us) + 1, self.nx)), np.empty((len(alphas), *us.shape))
+        keep(by.controls, nx, alphas, len(gaps) > 0, starts, zs, *found, 0, Z, W)
+        m, dz = len(by.controls), np.empty((0, self.ndx))
+        if K[:, m:].any():
+            plan, at = np.tile(zs[:-1], (len(Z), 1)), Z[:, :-1].reshape(-1, self.nx)
+            dz = plain(self.difference(plan, at))
+        if m < self.nu:
+            control_candidates(m, alphas, us, k, K, dz, lower, upper, 0, W)
+        return Z, W
 
     def _roll_out_remembering(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        """Closed loops whose feedback to what is remembered is one to the knot before.
-
-        With r_t what the knot before xs_t, us_t gives to remember, p_t what xs_t remembers and g_t the gap there, what
-        a candidate remembers is off by what its knot before was, and by r_t - p_t - (1 - alpha) g_t.
-        """
-        n, nu, N = self.system.ndx, self.nu, len(loop.us)
-        (xs, before), gains = self.split(loop.xs), np.ascontiguousarray(loop.K[:, :, n:])
-        start, off = self.split(loop.x0), np.empty((N, self.memory))
-        off[0], off[1:] = start[1] - before[0], self._numbers_after(xs[:-2], before, loop.us[:-1]) - before[1:-1]
-        k, gaps, left = loop.k, None, np.zeros((N + 1, self.memory))
-        if loop.gaps is not None:
-            gaps, left = self._split_tangent(loop.gaps)
-            off -= left[:-1]
-            k = k + np.einsum("tij,tj->ti", gains, left[:-1])
-        offsets, last = np.einsum("tij,tj->ti", gains, off), gains
-        if self.numbers_are == "states":
-            last = np.concatenate([gains, np.zeros((N, nu, nu))], axis=2)
-        if loop.before is not None:
-            last[:, :, -nu:] += loop.before
-        us = loop.us
-        if offsets.any():  # which are fed back at the next knot, too
-            for t in range(1, N):
-                offsets[t] += last[t, :, -nu:] @ offsets[t - 1]
-            us = us + offsets
-        K = np.ascontiguousarray(loop.K[:, :, :n])
-        given = start[0], xs, us, k, K, loop.alphas, gaps, loop.lower, loop.upper, loop.shift, loop.pull, last
+        """Closed loops whose feedback to what is remembered is one to the knot before."""
+        z0, zs, us, k, K, alphas = map(plain, loop[:6])
+        gaps, before = self._rows_of(loop.gaps, loop.before)
+        inside, of_states, sizes = self._loop_inside(len(us)), self.numbers_are == "states", self.system
+        follow_inside(of_states, z0, zs, us, k, K, gaps, before, inside)
+        gapped = None if loop.gaps is None else inside.gaps
+        given = *inside[:5], alphas, gapped, loop.lower, loop.upper, loop.shift, loop.pull, inside.before
         X, U = self.system.closed_loop_rollout(*given)
-        remembered = np.empty((*X.shape[:2], self.memory))
-        part = 1.0 - np.asarray(loop.alphas)[:, None, None]
-        remembered[:, 0], remembered[:, 1:] = start[1], self._numbers_after(X[:, :-1], remembered, U)
-        return joined(X, remembered - part * left), U
+        Z = np.empty((*X.shape[:2], self.nx))
+        remember(of_states, sizes.nx, sizes.ndx, z0, alphas, gaps, *map(candidates_in_memory, (X, U)), Z)
+        return Z, U
+
+    def _rows_of(self, gaps: np.ndarray | None, before: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Gaps and feedback to the knot before, without rows where there are none."""
+        return (
+            np.empty((0, self.ndx)) if gaps is None else plain(gaps),
+            np.empty((0, self.nu, self.nu)) if before is None else plain(before),
+        )
+
+    def _loop_inside(self, N: int) -> RememberingLoop:
+        """Arrays for what the system inside follows."""
+        nx, n, nu = self.system.nx, self.system.ndx, self.nu
+        width = self.memory + nu if self.numbers_are == "states" else nu
+        shapes = (nx,), (N + 1, nx), (N, nu), (N, nu), (N, nu, n), (N + 1, n), (N, nu, width), (N, nu)
+        return RememberingLoop(*map(np.zeros, shapes))
+
+    @Lifted
+    def prepared_rollouts(
+        self, inside, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None, shift=None, pull=None, before=None
+    ):
+        """Rollouts of the system inside with feedback to the knot before."""
+        loop = ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, before)
+        if self.numbers_are == "kept" or not self._feeds_back_inside(loop):
+            return None
+        rows, of_states, follows = self._rows_of(gaps, before), self.numbers_are == "states", self._loop_inside(len(us))
+        gapped = None if gaps is None else follows.gaps
+        given = *follows[:5], alphas, gapped, lower, upper, shift, pull, follows.before
+        roll: Any = prepare(self.system, "prepared_rollouts", *given)
+        if roll is None or roll.result is None:
+            return None
+        X, U = roll.result()
+        Z, sizes = np.zeros((*X.shape[:2], self.nx)), (self.system.nx, self.system.ndx)
+        found = *map(candidates_in_memory, (X, U)), Z
+        return PreparedCalls(
+            PreparedCall(follow_inside, of_states, *loop[:5], *rows, follows),
+            roll,
+            PreparedCall(remember, of_states, *sizes, x0, alphas, rows[0], *found),
+            result=lambda: (Z, U),
+        )
 
     # -------------------------------------------------------------------------------------------- expansions
-    prepared_rollouts = Refused("its states are moved together with the numbers appended")
-
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
         first = np.zeros((len(us), self.ndx, self.ndx)), np.zeros((len(us), self.ndx, self.nu))
