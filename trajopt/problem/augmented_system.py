@@ -52,7 +52,7 @@ from trajopt.problem.extended_calls import (
     tile_plan,
 )
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
-from trajopt.problem.objective import place_of
+from trajopt.problem.knot_rows import place_of
 
 FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
