@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import by_address
+from dynamics.simd import by_address, num_threads
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at, put_float
 from trajopt.backward.backward_pass import MU, OUTWARD, SweepResult, box_around
 from trajopt.backward.expansions import (
@@ -738,7 +738,7 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     if type(constraints) not in (Unconstrained, AugmentedLagrangian) or (m is not None and m.barrier > 0.0):
         return None
     closing = state.model.iterate.gaps is not None
-    key = f"program, {formulation.curvature}, {closing}"
+    key = f"program, {formulation.curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
     of, known = formulation.kept.get(key, (None, None))
     calls = None if rows is None else rows.calls
     if key not in formulation.kept or of is not calls or (known is not None and not known.current):
