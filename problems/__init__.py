@@ -75,6 +75,7 @@ def experiments() -> dict[str, str]:
         "cold_start": "functions compiled and processor time with an empty cache; start-up with a filled one",
         "revisions": "times of derivatives, expansions and solves relative to another revision, in turns",
         "wheel": "builds the wheel with compiled kernels, and runs examples from it",
+        "many": "many small problems: a loop, processes and threads of solve_many",
         "backward_pass": "time of the backward pass per knot against sizes, SIMD beside plain loops",
     }
     paths = {name: FOLDER.parent.joinpath("experiments", *name.split(".")) for name in scripts}

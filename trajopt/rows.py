@@ -16,21 +16,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import routine
+from dynamics.simd import by_address, routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
 from trajopt.backward.expansions import HALF_PRECISION, Expansion, adjoint
 from trajopt.capabilities import capability
-from trajopt.costs import Quadratic
-from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, sums
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, prepared_rows, sums
 from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.problem.objective import Blocks, add_rows_at, first_not_finite, number_name, place_of, rows_at, zero_blocks
+from trajopt.problem.knot_rows import (
+    PreparedPoints,
+    Quiet,
+    add_rows_at,
+    place_of,
+    prepared_points,
+    prepared_rows_at,
+    quiet,
+    rows_at,
+)
+from trajopt.problem.objective import Blocks, first_not_finite, number_name, zero_blocks
 from trajopt.problem.problem import Problem
 
 # --------------------------------------------------------------------------------------------
@@ -73,8 +83,16 @@ def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
 @routine
 def add_gradients(first, Cx, Cu, multipliers, lx, lu):
     """Add C'lam to gradients."""
-    none = np.empty((0, 0, 0))
-    add_terms(first, Cx, Cu, multipliers, np.zeros(len(multipliers)), lx, lu, none, none, none)
+    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
+    for t in range(N + 1):
+        for i in range(first[t], first[t + 1]):
+            if multipliers[i] == 0.0:
+                continue
+            for a in range(n):
+                lx[t, a] += multipliers[i] * Cx[i, a]
+            if t < N:
+                for a in range(m):
+                    lu[t, a] += multipliers[i] * Cu[i, a]
 
 
 def with_terms(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
@@ -94,7 +112,7 @@ def with_multipliers(
 
 
 @lru_cache
-def _random_signs(count: int) -> np.ndarray:
+def random_signs(count: int) -> np.ndarray:
     """Entries 1 and -1, the same ones for the same number of them."""
     return read_only([np.random.default_rng(0).choice([-1.0, 1.0], count)])[0]
 
@@ -106,7 +124,7 @@ def random_sum_gradient(
     of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
     N, ndx, nu = fu.shape
     signs = np.zeros(len(C[0]))
-    signs[chosen] = _random_signs(len(chosen))
+    signs[chosen] = random_signs(len(chosen))
     none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
     with np.errstate(all="ignore"):
         return adjoint(with_multipliers(none, first, C, signs))[1]
@@ -173,6 +191,10 @@ class Block(NamedTuple):
         place = place_of(self.knots)
         return xs[place], None if self.of_states else us[place]
 
+    def prepared_points(self, xs: np.ndarray, us: np.ndarray) -> PreparedPoints:
+        """The same for arrays that stay."""
+        return prepared_points(place_of(self.knots), xs, None if self.of_states else us)
+
 
 class Singles(NamedTuple):
     """Rows that are one component each: place, knot and component (S,), controls counted after states, and reference
@@ -184,7 +206,7 @@ class Singles(NamedTuple):
     reference: np.ndarray
 
 
-@routine
+@by_address
 def _read(place, knot, component, reference, xs, us, D, c):
     for i in range(place.shape[0]):
         t, j = knot[i], component[i]
@@ -192,7 +214,7 @@ def _read(place, knot, component, reference, xs, us, D, c):
         c[place[i]] = (z - reference[i]) * D[place[i]]
 
 
-@routine
+@by_address
 def _write(place, component, nx, D, Cx, Cu):
     for i in range(place.shape[0]):
         j = component[i]
@@ -202,77 +224,180 @@ def _write(place, component, nx, D, Cx, Cu):
             Cu[place[i], j - nx] = D[place[i]]
 
 
-class RowCalls:
-    """Evaluations of the residuals of blocks, at a trajectory that is copied to where they read it: those that a
-    residual prepares (`trajopt.interfaces.residual.PreparedResidual`), plain ones where it prepares nothing, or knots
-    are missing between its own.  They are made when they are first asked for, for one thread at a time."""
+@by_address
+def _place_values(rows, r, D, c):
+    """Write values r (K, nr) times D to their places (K, nr) among the rows."""
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            c[rows[k, i]] = r[k, i] * D[rows[k, i]]
 
-    def __init__(self, blocks: tuple[Block, ...], sizes: tuple[int, int, int], N: int) -> None:
-        self.blocks, self._sizes, self._N = blocks, sizes, N
-        self._xs, self._us = np.zeros((N + 1, sizes[0])), np.zeros((N, sizes[2]))
+
+@by_address
+def _place_jacobian(rows, J, D, C):
+    """Write Jacobians J (K, nr, n) times D to their places (K, nr) among the rows."""
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            row = rows[k, i]
+            for j in range(J.shape[2]):
+                C[row, j] = J[k, i, j] * D[row]
+
+
+@by_address
+def _set_multipliers(rows, lam, D, weights):
+    """Write lam D at these rows (K, nr) to the first nr columns of weights."""
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            weights[k, i] = lam[rows[k, i]] * D[rows[k, i]]
+
+
+class RowCalls:
+    """Evaluations of rows at arrays that stay, as functions without arguments: prepared calls of those of single
+    components, and of residuals that prepare some (`trajopt.interfaces.residual.PreparedResidual`), Python for others.
+
+    It also has such arrays of its own, to which a trajectory and factors are copied, and evaluations there; they are
+    made when they are first asked for, for one thread at a time.
+
+    Parameters
+    ----------
+    blocks : those that are no single components
+    singles : Singles
+    sizes : (nx, ndx, nu)
+    N, R : numbers of knots and of rows
+    """
+
+    def __init__(
+        self, blocks: tuple[Block, ...], singles: Singles, sizes: tuple[int, int, int], N: int, R: int
+    ) -> None:
+        self.blocks, self._singles, self._sizes, self._N = blocks, singles, sizes, N
+        (nx, ndx, nu), self._R = sizes, R
+        self._xs, self._us, self._D = np.zeros((N + 1, nx)), np.zeros((N, nu)), np.zeros(R)
+        self._c, self._Cx, self._Cu = np.zeros(R), np.zeros((R, ndx)), np.zeros((R, nu))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowCalls, (self.blocks, self._sizes, self._N)
+        return RowCalls, (self.blocks, self._singles, self._sizes, self._N, self._R)
 
-    def at(self, xs: np.ndarray, us: np.ndarray) -> RowCalls:
-        """The evaluations for this trajectory."""
-        if self.blocks:
-            self._xs[...], self._us[...] = xs, us
-        return self
+    # -------------------------------------------------------------------------------------------- at its own arrays
+    def values_at(self, xs: np.ndarray, us: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """Values c (R,) of this trajectory, with factors D (R,)."""
+        self._xs[...], self._us[...], self._D[...] = xs, us, D
+        self._own_values()
+        return self._c.copy()
+
+    def linearized_at(self, xs: np.ndarray, us: np.ndarray, D: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values c (R,) and their Jacobians Cx (R, ndx), Cu (R, nu)."""
+        self._xs[...], self._us[...], self._D[...] = xs, us, D
+        self._own_linearization()
+        return self._c.copy(), self._Cx.copy(), self._Cu.copy()
+
+    def add_curvature_at(self, xs: np.ndarray, us: np.ndarray, D: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
+        """Add sum_i lam_i d2 c_i, lam (R,), to the Hessians of blocks."""
+        if not self.blocks:
+            return
+        own_lam, own_blocks, add = self._own_curvature
+        self._xs[...], self._us[...], self._D[...], own_lam[...] = xs, us, D, lam
+        used = slice(min(block.knots[0] for block in self.blocks), max(block.knots[-1] for block in self.blocks) + 1)
+        for own, H in zip(own_blocks[2:], blocks[2:], strict=True):
+            own[used] = H[used]
+        add()
+        for own, H in zip(own_blocks[2:], blocks[2:], strict=True):
+            H[used] = own[used]
 
     @cached_property
-    def values(self) -> list[Callable[[], tuple[np.ndarray, Any, Any]]]:
-        """Of each block a function that returns r (K, nr), and anything."""
-        return [self._call(block, False) for block in self.blocks]
+    def _own_values(self) -> PreparedCalls:
+        return self.values(self._xs, self._us, self._D, self._c)
 
     @cached_property
-    def jacobians(self) -> list[Callable[[], tuple[np.ndarray, Any, Any]]]:
-        """Of each block a function that returns r (K, nr), rx (K, nr, ndx), and ru (K, nr, nu) or None."""
-        return [self._call(block, True) for block in self.blocks]
+    def _own_linearization(self) -> PreparedCalls:
+        return self.linearization(self._xs, self._us, self._D, self._c, self._Cx, self._Cu)
 
     @cached_property
-    def curvatures(self) -> list[Callable[[np.ndarray, Quadratic], None]]:
-        """Of each block a function of multipliers mu (K, nr) and of the rows that it adds mu'd2r to."""
-        return [self._curvature(block) for block in self.blocks]
+    def _own_curvature(self) -> tuple[np.ndarray, Blocks, PreparedCalls]:
+        lam, blocks = np.zeros(self._R), zero_blocks(self._N, *self._sizes[1:])
+        return lam, blocks, self.curvature(self._xs, self._us, self._D, lam, blocks)
 
-    def _call(self, block: Block, jacobians: bool) -> Callable[[], tuple[np.ndarray, Any, Any]]:
-        (K, nr), (_, ndx, nu) = block.rows.shape, self._sizes
+    # -------------------------------------------------------------------------------------------- at arrays that stay
+    def values(self, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray) -> PreparedCalls:
+        """A function that writes c (R,)."""
+        parts: list[Callable[[], Any]] = [PreparedCall(_read, *self._singles, xs, us, D, c)]
+        for block in self.blocks:
+            points = block.prepared_points(xs, us)
+            evaluate = prepared_rows(block.residual, points.xs, points.us, False)
+            if evaluate is None:
+                parts.append(Quiet(partial(_write_values, block, xs, us, D, c)))
+            else:
+                place = PreparedCall(_place_values, block.rows, evaluate.arrays[0], D, c)
+                parts += [*points.calls, quiet(evaluate), place]
+        return PreparedCalls(*parts)
 
-        def plain() -> tuple[np.ndarray, Any, Any]:
-            points = block.points(self._xs, self._us)
-            if not jacobians:
-                return evaluated(block.residual, nr, *points), None, None
-            r, rx, ru = linearized(block.residual, nr, *points)
-            rx = as_array("residual.jacobians, rx", rx, (K, nr, ndx), finite=False)
-            return r, rx, None if ru is None else as_array("residual.jacobians, ru", ru, (K, nr, nu), finite=False)
+    def linearization(
+        self, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray
+    ) -> PreparedCalls:
+        """A function that writes c (R,), Cx (R, ndx) and Cu (R, nu), but for entries that are always zero, which are
+        written when it is prepared."""
+        Cx.fill(0.0)
+        Cu.fill(0.0)
+        place, _, component, _ = self._singles
+        parts: list[Callable[[], Any]] = [
+            PreparedCall(_read, *self._singles, xs, us, D, c),
+            PreparedCall(_write, place, component, self._sizes[0], D, Cx, Cu),
+        ]
+        for block in self.blocks:
+            points = block.prepared_points(xs, us)
+            evaluate = prepared_rows(block.residual, points.xs, points.us, True)
+            if evaluate is None:
+                parts.append(Quiet(partial(_write_jacobians, block, xs, us, D, c, Cx, Cu)))
+                continue
+            r, rx, ru = evaluate.arrays
+            parts += [*points.calls, quiet(evaluate), PreparedCall(_place_values, block.rows, r, D, c)]
+            parts += [
+                PreparedCall(_place_jacobian, block.rows, J, D, C) for J, C in ((rx, Cx), (ru, Cu)) if J is not None
+            ]
+        return PreparedCalls(*parts)
 
-        prepare = getattr(block.residual, "prepared_rows", None)
-        if prepare is None or not isinstance(place_of(block.knots), slice):
-            return plain
-        return prepare(*block.points(self._xs, self._us), jacobians) or plain
+    def curvature(
+        self, xs: np.ndarray, us: np.ndarray, D: np.ndarray, lam: np.ndarray, blocks: Blocks
+    ) -> PreparedCalls:
+        """A function that adds sum_i lam_i d2 c_i, lam (R,), to the Hessians of blocks."""
+        return PreparedCalls(*[self._curvature(block, xs, us, D, lam, blocks) for block in self.blocks])
 
-    def _curvature(self, block: Block) -> Callable[[np.ndarray, Quadratic], None]:
-        def plain(mu: np.ndarray, target: Quadratic) -> None:
-            add_curvature(block.residual, *block.points(self._xs, self._us), mu, target)
+    def _curvature(
+        self, block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, lam: np.ndarray, blocks: Blocks
+    ) -> Callable[[], Any]:
+        place, (K, nr) = place_of(block.knots), block.rows.shape
+        prepare = getattr(block.residual, "prepared_sum", None)
+        if prepare is not None and sums(block.residual):
+            points, into = block.prepared_points(xs, us), prepared_rows_at(blocks, place, block.of_states)
+            weights = multipliers(np.zeros((K, nr)))
+            add = prepare((0, K), points.xs, points.us, weights, None, into.rows)
+            if add is not None:
+                weigh = PreparedCall(_set_multipliers, block.rows, lam, D, weights.rows)
+                return quiet(PreparedCalls(*points.calls, weigh, *into.before, add, *into.after))
 
-        prepare, (K, nr) = getattr(block.residual, "prepared_sum", None), block.rows.shape
-        if prepare is None or not (sums(block.residual) and isinstance(place_of(block.knots), slice)):
-            return plain
-        weights, curvature = multipliers(np.zeros((K, nr))), zero_blocks(K, *self._sizes[1:])
-        hessians = curvature[2][:K], *curvature[3:]
-        add_sum = prepare((0, K), *block.points(self._xs, self._us), weights, None, Quadratic(*curvature))
-        if add_sum is None:
-            return plain
+        def plain() -> None:
+            target = rows_at(blocks, place, block.of_states)
+            add_curvature(block.residual, *block.points(xs, us), (lam * D)[block.rows], target)
+            add_rows_at(blocks, place, target)
 
-        def add(mu: np.ndarray, target: Quadratic) -> None:
-            weights.rows[:, :nr], into = mu, [H for H in target[2:] if H is not None]
-            for own, H in zip(hessians, into, strict=False):
-                own[...] = H
-            add_sum()
-            for own, H in zip(hessians, into, strict=False):
-                H[...] = own
+        return quiet(plain)
 
-        return add
+
+def _write_values(block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray) -> None:
+    """Write values of a residual that prepares nothing."""
+    rows = block.rows
+    c[rows] = evaluated(block.residual, rows.shape[1], *block.points(xs, us)) * D[rows]
+
+
+def _write_jacobians(
+    block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray
+) -> None:
+    """Write values and Jacobians of a residual that prepares nothing."""
+    rows, factors = block.rows, D[block.rows]
+    r, rx, ru = linearized(block.residual, rows.shape[1], *block.points(xs, us))
+    shape = *rows.shape, Cx.shape[1]
+    c[rows], Cx[rows] = r * factors, as_array("residual.jacobians, rx", rx, shape, finite=False) * factors[:, :, None]
+    if ru is not None and not block.of_states:
+        shape = *rows.shape, Cu.shape[1]
+        Cu[rows] = as_array("residual.jacobians, ru", ru, shape, finite=False) * factors[:, :, None]
 
 
 @dataclass(frozen=True)
@@ -284,7 +409,7 @@ class Rows:
     constraints : tuple of ResidualConstraint
     blocks : tuple of Block
     calls : RowCalls
-        Evaluations of the blocks that are not single components, whatever the factors.
+        Evaluations, whatever the factors.
     singles : Singles
     knots : tuple of (K,) integers
         Knots of each constraint, read-only.
@@ -321,23 +446,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.D)
 
-    @cached_property
-    def _constant(self) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobians with the entries of `singles`, zero elsewhere."""
-        nx, ndx, nu = self.sizes
-        Cx, Cu = np.zeros((len(self), ndx)), np.zeros((len(self), nu))
-        _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
-        return Cx, Cu
-
     def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Values c (R,)."""
-        c = np.empty(self.D.size)
-        _read(*self.singles, xs, us, self.D, c)
-        calls = self.calls.at(xs, us)
-        with np.errstate(all="ignore"):
-            for block, call in zip(calls.blocks, calls.values, strict=True):
-                c[block.rows] = call()[0] * self.D[block.rows]
-        return c
+        return self.calls.values_at(xs, us, self.D)
+
+    def prepared_values(self, xs: np.ndarray, us: np.ndarray, c: np.ndarray) -> PreparedCalls:
+        """A function without arguments that writes `values` into c, at what these arrays and D hold then."""
+        return self.calls.values(xs, us, self.D, c)
 
     def violations(self, c: np.ndarray) -> np.ndarray:
         """Signed violations c - clip(c, lower, upper) (R,) of values c."""
@@ -346,26 +461,22 @@ class Rows:
 
     def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values c (R,), and their Jacobians Cx (R, ndx) and Cu (R, nu)."""
-        c, Cx, Cu = np.empty(self.D.size), self._constant[0].copy(), self._constant[1].copy()
-        _read(*self.singles, xs, us, self.D, c)
-        calls = self.calls.at(xs, us)
-        with np.errstate(all="ignore"):
-            for block, call in zip(calls.blocks, calls.jacobians, strict=True):
-                (r, rx, ru), D = call(), self.D[block.rows]
-                c[block.rows], Cx[block.rows] = r * D, rx * D[:, :, None]
-                if ru is not None and not block.of_states:
-                    Cu[block.rows] = ru * D[:, :, None]
-        return c, Cx, Cu
+        return self.calls.linearized_at(xs, us, self.D)
+
+    def prepared_linearization(
+        self, xs: np.ndarray, us: np.ndarray, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray
+    ) -> PreparedCalls:
+        """A function without arguments that writes what `linearized` returns into c, Cx and Cu, which nobody else may
+        write to: entries that are always zero are written when it is prepared."""
+        return self.calls.linearization(xs, us, self.D, c, Cx, Cu)
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
-        mu, calls = lam * self.D, self.calls.at(xs, us)
-        with np.errstate(all="ignore"):
-            for block, call in zip(calls.blocks, calls.curvatures, strict=True):
-                place = place_of(block.knots)
-                target = rows_at(blocks, place, block.of_states)
-                call(mu[block.rows], target)
-                add_rows_at(blocks, place, target)
+        self.calls.add_curvature_at(xs, us, self.D, lam, blocks)
+
+    def prepared_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> PreparedCalls:
+        """`add_curvature` with these arrays, as a function without arguments."""
+        return self.calls.curvature(xs, us, self.D, lam, blocks)
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
@@ -567,11 +678,11 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     order = np.concatenate([nowhere, *(block.rows.ravel() for block in blocks)])
     columns = zip(Singles(nowhere, nowhere, nowhere, np.zeros(0)), *singles, strict=True)
     at = [[nowhere, *[block.knots for block in blocks if block.number == i]] for i in range(len(constraints))]
-    calls = RowCalls(tuple(block for block in blocks if not block.single), (nx, ndx, nu), N)
+    together, others = Singles(*map(np.concatenate, columns)), tuple(block for block in blocks if not block.single)
+    calls = RowCalls(others, together, (nx, ndx, nu), N, int(R))
     return Rows(
-        constraints, tuple(blocks), calls, Singles(*map(np.concatenate, columns)),
-        tuple(read_only(map(np.concatenate, at))), order, component, first, lower, upper,
-        np.ones(R), (nx, ndx, nu), np.zeros(R),
+        constraints, tuple(blocks), calls, together, tuple(read_only(map(np.concatenate, at))), order, component,
+        first, lower, upper, np.ones(R), (nx, ndx, nu), np.zeros(R),
     )  # fmt: skip
 
 

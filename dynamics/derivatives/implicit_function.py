@@ -178,6 +178,12 @@ class ConstrainedFactors(NamedTuple):
     pivots: np.ndarray  # (N,)
 
 
+def room_for_factors(free: np.ndarray, constraints: int) -> ConstrainedFactors:
+    """Arrays of factors, for F unknowns and G constraints."""
+    N = len(free) + constraints
+    return ConstrainedFactors(free, np.empty((N, N)), np.empty(N), np.empty(N, np.int64))
+
+
 @kernel
 def fill_border(n, free, A, K):
     """Fill K (F + G, F + G) = [0 -A_f'; A_f 0] from A (G n)."""
@@ -222,9 +228,7 @@ def constrained_changes(n, held, J, A, s, X, Y):
 
 
 @routine
-def _changes(n, free, held, J, A, X, Y):
-    N = Y.shape[0]
-    s = ConstrainedFactors(free, np.empty((N, N)), np.empty(N), np.empty(N, np.int64))
+def _changes(n, held, J, A, s, X, Y):
     factorize_constrained(n, J, A, s)
     constrained_changes(n, held, J, A, s, X, Y)
 
@@ -235,5 +239,5 @@ def changes_under_constraints(
     """[dx_f; dlambda] (F + G, Z) and the forces that hold the prescribed unknowns, in the rows `held` of (n, Z), for dr
     (n, Z) and de (G, Z); not finite where the matrix is singular."""
     X, Y = np.vstack([dr, de]), np.empty((len(free) + len(A), dr.shape[1]))
-    _changes(len(J), free, held, J.ravel(), A.ravel(), X, Y)
+    _changes(len(J), held, J.ravel(), A.ravel(), room_for_factors(free, len(A)), X, Y)
     return Y, X[: len(J)]

@@ -29,6 +29,8 @@ ALIGNMENT = 8 * LANES
 INLINED: dict[str, Any] = {}
 VEC = COMPLEX_VEC = None
 """Types of numba that nothing has here."""
+SCRATCH = ()
+"""Names of arguments that are scratch: those of compiled calls alone."""
 
 
 def install() -> None:
@@ -145,7 +147,7 @@ def helper(function: Callable[..., Any]) -> Any:
     return function
 
 
-kernel = shared_kernel = by_address = helper
+kernel = shared_kernel = by_address = decision = helper
 
 
 def driver(function: Callable[..., Any]) -> Any:

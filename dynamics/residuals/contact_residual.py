@@ -45,8 +45,10 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.simd.lane_blocks import lanes, part, slicing
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch
 from dynamics.simd.sizes import Size
 from dynamics.simd.span import by_reference
+from dynamics.simd.squares import sum_of
 from dynamics.simd.tiles import add_knots
 from dynamics.spatial.spatial import add_scaled3, dot3, load3, scale3
 from dynamics.validation import as_array, as_items, as_number
@@ -591,17 +593,27 @@ class ContactResidual(RobotResidual):
             raise ValueError(f"us: got None, expected ({given}, {self.nu}): {self.name} depend on the controls")
         return super()._points(xs, us)
 
-    def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
+    def _expand(self, *arguments):
+        values, *launched = self._launched(*arguments)
+        launch(*launched)
+        return sum_of(values, 1.0)
+
+    def _prepared(self, *arguments: Any) -> PreparedCalls:
+        """See `RobotResidual._prepared`."""
+        values, *launched = self._launched(*arguments)
+        return PreparedCalls(PreparedLaunch(*launched), PreparedCall(sum_of, values, 1.0))
+
+    def _launched(self, weights, start, stop, order, xs, us, rows, target, curvature) -> tuple[Any, ...]:
+        """Sums of chunks, and arguments of `launch` that writes them."""
         if self.nu is not None and stop > len(us):
             raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depend on the controls")
         if order == JACOBIAN | HESSIAN and target is curvature:
             order |= TOGETHER
         plant = self._block, self._contacts, self._forces, self._B, self._skip, self._restitution
-        values = np.zeros(chunk_count(stop))
+        values = np.zeros(chunk_count(stop - start))
         where = values, rows, tuple(target), tuple(curvature[2:])
         span = weights.layout, weights.rows, start, stop, order
-        launch(self.kernels.drive, stop - start, self._scratch_size, *plant, *span, xs, us, *where)
-        return float(values.sum())
+        return values, self.kernels.drive, stop - start, self._scratch_size, *plant, *span, xs, us, *where
 
 
 class ContactForce(ContactResidual):

@@ -12,13 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dynamics.model.kernel_model import kernel_model
-from dynamics.model.mimic import IDENTITY
 from dynamics.residuals import squares
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
-    NO_TARGET,
-    NO_WEIGHTS,
     PLACEMENT,
     VALUE,
     VECTOR,
@@ -475,29 +472,9 @@ class KernelResidual(RobotResidual):
         np.add.at(total, np.broadcast_to(self._knots, len(gradients)), gradients)
         return total
 
-    def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
-        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
-        return self._expand(*self._along(*arguments), call=PreparedLaunch) if self._joint_map is IDENTITY else None
-
-    def prepared_rows(
-        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
-    ) -> Callable[[], tuple[Any, ...]] | None:
-        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
-        if self._joint_map is not IDENTITY:
-            return None
-        points, given = self._points(xs, us)
-        K = len(points)
-        r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx)) if jacobians else None
-        ru = None if not jacobians or us is None or self.nu is None else self._control_jacobians(K, self.nu)
-        into = Rows(*[array for array in (r, rx, ru) if array is not None])
-        order = JACOBIAN if jacobians else VALUE
-        call = self._expand(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET, PreparedLaunch)
-
-        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-            call()
-            return r, rx, ru
-
-        return rows
+    def _prepared(self, *arguments: Any) -> PreparedLaunch:
+        """See `RobotResidual._prepared`."""
+        return self._expand(*arguments, call=PreparedLaunch)
 
     def with_own_numbers(self) -> Self:
         """See `trajopt.interfaces.residual.PreparedResidual`."""

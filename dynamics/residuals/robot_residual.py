@@ -6,7 +6,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from dynamics.model.mimic import IDENTITY, IdentityMap
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import LANES, helper
+from dynamics.simd.prepared_calls import PreparedCalls
 from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
 from dynamics.validation import as_floats, check_rows
 
@@ -322,6 +323,29 @@ class RobotResidual:
         ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
         """
         return self._expanded(*self._along(span, xs, us, weights, target, curvature))
+
+    def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
+        return self._prepared(*self._along(*arguments)) if self._joint_map is IDENTITY else None
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
+        if self._joint_map is not IDENTITY:
+            return None
+        points, given = self._points(xs, us)
+        K = len(points)
+        r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx)) if jacobians else None
+        ru = None if not jacobians or us is None or self.nu is None else self._control_jacobians(K, self.nu)
+        into = Rows(*[array for array in (r, rx, ru) if array is not None])
+        order = JACOBIAN if jacobians else VALUE
+        call = self._prepared(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET)
+        return PreparedCalls(call, result=lambda: (r, rx, ru))
+
+    def _prepared(self, *arguments: Any) -> Callable[[], Any]:
+        """`_expand` with these arguments, as a function without any."""
+        raise NotImplementedError
 
     def _along(self, span, xs, us, weights, target, curvature) -> tuple:
         """Arguments of `_expanded` for those of `add_expansion`, checked."""

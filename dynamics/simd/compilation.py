@@ -26,6 +26,7 @@ from numba.core import event
 from dynamics.simd import shipped
 from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.dispatchers import (
+    DecisionDispatcher,
     DriverDispatcher,
     InnerDispatcher,
     KeepingDispatcher,
@@ -140,6 +141,14 @@ def helper(function: Callable[..., Any]) -> Any:
     """A small function inlined into its callers.  Like kernels and drivers it may not allocate arrays, which avoids the
     reference counting of every array it touches (half the time of a small kernel)."""
     return _compiled(function, InnerDispatcher, forceinline=True, _nrt=False, no_cpython_wrapper=True)
+
+
+def decision(function: Callable[..., Any]) -> Any:
+    """A function of numbers that decides what an algorithm does next, for Python, which calls it as it is, and for
+    compiled code.  Nothing in it is contracted to fused operations, so that both decide alike."""
+    return _compiled(
+        function, DecisionDispatcher, fastmath=False, forceinline=True, _nrt=False, no_cpython_wrapper=True
+    )
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -368,6 +368,13 @@ class InnerDispatcher(UnwrappedDispatcher):
         return set()
 
 
+class DecisionDispatcher(InnerDispatcher):
+    """A function of numbers, which Python calls without compiling it."""
+
+    def __call__(self, *args, **kwargs):
+        return self.py_func(*args, **kwargs)
+
+
 class SharedDispatcher(UnwrappedDispatcher):
     """An inner function called by address instead of linked into its callers, if it can be imported by its name."""
 

@@ -50,6 +50,31 @@ def enter(address):
     return _entered(address)
 
 
+def _access(kind, code):
+    """Functions of compiled code that read and write a number of a type at an address."""
+
+    @intrinsic
+    def read(typing, address):
+        def generate(context, builder, sig, args):
+            return builder.load(builder.inttoptr(args[0], code.as_pointer()))
+
+        return kind(types.int64), generate
+
+    @intrinsic
+    def write(typing, address, value):
+        def generate(context, builder, sig, args):
+            builder.store(args[1], builder.inttoptr(args[0], code.as_pointer()))
+            return context.get_dummy_value()
+
+        return types.none(types.int64, kind), generate
+
+    return read, write
+
+
+float_at, put_float = _access(types.float64, ir.DoubleType())
+integer_at, _ = _access(types.int64, ir.IntType(64))
+
+
 # ------------------------------------------------------------------------------------------------ words and results
 def _pack(value: Any, words: list[int], kept: list[np.ndarray]) -> Any:
     """Append the machine words of a value, in the order of numba's calling convention, and the arrays among it; returns
@@ -149,10 +174,20 @@ class PreparedCall:
         self.block[0], self.block[RESULT] = compiled.entry, self.address + 8 * result
         self.room = self.block[result:]
         """Words of the last result, for compiled callers."""
+        self.result_address: int = self.address + 8 * result
         layout, self._returns = compiled.layout, compiled.layout is not None
         at = None if layout is None else self.room.view(np.uint8)[: layout.itemsize].view(layout)
         self.result: Callable[[], Any] = _nothing if at is None else at.item
         """Result of the last call."""
+
+    def argument_address(self, place: int) -> int:
+        """Address of the first word of an argument, for compiled callers that set a number."""
+        return self.address + 8 * self._starts[place]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the function is called with."""
+        return tuple(self._args)
 
     def set(self, place: int, value: Any) -> None:
         """Replace an argument by another value of its type.  Raises TypeError if the type is another one."""

@@ -40,6 +40,14 @@ def multipliers(mu: np.ndarray) -> ResidualWeights:
     return ResidualWeights(np.concatenate([mu, np.zeros(mu.shape)], axis=1), MULTIPLIERS)
 
 
+def without_effect(K: int, n: int, layout: int) -> ResidualWeights:
+    """ResidualWeights (K, n) of numbers that do not count, until some are written there."""
+    rows = np.zeros((K, _COLUMNS[layout] * n))
+    if layout == CLIPPED:
+        rows[:, 2 * n : 3 * n], rows[:, 3 * n :] = -np.inf, np.inf
+    return ResidualWeights(rows, layout)
+
+
 def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> None:
     """Raise ValueError unless weights are those of n numbers at the knots start <= t < stop."""
     rows, layout = weights
@@ -49,6 +57,15 @@ def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> No
     if not known:
         raise ValueError(f"weights: got layout {layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
     raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {_COLUMNS[layout] * n})")
+
+
+@routine
+def sum_of(values, scale):
+    """The sum of values (K,), one after the other, times the scale."""
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += values[k]
+    return scale * total
 
 
 @helper

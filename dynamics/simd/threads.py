@@ -5,8 +5,9 @@ Chunks share nothing but read-only inputs and disjoint outputs, so results do no
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,16 @@ MINIMUM_WORK = 30_000
 """Workspace size times chunks per thread, a measure of its work (2 to 4 ns each), below which handing part of a call
 to another thread, about 50 us, costs more than it saves."""
 
-_state = threading.local()
+
+class _State(threading.local):
+    """State of a thread: whether its calls run in it alone, and its scratch by size."""
+
+    def __init__(self):
+        self.alone = False
+        self.blocks: dict[tuple[int, int], np.ndarray] = {}
+
+
+_state = _State()
 
 
 def _processors() -> int:
@@ -48,8 +58,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def num_threads() -> int:
-    """Number of threads that a batch is spread over; initially TRAJOPT_NUM_THREADS, else the processors available."""
-    return _team.size
+    """Number of threads that a batch is spread over; initially TRAJOPT_NUM_THREADS, else the processors available; 1 in
+    a thread whose calls run in it alone."""
+    return 1 if _state.alone else _team.size
 
 
 def set_num_threads(count: int) -> None:
@@ -59,9 +70,19 @@ def set_num_threads(count: int) -> None:
     _team.size = count
 
 
+@contextmanager
+def in_this_thread_alone() -> Iterator[None]:
+    """What this thread calls within runs in it alone, as where several threads have work of their own."""
+    before, _state.alone = _state.alone, True
+    try:
+        yield
+    finally:
+        _state.alone = before
+
+
 def scratch(workspace_size: int, threads: int = 1) -> np.ndarray:
     """This thread's reusable lane workspace (threads, numbers, LANES); contents are undefined."""
-    blocks = _state.__dict__.setdefault("blocks", {})
+    blocks = _state.blocks
     key = (threads, workspace_size)
     if key not in blocks:
         if len(blocks) >= 64:
@@ -96,7 +117,7 @@ def launch(
 def shares(knots: int, effort: int, most_threads: int | None = None) -> list[tuple[int, int]]:
     """Range of chunks (first, last) of each thread, for chunks of so much work (`MINIMUM_WORK`)."""
     chunks = -(-knots // LANES)
-    threads = max(1, min(most_threads or _team.size, chunks, chunks * effort // MINIMUM_WORK))
+    threads = max(1, min(most_threads or num_threads(), chunks, chunks * effort // MINIMUM_WORK))
     return [(chunks * t // threads, chunks * (t + 1) // threads) for t in range(threads)]
 
 

@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from dynamics.simd.compilation import kernel
-from dynamics.simd.span import data_pointer
+from dynamics.simd.span import data_pointer, flat
 from dynamics.simd.vector import ALIGNMENT, LANES
 
 _DOUBLE, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
@@ -118,7 +118,7 @@ def add_knots(ws, first, count, target):
         while i + LANES <= size:
             add_tile(ws, i, target, first * size + i, size)
             i += LANES
-    flat = target.reshape(target.size)
+    numbers = flat(target)
     for k in range(count):
         for j in range(i, size):
-            flat[(first + k) * size + j] += ws[j, k]
+            numbers[(first + k) * size + j] += ws[j, k]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,20 @@ from dynamics.model.joint_forces import felt_springs, joint_forces
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import driver, helper
+from dynamics.simd.array_loops import first_of, split_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import ResidualWeights, add_hessians, check_weights, expand_squares
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.robot_system import SLOW, RobotSystem, plant_model
+from dynamics.systems.torque_calls import (
+    prepared_hessians,
+    prepared_jacobians,
+    prepared_points,
+    prepared_values,
+    write_hessians,
+    write_jacobians,
+    write_torques,
+)
 from dynamics.validation import as_flag, as_floats, as_kind, as_positive, as_whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -271,6 +282,9 @@ class JointAccelerationSystem(RobotSystem):
 #     r = ID(q, v, a) + f(q, v)      f of joint friction and springs (`joint_friction`)
 
 
+_NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
+
+
 class JointTorques:
     """Torques r (nv,) of the joints of a robot whose controls are their accelerations, N m or N.
 
@@ -316,15 +330,94 @@ class JointTorques:
     def evaluate(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """r (K, nv) at states xs (K, nx) and accelerations us (K, nv)."""
         q, v, a = self._points(xs, us)
-        return (inverse_dynamics(self._model, q, v, a) + joint_forces(self._model, q, v)[0]) * self.scale
+        r = np.empty(q.shape)
+        write_torques(inverse_dynamics(self._model, q, v, a), joint_forces(self._model, q, v)[0], self.scale, r)
+        return r
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """rx (K, nv, 2 nv) and ru (K, nv, nv)."""
+        n, J = self.nr, self._jacobian(xs, us, self.nr)
+        return np.ascontiguousarray(J[:, :, : 2 * n]), np.ascontiguousarray(J[:, :, 2 * n :])
+
+    def _jacobian(self, xs: np.ndarray, us: np.ndarray, nu: int) -> np.ndarray:
+        """J (K, nv, 2 nv + nu)."""
         q, v, a = self._points(xs, us)
         d, (K, D, _) = inverse_dynamics_derivatives(self._model, q, v, a), felt_springs(self._model.arrays)
-        friction = joint_forces(self._model, q, v)[1][:, :, None] * np.eye(self.nr)
-        rx = np.concatenate([d.dtau_dq + K, d.dtau_dv + D + friction], axis=2)
-        return self.scale[:, None] * rx, self.scale[:, None] * d.M
+        J, flat = np.zeros((len(us), self.nr, 2 * self.nr + nu)), [M.reshape(len(us), -1) for M in d]
+        write_jacobians(*flat, K, D, joint_forces(self._model, q, v)[1], self.scale, J)
+        return J
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not JointTorques:
+            return None
+        K, n, at = len(us), self.nr, prepared_points(self._model, xs, us)
+        r = np.zeros((K, n))
+        parts, found = [*at.calls, *prepared_values(self._model, at, self.scale, r)], (r, None, None)
+        if jacobians:
+            J, found = np.zeros((K, n, 3 * n)), (r, np.zeros((K, n, 2 * n)), np.zeros((K, n, n)))
+            parts += prepared_jacobians(self._model, at, self.scale, J)
+            parts.append(PreparedCall(split_columns, J, *found[1:]))
+        return PreparedCalls(*parts, result=lambda: found)
+
+    # ------------------------------------------------------------------------------------------- sums over knots
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is JointTorques
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray,
+        weights: ResidualWeights,
+        target: Sequence[np.ndarray] | None,
+        curvature: Sequence[np.ndarray] | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        check_weights(weights, self.nr, span)
+        start, (x, u), nu = span[0], (points[slice(*span)] for points in (xs, us)), us.shape[1]
+        r, into = self.evaluate(x, u), _NO_BLOCKS if target is None else target
+        J, mu = np.zeros((*r.shape, 0)) if target is None else self._jacobian(x, u, nu), np.zeros(r.shape)
+        total = expand_squares(weights.layout, weights.rows, start, r, J, mu, *into)
+        if curvature is not None:
+            (q, v, a), w, width = self._points(x, u), mu * self.scale, 2 * self.nr + nu
+            found, H = inverse_dynamics_hessian(self._model, q, v, a, w), np.zeros((len(u), width, width))
+            flat = [M.reshape(len(u), -1) for M in found]
+            write_hessians(*flat, w, joint_forces(self._model, q, v)[2], H)
+            add_hessians(start, H, mu, *curvature[2:])
+        return total
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Sequence[np.ndarray] | None,
+        curvature: Sequence[np.ndarray] | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        check_weights(weights, self.nr, span)
+        if us is None or type(self) is not JointTorques:
+            return None
+        (x, u), K, n, z = (points[slice(*span)] for points in (xs, us)), span[1] - span[0], self.nr, 2 * self.nr
+        at, r, mu, J = prepared_points(self._model, x, u), *np.zeros((2, K, n)), np.zeros((K, n, z + us.shape[1]))
+        parts, into = [*at.calls, *prepared_values(self._model, at, self.scale, r)], _NO_BLOCKS
+        if target is not None:
+            into = target
+            parts += prepared_jacobians(self._model, at, self.scale, J)
+        total = PreparedCall(expand_squares, weights.layout, weights.rows, span[0], r, J, mu, *into)
+        parts.append(total)
+        if curvature is not None:
+            H = np.zeros((K, J.shape[2], J.shape[2]))
+            parts += prepared_hessians(self._model, at, self.scale, mu, H)
+            parts.append(PreparedCall(add_hessians, span[0], H, mu, *curvature[2:]))
+            parts.append(PreparedCall(first_of, total.room.view(np.float64)))
+        return PreparedCalls(*parts)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, mu: np.ndarray

@@ -292,3 +292,15 @@ def test_entries():
         "Change entries.py, which adds an entry to each library; as a first step let PreparedCall of "
         "prepared_calls.py call the dispatcher with its arguments.",
     )  # fmt: skip
+
+
+def test_intermediate_code_of_libraries():
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+
+    lost = members(JITCodeLibrary, "_get_module_for_linking", "has_dynamic_globals")
+    lost += members(JITCPUCodegen, "magic_tuple")
+    needs(
+        not lost, f"numba's libraries lack {lost}",
+        "Change c_library/machine_code.py, which translates the intermediate code of kernels for C libraries; without "
+        "it there are none.",
+    )  # fmt: skip

@@ -1,6 +1,7 @@
 """Calls by address: every kind of argument and result, threads, errors.  `tests/conftest.py` compares all drivers."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from dynamics.simd import LANES, by_address, driver, routine, set_num_threads
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch, calls_of, enter
-from dynamics.simd.threads import MINIMUM_WORK, launch, num_threads
+from dynamics.simd.threads import MINIMUM_WORK, in_this_thread_alone, launch, num_threads, shares
 from dynamics.simd.vector import aligned_zeros
 
 
@@ -204,3 +205,18 @@ def test_calls_of_launches(team):
     assert (ys == 2.0).all()
     team(2)
     assert drive.calls is None and PreparedCalls(drive).calls is None
+
+
+def test_launches_of_a_thread_that_shares_no_work(team):
+    """They are calls of that thread alone, whatever the number of threads, which others keep."""
+    xs, ys = np.ones(100), np.zeros(100)
+    team(2)
+    drive = PreparedLaunch(_squares, 100, 1, xs, 2.0, ys, effort=MINIMUM_WORK)
+    with in_this_thread_alone(), ThreadPoolExecutor(1) as another:
+        assert (num_threads(), another.submit(num_threads).result()) == (1, 2)
+        with in_this_thread_alone():
+            assert num_threads() == 1
+        assert drive.calls is not None and len(shares(100, MINIMUM_WORK)) == 1
+        drive()
+    assert (ys == 2.0).all()
+    assert num_threads() == 2 and drive.calls is None

@@ -249,7 +249,7 @@ TABLE = [
     *rows("plot_trajectory", trajopt.plot_trajectory, results=KINDS),
     *rows("animate", trajopt.animate, {"solution": solution(), "path": "x.gif"}, solution=KINDS, fps=(*ONE, 0.0)),
     *rows("solve_many", trajopt.solve_many, {"make_problem": of_start, "parameters": [0.1], "solver": DDP()},
-          make_problem=KINDS, parameters=(None, 3.0, THING), solver=KINDS),
+          make_problem=KINDS, parameters=(None, 3.0, THING), solver=KINDS, threads=(1, "text", THING)),
     *rows("continuation", trajopt.continuation, {"make_problem": of_start, "path": (0.1, 0.2)}, make_problem=KINDS,
           path=(None, "text", THING, 3.0, [1.0], (0.1, "a"), ENDLESS)),
     *rows("covariance", lambda **given: solution().covariance(**given), process_noise=arrays(2, 2)),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.trajopt.cases import pendulum, tip
 from trajopt import DDP, ILQR, Solution
+from trajopt.results import archives
 from trajopt.results import results_files as files
 from trajopt.results.records import ConstraintReport, Status
 from trajopt.results.results_files import save_solution
@@ -140,23 +141,44 @@ def test_what_no_array_holds_is_refused(solution, tmp_path, value):
 
 @pytest.mark.parametrize("member", range(1, 6))
 def test_an_interrupt_of_a_save_stays_one(solution, tmp_path, monkeypatch, member):
-    """Also where it finds a member of the archive open, which then cannot be closed."""
-    whole, opened = zipfile.ZipFile.open, []
+    whole, written = archives.crc32, []
 
-    def interrupted(archive, *arguments, **options):
-        stream = whole(archive, *arguments, **options)
-        opened.append(stream)
-        if len(opened) == member:
+    def interrupted(*arguments):
+        written.append(arguments)
+        if len(written) == member:
             raise KeyboardInterrupt
-        return stream
+        return whole(*arguments)
 
     for save in (solution.save, solution.policy().save):
-        opened.clear()
+        written.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(zipfile.ZipFile, "open", interrupted)
+            patch.setattr(archives, "crc32", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 save(tmp_path / "a.npz")
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("largest", [archives.LARGEST, 0])
+def test_archives_are_those_of_numpy(rng, monkeypatch, largest):
+    """Of small arrays, and of large ones, which numpy writes: in either way, and in either direction."""
+    monkeypatch.setattr(archives, "LARGEST", largest)
+    arrays = {
+        "matrix": rng.normal(size=(3, 4)), "Fortran": np.asfortranarray(rng.normal(size=(3, 4))),
+        "strided": rng.normal(size=(6, 4))[::2, 1:3], "none": np.zeros((0, 3)), "number": np.array(3),
+        "flags": np.array([True, False]), "text": np.array(["x", "größer"]), "no text": np.array(""),
+        "other bytes": np.arange(3, dtype=">i4"), "ä.b": rng.normal(size=7).astype(np.float32),
+    }  # fmt: skip
+    ours, theirs = archives.archive_of(arrays), BytesIO()
+    np.savez(theirs, **arrays)
+    with zipfile.ZipFile(BytesIO(ours)) as archive:
+        assert archive.testzip() is None
+    with np.load(BytesIO(ours)) as by_numpy, np.load(BytesIO(theirs.getvalue())) as expected:
+        for found in by_numpy, archives.read_archive(BytesIO(ours)), archives.read_archive(theirs):
+            assert list(found) == list(arrays)
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(found[name], array)
+                assert found[name].dtype == array.dtype and found[name].flags.writeable
+                assert found[name].flags.f_contiguous == expected[name].flags.f_contiguous
 
 
 def test_a_write_that_fails_leaves_the_old_file(solution, tmp_path, monkeypatch):
@@ -227,7 +249,7 @@ def test_members_are_no_larger_than_they_say_and_than_the_file(
     path = save_solution(solution, tmp_path / "a.npz")
     with zipfile.ZipFile(path, "a", compression) as archive:
         archive.writestr(member, content)
-    monkeypatch.setattr(files, "_array", None)  # nothing is read
+    monkeypatch.setattr(archives, "_array", None)  # nothing is read
     with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short or not a solution file \("):
         Solution.load(path)
 

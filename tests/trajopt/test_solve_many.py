@@ -3,22 +3,27 @@
 import importlib
 import json
 import os
+import pickle
 import signal
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Barrier, get_ident
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dynamics.simd import num_threads
+import problems
+from dynamics.simd import num_threads, scratch
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
-from trajopt.batch import workers
+from trajopt.backward import slots
+from trajopt.batch import outcomes, workers
 from trajopt.batch.many import ResultFolder, digest, load_many, name_of, solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
@@ -47,6 +52,25 @@ def deadly_swing(parameter):
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return swing(mass)
+
+
+def asleep(seconds):
+    time.sleep(seconds)
+    return swing(1.0)
+
+
+class Unreadable:
+    """A parameter that can be pickled, but not read."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def leaving(parameter):
+    """Leaves the program for some parameters."""
+    if parameter == 0.0:
+        sys.exit("enough")
+    return swing(parameter)
 
 
 class Inline(Executor):
@@ -148,6 +172,23 @@ def test_slow_problems_do_not_change_the_order():
 def test_ends_that_are_no_convergence_are_results():
     results, _ = here([1.0], solver=ILQR(max_iterations=1))
     assert results[0].ending == "max_iterations" and results.success_rate == 0.0 and not results.failures
+
+
+def test_solutions_are_read_when_they_are_asked_for(monkeypatch):
+    results, _ = here([0.5, -1.0, 1.0])
+    with monkeypatch.context() as unread:
+        unread.setattr(outcomes, "load_solution", None)
+        assert [outcome.ending for outcome in results] == ["converged", "ValueError", "converged"]
+        assert results.success_rate == 2 / 3 and "converged" in str(results) and "converged" in repr(results[0])
+        again = pickle.loads(pickle.dumps(results[0]))
+        cost, iterations = again.cost, again.iterations
+    for outcome in (again, results[0]):
+        solution = outcome.solution
+        assert solution is outcome.solution
+        assert (solution.cost, solution.iterations) == (cost, iterations)
+        assert solution.timings["total"] == outcome.seconds
+        assert_same(solution, DDP().solve(swing(0.5)))
+    assert np.isnan(results[1].cost) and results[1].iterations == 0 and results[1].solution is None
 
 
 # -------------------------------------------------------------------------------------------------- folder and restart
@@ -277,23 +318,71 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     assert len(list((tmp_path / "results").glob("*.error.json"))) == 1
 
 
+def test_only_the_problem_at_work_is_blamed_for_a_death(tmp_path):
+    """Not those sent along with it, before it or after it."""
+    work = {i: (deadly_swing, (1.0 + i, "always" if i in (2, 3) else ""), DDP()) for i in range(6)}
+    crew = OwnProcesses(1)
+    try:
+        crew.submit(work)
+        ended = {}
+        while len(ended) < len(work):
+            if (arrival := crew.ended()) is not None:
+                ended |= [arrival]
+    finally:
+        crew.close(cancel=False)
+    assert sorted(ended) == list(range(6)) and ended[2] is ended[3] is None
+    for i in (0, 1, 4, 5):
+        assert_same(ended[i].stored.read(), DDP().solve(swing(1.0 + i)))
+
+
+def test_fast_problems_are_sent_ahead_and_slow_ones_one_by_one():
+    crew = OwnProcesses(2)
+    try:
+        assert crew.wanted(1000) == 1  # nothing is known of them
+        for seconds, ahead in (4e-3, 25), (40e-3, 2), (0.2, 1), (10.0, 1):
+            crew._seconds, crew._answers = 10 * seconds, 10
+            assert crew.wanted(1000) == ahead
+            assert crew.wanted(4) == 1 and crew.wanted(0) == 0  # the last ones are for who is free
+        crew._seconds = 10 * 4e-3
+        for process in crew._processes:
+            process.calls |= dict.fromkeys(range(13), ())
+            assert crew.wanted(1000) == (25 if process is crew._processes[0] else 0)
+        del process.calls[0]
+        assert crew.wanted(1000) == 13
+    finally:
+        crew.close(cancel=True)
+
+
+def test_parameters_that_cannot_be_read_and_exits_fail_alone():
+    results = solve_many(leaving, [1.0, Unreadable(), 0.0, 2.0], DDP(), workers=1)
+    assert [outcome.ending for outcome in results] == ["converged", "ValueError", "SystemExit", "converged"]
+    assert "no number" in results[1].error and "enough" in results[2].error
+
+
 def test_a_worker_that_is_killed_while_idle_is_replaced():
     crew = OwnProcesses(1)
     try:
-        idle = crew.submit(os.getpid)
-        os.kill(idle.result(), signal.SIGKILL)
-        assert not crew.lost(idle)
+        ((_, first),) = answers(crew, {4: (swing, 0.5, DDP())}, attempts=2)
+        (idle,) = crew._processes
+        os.kill(idle.process.pid, signal.SIGKILL)
+        idle.process.join()
         ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=2)
     finally:
         crew.close(cancel=False)
+    assert first.error is None
     assert key == 5 and answer.error is None
 
 
-def test_workers_that_only_start_can_be_ended():
+@pytest.mark.parametrize("begun", [False, True])
+def test_workers_can_be_ended_as_they_start_and_later(begun):
     crew = OwnProcesses(1)
-    endless = crew.submit(time.sleep, 3600)
+    crew.submit({0: (swing, 1.0, DDP()), 1: (asleep, 3600.0, DDP())})
+    if begun:
+        while crew.ended() is None:
+            pass
+    (worker,) = crew._processes
     crew.close(cancel=True)  # must return
-    assert endless.cancelled() or endless.exception() is not None
+    assert not worker.process.is_alive()
 
 
 def test_a_given_pool_that_breaks_is_told_of(tmp_path):
@@ -368,6 +457,56 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         assert str(data["problem_name"]) == "1 threads"
 
 
+# ------------------------------------------------------------------------------------------------------------ threads
+class Watched:
+    """A solver that notes, of each thread, what it prepares and its scratch."""
+
+    def __init__(self, count):
+        self.all_at_work, self.found = Barrier(count, timeout=60), {}
+
+    def solve(self, problem):
+        if get_ident() not in self.found:
+            self.all_at_work.wait()
+        solution = DDP().solve(problem)
+        self.found[get_ident()] = [*slots._kept.slots, scratch(100), num_threads(), problem.name]
+        return solution
+
+
+def test_threads_find_the_same_bits_and_share_no_scratch():
+    """They share a system, and take turns as often as possible."""
+    problem, parameters = problems.make("pendulum", horizon=15), np.linspace(-1.0, 1.0, 40)
+
+    def make(angle):
+        return replace(problem, x0=np.array([angle, 0.0]), name=f"{num_threads()} threads")
+
+    before, often, solver = num_threads(), sys.getswitchinterval(), Watched(3)
+    sys.setswitchinterval(1e-5)
+    try:
+        results = solve_many(make, parameters, solver, threads=True, workers=3)
+    finally:
+        sys.setswitchinterval(often)
+    for outcome in results:
+        assert outcome.solution.problem is None
+        assert_same(outcome.solution, DDP().solve(make(outcome.parameter)))
+    assert len(solver.found) == 3 and num_threads() == before
+    *kept, _, _ = zip(*solver.found.values(), strict=False)
+    assert len(set(map(id, chain(*kept)))) == len(list(chain(*kept)))
+    assert {tuple(found[-2:]) for found in solver.found.values()} == {(1, "1 threads")}
+    assert_same(results.with_problem(3), results[3].solution)
+
+
+def test_threads_write_folders_and_keep_errors_apart(tmp_path):
+    parameters = [0.5, -1.0, 0.0, 2.0]
+    results = solve_many(leaving, parameters, DDP(), threads=True, workers=2, folder=tmp_path)
+    assert [outcome.ending for outcome in results] == ["converged", "ValueError", "SystemExit", "converged"]
+    assert "in swing" in results[1].traceback and "enough" in results[2].error
+    assert_same(load_many(tmp_path)[3].solution, results[3].solution)
+    MADE.clear()
+    more = solve_many(leaving, [*parameters[:2], 1.0, 2.0], DDP(), threads=True, folder=tmp_path)
+    assert sorted(MADE) == [-1.0, 1.0]
+    assert_same(more[0].solution, results[0].solution)
+
+
 # -------------------------------------------------------------------------------------------------------- wrong input
 @pytest.mark.parametrize(
     "changes, error, match",
@@ -383,6 +522,8 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         ({"executor": 2}, TypeError, "executor: got int, expected a concurrent"),
         ({"workers": 0}, ValueError, "workers: got 0"),
         ({"workers": 2, "executor": Inline()}, ValueError, "workers: got 2 and an executor as well"),
+        ({"threads": 1}, TypeError, "threads: got 1, expected True or False"),
+        ({"threads": True, "executor": Inline()}, ValueError, "threads: got True and an executor as well"),
         ({"attempts": 0}, ValueError, "attempts: got 0"),
     ],
 )

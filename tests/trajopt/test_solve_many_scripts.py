@@ -26,7 +26,7 @@ def make(parameter):
     return swing(parameter)
 
 def main():
-    solve_many(make, [1.0, 2.0, 3.0], DDP(), workers=WORKERS, folder=Path(sys.argv[1], "results"))
+    solve_many(make, [1.0, 2.0, 3.0], DDP(), workers=WORKERS, threads=THREADS, folder=Path(sys.argv[1], "results"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have had it ignored
 GUARD
@@ -34,9 +34,11 @@ GUARD
 """
 
 
-def start(tmp_path, guard, workers=1):
+def start(tmp_path, guard, workers=1, threads=None):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace("GUARD", guard).replace("WORKERS", str(workers)))
+    script.write_text(
+        SCRIPT.replace("GUARD", guard).replace("WORKERS", str(workers)).replace("THREADS", str(threads))
+    )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, text=True,
@@ -64,8 +66,9 @@ def alive(session):
     return found
 
 
-def test_ctrl_c_ends_the_workers(tmp_path):
-    with start(tmp_path, 'if __name__ == "__main__":') as process:
+@pytest.mark.parametrize("threads", [False, True])
+def test_ctrl_c_ends_the_workers(tmp_path, threads):
+    with start(tmp_path, 'if __name__ == "__main__":', threads=threads) as process:
         pid = await_the_endless_problem(process, tmp_path)
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]

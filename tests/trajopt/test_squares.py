@@ -19,7 +19,7 @@ class Hidden:
     """A residual that does not sum its squares."""
 
     def __init__(self, residual):
-        self.residual, self.nr, self.name = residual, residual.nr, residual.name
+        self.residual, self.nr, self.name = residual, residual.nr, getattr(residual, "name", "hidden")
 
     def evaluate(self, xs, us):
         return self.residual.evaluate(xs, us)

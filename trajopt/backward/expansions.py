@@ -230,11 +230,12 @@ def _raise_eigenvalues(A, n, H, values, V, e, p):
 
 
 @routine
-def _convexify(lxx, lux, luu):
-    """Replace the Hessians of all knots by their positive parts."""
+def _convexify(lxx, lux, luu, matrices, vectors):
+    """Replace the Hessians of all knots by their positive parts; room for three matrices and vectors of states and
+    controls."""
     N, n, size = lux.shape[0], lux.shape[2], lux.shape[1] + lux.shape[2]
-    A, H, V = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
-    values, e, p = np.empty(size), np.empty(size), np.empty(size)
+    A, H, V = matrices[0], matrices[1], matrices[2]
+    values, e, p = vectors[0], vectors[1], vectors[2]
     for t in range(N + 1):
         used = size if t < N else n
         for i in range(used):
@@ -256,7 +257,8 @@ def convexified(e: Expansion) -> Expansion:
     """The expansion with the positive part of the Hessian of each knot, in its state and control together: eigenvalues
     are at least a tiny fraction of the largest."""
     hessians = e.lxx.copy(), e.lux.copy(), e.luu.copy()
-    _convexify(*hessians)
+    size = e.lux.shape[1] + e.lux.shape[2]
+    _convexify(*hessians, np.empty((3, size, size)), np.empty((3, size)))
     return Expansion(*e[:4], *hessians)
 
 
@@ -297,7 +299,8 @@ def _adjoint(fx, fu, lx, lu, K, costate, gradient):
 
 
 @routine
-def _largest_gradient(gradient, us, lower, upper):
+def largest_gradient_entry(gradient, us, lower, upper):
+    """`largest_gradient`, for compiled code."""
     largest = 0.0
     for t in range(us.shape[0]):
         for i in range(us.shape[1]):
@@ -317,7 +320,7 @@ def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) ->
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
     """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
-    return _largest_gradient(gradient, us, *(limits or (None, None)))
+    return largest_gradient_entry(gradient, us, *(limits or (None, None)))
 
 
 def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynamics.simd import decision
 from trajopt.backward.expansions import HALF_PRECISION, Expansion
 
 FACTOR = 10.0
@@ -52,6 +53,27 @@ def curvature_scale(e: Expansion) -> float:
     return 2.0 ** round(math.log2(largest))
 
 
+@decision
+def increased(mu):
+    """mu after a sweep that was not positive definite, or a line search without an acceptable step."""
+    return max(FACTOR * mu, FIRST)
+
+
+@decision
+def mu_after_step(mu, alpha, limit, excused):
+    """mu after an accepted step of length alpha; excused: True where a short one says nothing of the model."""
+    if alpha > LONG_STEP:
+        smaller = mu / FACTOR
+        return smaller if smaller >= HALF_PRECISION else 0.0
+    return increased(mu) if alpha < SHORT_STEP and not excused and mu < limit else mu
+
+
+@decision
+def small(mu):
+    """True if mu is so small that the predicted decrease is reliable."""
+    return mu <= FIRST * (1.0 + 1e-9)
+
+
 @dataclass(frozen=True)
 class Regularization:
     """Regularization mu >= 0, and the limit beyond which a solve gives up; `share` of the negative part of an
@@ -67,20 +89,20 @@ class Regularization:
         """The shift of diagonals, in the units of Quu."""
         return self.mu * self.scale
 
+    def with_mu(self, mu: float) -> Regularization:
+        """The regularization with another mu."""
+        return replace(self, mu=mu)
+
     def increased(self) -> Regularization:
         """The regularization after a sweep that was not positive definite, or a line search without an acceptable
         step."""
-        return replace(self, mu=max(FACTOR * self.mu, FIRST))
+        return replace(self, mu=increased(self.mu))
 
     def after_step(self, alpha: float, excused: bool = False) -> Regularization:
         """The regularization after an accepted step of length alpha; excused: True where a short one says nothing of
         the model, as it closes gaps or its predicted decrease is below the rounding of the cost."""
-        if alpha > LONG_STEP:
-            if self.mu == 0.0:
-                return self
-            smaller = self.mu / FACTOR
-            return replace(self, mu=smaller if smaller >= HALF_PRECISION else 0.0)
-        return self.increased() if alpha < SHORT_STEP and not excused and self.mu < self.limit else self
+        mu = mu_after_step(self.mu, alpha, self.limit, excused)
+        return self if mu == self.mu else replace(self, mu=mu)
 
     def with_larger_share(self) -> Regularization:
         """The regularization with a larger share, where a sweep with the present one was not positive definite."""
@@ -95,7 +117,7 @@ class Regularization:
     @property
     def small(self) -> bool:
         """True if mu is so small that the predicted decrease is reliable."""
-        return self.mu <= FIRST * (1.0 + 1e-9)
+        return small(self.mu)
 
     @property
     def exhausted(self) -> bool:

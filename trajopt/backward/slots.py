@@ -200,7 +200,7 @@ class Slots:
         self._accelerations = bool(capability(system, Expansions).acceleration_control is not None and self.dt.any())
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
         self._numbers_of: Any = problem.objective
-        self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+        self.x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
@@ -220,7 +220,7 @@ class Slots:
                 return False
             self._numbers_of = problem.objective
         self.problem = problem
-        self._x0[...] = problem.x0
+        self.x0[...] = problem.x0
         for own, given in zip(self.limits or (), limits or (), strict=True):
             own[...] = given
         return True
@@ -241,10 +241,14 @@ class Slots:
         return _free(self._swept, Swept, self)
 
     def prepared_sweep(
-        self, e: tuple[np.ndarray, ...], box: Box | None, results: tuple[np.ndarray, ...]
+        self,
+        e: tuple[np.ndarray, ...],
+        box: Box | None,
+        results: tuple[np.ndarray, ...],
+        gaps: np.ndarray | None = None,
     ) -> PreparedCall:
-        """A backward pass over these arrays, without gaps."""
-        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, None, box, self.leading, self._accelerations))
+        """A backward pass over these arrays."""
+        return PreparedCall(*sweep_call(e, results, 0.0, self.dt, gaps, box, self.leading, self._accelerations))
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The cost of a trajectory."""
@@ -253,7 +257,7 @@ class Slots:
 
     @cached_property
     def _gaps(self) -> Callable[[], np.ndarray]:
-        prepared = prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+        prepared = prepared_gaps(self.problem.system, self.x0, self._xs, self._us)
         return prepared or (lambda: gaps_of(self.problem, self._xs, self._us))
 
     def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -269,7 +273,7 @@ class Slots:
         given = (xs, us, k, K) if gaps is None else (xs, us, k, K, gaps)
         if len(given) not in self._rollouts:
             own = [np.zeros(array.shape) for array in given]
-            self._rollouts[len(given)] = own, self._prepared_rollouts(alphas, *own)
+            self._rollouts[len(given)] = own, self.prepared_rollouts(alphas, *own)
         arrays, call = self._rollouts[len(given)]
         if call is None:
             return None
@@ -277,14 +281,15 @@ class Slots:
             own[...] = array
         return call()
 
-    def _prepared_rollouts(
+    def prepared_rollouts(
         self, alphas: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, gaps: Any = None
     ) -> Rollouts | None:
+        """`rollouts` with arrays that stay."""
         system, (lower, upper) = self.problem.system, self.limits or (None, None)
         prepare = capability(system, Expansions).prepared_rollouts
         if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
             return None
-        return prepare(self._x0, xs, us, k, K, alphas, gaps, lower, upper)
+        return prepare(self.x0, xs, us, k, K, alphas, gaps, lower, upper)
 
 
 def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:

@@ -12,7 +12,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
-from io import BytesIO
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd.caller import warn
-from dynamics.validation import as_whole_number
-from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
-from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
+from dynamics.validation import as_flag, as_whole_number
+from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
+from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
 from trajopt.problem.problem import Problem
-from trajopt.results.results_files import load_solution, write_atomically
+from trajopt.results.results_files import solution_bytes, write_atomically
 from trajopt.results.solution import Solution
 
 # --------------------------------------------------------------------------------------------
@@ -150,8 +149,10 @@ class ResultFolder:
     def write(self, index: int, answer: Answer) -> None:
         """Write a worker's answer, in place of an earlier run's file."""
         failure = self.path / f"{self._names[index]}.error.json"
-        if answer.file is not None:
-            write_atomically(self.path / f"{self._names[index]}.npz", answer.file)
+        if answer.stored is not None:
+            stored = answer.stored
+            content = stored.content() if isinstance(stored, StoredSolution) else solution_bytes(stored)
+            write_atomically(self.path / f"{self._names[index]}.npz", content)
             failure.unlink(missing_ok=True)
         else:
             account = {"parameter": self._reprs[index], "error": answer.error, "traceback": answer.traceback}
@@ -224,6 +225,7 @@ def solve_many(
     *,
     executor: Any = None,
     workers: int | None = None,
+    threads: bool | None = None,
     folder: str | os.PathLike | None = None,
     attempts: int = 3,
     progress: bool | None = None,
@@ -239,7 +241,12 @@ def solve_many(
     executor : `concurrent.futures.Executor` or `dask.distributed.Client`, optional
         By default processes started for this call, each running the dynamics in one thread (so do Dask's).
     workers : int, optional
-        Number of processes to start; by default one for each processor.
+        Number of processes or threads to start; by default one for each processor.
+    threads : bool, optional
+        True: threads of this process, each running the dynamics in itself alone.  They start at once, and make_problem,
+        parameters and solver need not be importable or picklable; but all Python code shares one interpreter lock, so
+        that they pay where most of a solve is compiled.  After Ctrl-C the solves that have begun go on unseen until
+        they end.  False, and at present by default: processes.
     folder : path, optional
         Folder to which each result is written as it arrives.  A later call with it takes the solutions that are there
         (of the same parameter at the same index), and solves those that failed, are new or have changed.  make_problem
@@ -267,15 +274,15 @@ def solve_many(
         For each file in the folder that is damaged, whose problem is solved again.
     """
     parameters = _checked_parameters(parameters)
-    _check_executor(executor, workers, attempts)
-    _check_work(make_problem, parameters, solver, executor)
+    _check_executor(executor, workers, threads, attempts)
+    _check_work(make_problem, parameters, solver, threads or not isinstance(executor, ProcessPoolExecutor | None))
     store = None if folder is None else ResultFolder(Path(folder), make_problem, parameters, solver)
 
     done = {} if store is None else _known(store, parameters)
     calls = {i: (make_problem, parameter, solver) for i, parameter in enumerate(parameters) if i not in done}
 
     try:
-        with _workers(executor, workers, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
+        with _workers(executor, workers, threads, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
             for index, answer in answers(crew, calls, attempts):
                 done[index] = _outcome(parameters[index], answer)
                 if store is not None:
@@ -334,13 +341,11 @@ def _in_order(done: dict[int, Outcome], parameters: tuple[Any, ...], make_proble
 
 
 def _outcome(parameter: Any, answer: Answer) -> Outcome:
-    if answer.file is None:
-        return _failed(parameter, answer)
-    return _solved(parameter, load_solution(Solution, BytesIO(answer.file)))
+    return _failed(parameter, answer) if answer.stored is None else _solved(parameter, answer.stored)
 
 
-def _solved(parameter: Any, solution: Solution) -> Outcome:
-    return Outcome(parameter, solution, None, None, solution.timings.get("total", math.nan))
+def _solved(parameter: Any, solution: Solution | StoredSolution) -> Outcome:
+    return Outcome(parameter, solution, None, None, seconds_of(solution))
 
 
 def _failed(parameter: Any, answer: Answer) -> Outcome:
@@ -356,16 +361,18 @@ def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
     return parameters
 
 
-def _check_executor(executor: Any, workers: int | None, attempts: int) -> None:
+def _check_executor(executor: Any, workers: int | None, threads: bool | None, attempts: int) -> None:
     as_whole_number("attempts", attempts, 1)
     if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
         kind = type(executor).__name__
         raise TypeError(f"executor: got {kind}, expected a concurrent.futures.Executor or a dask.distributed.Client")
-    if workers is None:
-        return
-    as_whole_number("workers", workers, 1)
-    if executor is not None:
-        raise ValueError(f"workers: got {workers} and an executor as well, expected one of them")
+    if workers is not None:
+        as_whole_number("workers", workers, 1)
+    if threads is not None:
+        as_flag("threads", threads)
+    for name, value in ("workers", workers), ("threads", threads):
+        if value is not None and executor is not None:
+            raise ValueError(f"{name}: got {value} and an executor as well, expected one of them")
 
 
 def _is_dask(executor: Any) -> bool:
@@ -374,13 +381,14 @@ def _is_dask(executor: Any) -> bool:
     return "distributed" in bases and hasattr(executor, "get_executor")
 
 
-def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, executor: Any) -> None:
+def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, unsent: bool) -> None:
+    """Check what is called, and that it can be pickled, unless it stays in this process or Dask has its own ways."""
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, expected a function of one parameter")
     if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
-    if executor is not None and not isinstance(executor, ProcessPoolExecutor):
-        return  # threads need no pickle, and Dask has its own ways
+    if unsent:
+        return
     advice = {"make_problem": "; define it at module level, where worker processes can import it"}
     named = {"make_problem": make_problem, "solver": solver}
     named |= {f"parameters[{index}]": parameter for index, parameter in enumerate(parameters)}
@@ -394,11 +402,11 @@ def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, exe
 
 
 @contextmanager
-def _workers(executor: Any, count: int | None, calls: int) -> Iterator[Workers]:
+def _workers(executor: Any, count: int | None, threads: bool | None, calls: int) -> Iterator[Workers]:
     """The workers, closed at the end: at once if something was raised."""
     crew: Workers
     if executor is None:
-        crew = OwnProcesses(min(count or _processors(), calls))
+        crew = (OwnThreads if threads else OwnProcesses)(min(count or _processors(), calls))
     elif isinstance(executor, Executor):
         crew = GivenExecutor(executor)
     else:

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,10 +13,37 @@ import numpy as np
 from dynamics.printed import in_brief
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.problem import Problem
+from trajopt.results.records import Status
+from trajopt.results.results_files import load_solution, solution_bytes
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+class StoredSolution:
+    """A solution as the content of its file, from which it is read when it is first asked for; its status, cost,
+    iterations and seconds are known before."""
+
+    def __init__(self, solution: Solution) -> None:
+        self.status, self.cost, self.iterations = Status(solution.status), solution.cost, solution.iterations
+        self.timings = {"total": seconds_of(solution)}
+        self._kept: bytes | Solution = solution_bytes(solution)
+
+    def read(self) -> Solution:
+        """The solution, the same object each time."""
+        if isinstance(self._kept, bytes):
+            self._kept = load_solution(Solution, BytesIO(self._kept))
+        return self._kept
+
+    def content(self) -> bytes:
+        """The content of its file."""
+        return self._kept if isinstance(self._kept, bytes) else solution_bytes(self._kept)
+
+
+def seconds_of(solution: Solution | StoredSolution) -> float:
+    """Seconds that a solve took, NaN if they are not known."""
+    return solution.timings.get("total", math.nan)
 
 
 @dataclass(frozen=True)
@@ -25,8 +53,8 @@ class Outcome:
     Attributes
     ----------
     parameter : the parameter as given
-    solution : Solution or None
-        Without its problem (`ManySolutions.with_problem` makes it again); None if there is an error.
+    stored : Solution, the content of its file, or None
+        What `solution` returns or is read from.
     error : str or None
         "Type: message" of the error in make_problem or the solver, or of the worker's loss.
     traceback : str or None
@@ -36,7 +64,7 @@ class Outcome:
     """
 
     parameter: Any
-    solution: Solution | None
+    stored: Solution | StoredSolution | None = field(repr=False)
     error: str | None
     traceback: str | None
     seconds: float
@@ -45,14 +73,32 @@ class Outcome:
         return in_brief(self, "parameter", "seconds", ending=self.ending)
 
     @property
+    def solution(self) -> Solution | None:
+        """The solution without its problem (`ManySolutions.with_problem` makes it again); None if there is an error.
+
+        That of another process is read from the bytes that it sent when it is first asked for; `ending`, `cost` and
+        `iterations` need no such reading."""
+        return self.stored.read() if isinstance(self.stored, StoredSolution) else self.stored
+
+    @property
     def converged(self) -> bool:
         """True if there is a solution and it converged."""
-        return self.solution is not None and self.solution.converged
+        return self.stored is not None and self.stored.status == Status.CONVERGED
 
     @property
     def ending(self) -> str:
         """The solution's status, or the kind of error, e.g. "ValueError"."""
-        return str(self.error).partition(":")[0] if self.solution is None else str(self.solution.status)
+        return str(self.error).partition(":")[0] if self.stored is None else str(self.stored.status)
+
+    @property
+    def cost(self) -> float:
+        """The solution's cost; NaN if there is none."""
+        return math.nan if self.stored is None else self.stored.cost
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of the solution; 0 if there is none."""
+        return 0 if self.stored is None else self.stored.iterations
 
 
 @dataclass(frozen=True)
@@ -97,11 +143,12 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
         Raises ValueError if there is no solution, or no make_problem, as after `load_many`.
         """
         outcome = self.outcomes[index]
-        if outcome.solution is None:
+        solution = outcome.solution
+        if solution is None:
             raise ValueError(f"index: got {index}, whose problem was not solved ({outcome.ending})")
         if self.make_problem is None:
             raise ValueError("make_problem: got none, as of trajopt.load_many, expected outcomes of solve_many")
-        return replace(outcome.solution, problem=self.make_problem(outcome.parameter))
+        return replace(solution, problem=self.make_problem(outcome.parameter))
 
     def table(self) -> "Table":
         """Counts of the solves by status, with median iterations and seconds and the range of costs."""
@@ -115,13 +162,13 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
         for outcome in self.outcomes:
             endings[outcome.ending].append(outcome)
         for ending, outcomes in sorted(endings.items(), key=lambda item: -len(item[1])):
-            solutions = [outcome.solution for outcome in outcomes if outcome.solution is not None]
+            solved = [outcome for outcome in outcomes if outcome.stored is not None]
             seconds = [outcome.seconds for outcome in outcomes if not math.isnan(outcome.seconds)]
-            costs = [solution.cost for solution in solutions]
+            costs = [outcome.cost for outcome in solved]
             table.add_row(
                 escape(ending),
                 str(len(outcomes)),
-                f"{np.median([solution.iterations for solution in solutions]):g}" if solutions else "",
+                f"{np.median([outcome.iterations for outcome in solved]):g}" if solved else "",
                 f"{np.median(seconds):.3g}" if seconds else "",
                 *(f"{cost:.6g}" for cost in (min(costs), max(costs)) if costs) if costs else "",
             )

@@ -1,46 +1,46 @@
-"""Workers that solve problems: own processes, a given executor, or a Dask cluster.
+"""Workers that solve problems: own processes, own threads, a given executor, or a Dask cluster.
 
-Each kind has `capacity` (number of calls to submit at once), `submit`, `lost` (True if the worker died under this call,
-so that another try may succeed), `vanished` (calls that will never end) and `close`.
-
-Own processes are pools of one worker each.  The death of a worker breaks its pool, and every call in a broken pool
-fails; with one call per pool there is no doubt whose it was, and the other calls go on.
+Each kind says how many calls are `wanted` of it now, starts them (`submit`), hands over what `ended`, and closes.
 """
 
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, InvalidStateError, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing import parent_process
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, Protocol
 
+from dynamics.simd.threads import in_this_thread_alone
+from trajopt.batch.outcomes import StoredSolution
 from trajopt.problem.problem import Problem
-from trajopt.results.results_files import solution_bytes
 from trajopt.results.solution import Solution
 
 # --------------------------------------------------------------------------------------------
 # Task of a worker: make one problem, solve it, send the solution back as the content of its file.
 #
-# A file rather than the solution itself: it contains no problem, which need not be picklable, and results of workers
-# are read by the same code as those of an earlier run on disk.
+# A file rather than the solution itself: it contains no problem, which need not be picklable, and who only counts how
+# solves ended never reads it.
 
 
 class Answer(NamedTuple):
-    """Content of a solution file, or the error as "type: message" with its traceback; and the seconds it took."""
+    """A solution, or the error as "type: message" with its traceback; and the seconds it took."""
 
-    file: bytes | None
+    stored: StoredSolution | Solution | None
     error: str | None
     traceback: str | None
     seconds: float
@@ -63,6 +63,10 @@ def here() -> Worker:
     return Worker(socket.gethostname(), os.getpid())
 
 
+Kept = Callable[[Solution], StoredSolution | Solution]
+"""What of a solution is kept."""
+
+
 def solve_one(
     make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, single_outside: Worker | None
 ) -> Answer:
@@ -71,16 +75,20 @@ def solve_one(
     `single_outside`: in any process but this one the dynamics run in a single thread, as there are as many workers as
     processors; None leaves the threads alone.
     """
-    start = time.perf_counter()
     if single_outside is not None and here() != single_outside:
         from dynamics.simd import set_num_threads
 
         set_num_threads(1)
+    return _solved(make_problem, parameter, solver, StoredSolution)
+
+
+def _solved(make_problem: Callable[[Any], Problem], parameter: Any, solver: Any, kept: Kept) -> Answer:
+    start = time.perf_counter()
     try:
         solution = solver.solve(make_problem(parameter))
         if not isinstance(solution, Solution):
             raise TypeError(f"solver: solve returned {type(solution).__name__}, expected a trajopt.Solution")
-        return Answer(solution_bytes(solution), None, None, time.perf_counter() - start)
+        return Answer(kept(solution), None, None, time.perf_counter() - start)
     except Exception as error:  # any error belongs to this parameter alone
         return failure(error, time.perf_counter() - start)
 
@@ -125,22 +133,24 @@ class WorkerLost(Exception):
         )
 
 
+Calls = Mapping[int, tuple[Any, ...]]
+"""Arguments make_problem, parameter and solver of `solve_one`, by the index of the parameter."""
+
+
 class Workers(Protocol):
     """Workers as `answers` uses them."""
 
-    capacity: float
-    single_outside: Worker | None
-
-    def submit(self, *call: Any) -> Future:
-        """Start a call."""
+    def wanted(self, waiting: int) -> int:
+        """Number of calls, of so many that wait, to submit together now."""
         ...
 
-    def lost(self, future: Future) -> bool:
-        """True if a worker died under the call, so that another try may succeed."""
+    def submit(self, calls: Calls) -> None:
+        """Start calls."""
         ...
 
-    def vanished(self) -> list[Future]:
-        """Calls that are known never to end."""
+    def ended(self) -> tuple[int, Answer | None] | None:
+        """A call that has ended and its answer, None if a worker died under it, so that another try may succeed; None
+        if none ends within `LOOK`."""
         ...
 
     def close(self, cancel: bool) -> None:
@@ -148,113 +158,308 @@ class Workers(Protocol):
         ...
 
 
-class _Lane(NamedTuple):
-    """A pool of one worker, and the future of its process id."""
+def answers(workers: Workers, calls: Calls, attempts: int) -> Iterator[tuple[int, Answer]]:
+    """Index and answer of each call, as they arrive; a call whose worker dies is tried `attempts` times."""
+    waiting, running, deaths = deque(calls), 0, Counter[int]()
+    while waiting or running:
+        while count := workers.wanted(len(waiting)):
+            taken = [waiting.popleft() for _ in range(count)]
+            workers.submit({index: calls[index] for index in taken})
+            running += count
+        if (arrival := workers.ended()) is None:
+            continue
+        running -= 1
+        index, answer = arrival
+        if answer is not None:
+            yield index, answer
+            continue
+        deaths[index] += 1
+        if deaths[index] < attempts:
+            waiting.append(index)
+        else:
+            yield index, failure(WorkerLost(attempts), math.nan)
 
-    pool: ProcessPoolExecutor
-    pid: Future
+
+# --------------------------------------------------------------------------------------------
+# Own processes, each at the other end of a line.  A message to a process is a list of calls, each pickled by itself; a
+# message from it is an answer, and answers come in the order of the calls.  So when a line breaks, the call that the
+# process was at is the first one without an answer.
+
+AHEAD = 0.1
+"""Seconds of work that a process has before it, if problems are as fast as they were on average: it is sent the next
+calls when half of them are done.  Long enough that it never waits for its caller, and short enough that few problems
+wait behind one that takes unexpectedly long."""
 
 
-def _kill(lane: _Lane) -> None:
-    """Kill the worker, after its start if it is still starting: it may hold a call that can no longer be cancelled."""
-    with suppress(BrokenProcessPool, CancelledError, ProcessLookupError):
-        os.kill(lane.pid.result(), getattr(signal, "SIGKILL", signal.SIGTERM))
+class _Process:
+    """A worker process, and the calls it has, the one it is at first."""
+
+    def __init__(self, caller: Worker) -> None:
+        context = multiprocessing.get_context("spawn")  # compiled kernels and their threads do not survive a fork
+        self.line, line = context.Pipe()
+        self.process: BaseProcess = context.Process(target=serve, args=(line, caller))
+        self.process.start()
+        line.close()  # so that it breaks when the process ends
+        self.calls: dict[int, tuple[Any, ...]] = {}
+        self.started = False
+
+    def submit(self, calls: Calls) -> None:
+        """Send calls."""
+        self.calls.update(calls)
+        with suppress(OSError):  # of a process that has died: told when its line is read
+            self.line.send([bytes(ForkingPickler.dumps(call)) for call in calls.values()])
+
+    def close(self, cancel: bool) -> None:
+        """Begin to end the process; at once if `cancel`, or if it has not begun to work."""
+        if cancel or not self.started:
+            self.process.kill()
+        self.line.close()
 
 
 class OwnProcesses:
-    """Spawned processes (compiled kernels and their threads do not survive a fork), with one call in each."""
+    """Spawned processes, which are replaced when they die."""
 
     def __init__(self, count: int) -> None:
-        self.capacity: float = count
-        self.single_outside: Worker | None = here()
-        self._context = multiprocessing.get_context("spawn")
-        self._idle = [self._lane() for _ in range(count)]
-        self._busy: dict[Future, _Lane] = {}
+        self._count, self._caller = count, here()
+        self._processes = [_Process(self._caller) for _ in range(count)]
+        self._arrived: deque[tuple[int, Answer | None]] = deque()
         self._started = False
+        self._seconds, self._answers = 0.0, 0
 
-    def _lane(self) -> _Lane:
-        pool = ProcessPoolExecutor(1, self._context, start_worker)
-        return _Lane(pool, pool.submit(os.getpid))
+    def wanted(self, waiting: int) -> int:
+        """Number of calls that the process with the fewest is to have in addition."""
+        full = len(self._processes) == self._count
+        fewest = min(len(process.calls) for process in self._processes) if full else 0
+        ahead = max(1, min(self._in_time(AHEAD), waiting // (2 * self._count)))
+        return min(waiting, ahead - fewest) if fewest <= ahead // 2 else 0
 
-    def submit(self, *call: Any) -> Future:
-        """Run the call in an idle worker."""
-        lane = self._idle.pop()
-        try:
-            future = lane.pool.submit(*call)
-        except BrokenProcessPool:  # killed while it was idle
-            lane = self._lane()
-            future = lane.pool.submit(*call)
-        self._busy[future] = lane
-        return future
+    def _in_time(self, seconds: float) -> int:
+        """Number of calls that a process can be expected to answer in this time."""
+        return int(seconds * self._answers / self._seconds) if self._seconds > 0.0 else 0
 
-    def lost(self, future: Future) -> bool:
-        """True if the worker died; it is replaced.
+    def submit(self, calls: Calls) -> None:
+        """Send calls to the process that has the fewest, a new one if one has died and the others are busy."""
+        process = min(self._processes, key=lambda process: len(process.calls), default=None)
+        if process is None or (process.calls and len(self._processes) < self._count):
+            process = self._start()
+        process.submit(calls)
 
-        Raises RuntimeError if no worker has ever started, since no further try would succeed.
+    def _start(self) -> _Process:
+        self._processes.append(_Process(self._caller))
+        return self._processes[-1]
+
+    def ended(self) -> tuple[int, Answer | None] | None:
+        """The next answer, or the call under which a process died.
+
+        Raises RuntimeError if no process has ever started, since no further try would succeed.
         """
-        lane = self._busy.pop(future)
-        dead = isinstance(future.exception(), BrokenProcessPool)
-        self._started |= lane.pid.done() and lane.pid.exception() is None
-        if dead and not self._started:
-            self._idle.append(lane)
+        if not self._arrived:
+            lines = {process.line: process for process in self._processes}
+            for line in wait(list(lines), LOOK):
+                self._read(lines[line])  # pyright: ignore[reportArgumentType]
+        return self._arrived.popleft() if self._arrived else None
+
+    def _read(self, process: _Process) -> None:
+        try:
+            answer: Answer | None = process.line.recv()
+        except (EOFError, OSError):
+            return self._replace(process)
+        if answer is None:
+            self._started = process.started = True
+            return
+        self._seconds, self._answers = self._seconds + answer.seconds, self._answers + 1
+        index = next(iter(process.calls))
+        del process.calls[index]
+        self._arrived.append((index, answer))
+
+    def _replace(self, process: _Process) -> None:
+        """Replace a process that has died, and give the calls that it had not begun to the new one."""
+        self._processes.remove(process)
+        process.close(cancel=True)
+        process.process.join()
+        if not self._started:
             raise RuntimeError(
                 "solve_many: the worker processes die as they start.  They import the script that is run, so it must "
                 'call solve_many under `if __name__ == "__main__":` only'
             )
-        self._idle.append(self._lane() if dead else lane)
-        return dead
-
-    def vanished(self) -> list[Future]:
-        """Empty: the death of a worker ends its call."""
-        return []
+        if process.calls:
+            (index, _), *rest = process.calls.items()
+            self._arrived.append((index, None))
+            if rest:
+                self._start().submit(dict(rest))
 
     def close(self, cancel: bool) -> None:
-        """End the workers, running calls included if `cancel`."""
-        lanes = [*self._idle, *self._busy.values()]
-        for lane in lanes:
-            lane.pool.shutdown(wait=False, cancel_futures=True)
-        for future, lane in self._busy.items() if cancel else ():
-            if not future.done():
-                _kill(lane)
-        for lane in lanes:
-            lane.pool.shutdown(wait=True)
+        """End the processes, running calls included if `cancel`."""
+        for process in self._processes:
+            process.close(cancel)
+        for process in self._processes:
+            process.process.join()
 
 
-class GivenExecutor:
+def serve(line: Connection, caller: Worker) -> None:
+    """A worker process: answer the calls that come along the line, until it is closed."""
+    start_worker()
+    calls: SimpleQueue[bytes | None] = SimpleQueue()
+    Thread(target=_receive, args=(line, calls), name="calls", daemon=True).start()
+    with suppress(OSError):  # of a caller that has ended
+        line.send(None)
+        while (call := calls.get()) is not None:
+            line.send(_answer(call, caller))
+
+
+def _receive(line: Connection, calls: SimpleQueue[bytes | None]) -> None:
+    """Queue the calls, so that the line is free while a problem is solved."""
+    with suppress(EOFError, OSError):
+        while True:
+            for call in line.recv():
+                calls.put(call)
+    calls.put(None)
+
+
+def _answer(call: bytes, caller: Worker) -> Answer:
+    start = time.perf_counter()
+    try:
+        make_problem, parameter, solver = pickle.loads(call)
+        return solve_one(make_problem, parameter, solver, caller)
+    except BaseException as error:  # a parameter that cannot be read, or SystemExit
+        return failure(error, time.perf_counter() - start)
+
+
+# --------------------------------------------------------------------------------------------
+# Threads of this process.
+
+
+class OwnThreads:
+    """Threads that solve each problem in one of them alone; solutions stay objects.
+
+    A thread cannot be ended from outside: where calls are cancelled, those that have begun go on, but nobody waits for
+    them, and they end with the program."""
+
+    def __init__(self, count: int) -> None:
+        self._calls: SimpleQueue[tuple[int, tuple[Any, ...]] | None] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[int, Answer | None]] = SimpleQueue()
+        self._threads = [Thread(target=self._work, name=f"solve_many {i}", daemon=True) for i in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        with in_this_thread_alone():
+            while (task := self._calls.get()) is not None:
+                index, (make_problem, parameter, solver) = task
+                try:
+                    answer = _solved(make_problem, parameter, solver, _without_problem)
+                except BaseException as error:  # such as SystemExit
+                    answer = failure(error, math.nan)
+                self._ended.put((index, answer))
+
+    def wanted(self, waiting: int) -> int:
+        """All of them."""
+        return waiting
+
+    def submit(self, calls: Calls) -> None:
+        """Queue calls."""
+        for task in calls.items():
+            self._calls.put(task)
+
+    def ended(self) -> tuple[int, Answer | None] | None:
+        """The next answer."""
+        with suppress(Empty):
+            return self._ended.get(timeout=LOOK)
+        return None
+
+    def close(self, cancel: bool) -> None:
+        """End the threads; those that solve a problem yet are not waited for."""
+        if cancel:
+            with suppress(Empty):
+                while True:
+                    self._calls.get_nowait()
+        for _ in self._threads:
+            self._calls.put(None)
+
+
+def _without_problem(solution: Solution) -> Solution:
+    return replace(solution, problem=None)
+
+
+# --------------------------------------------------------------------------------------------
+# Executors of others.
+
+
+class _Futures:
+    """Calls that are futures, submitted as soon as possible."""
+
+    single_outside: Worker | None
+
+    def __init__(self) -> None:
+        self._running: dict[Future, int] = {}
+        self._ended: SimpleQueue[Future] = SimpleQueue()
+
+    def wanted(self, waiting: int) -> int:
+        """One, unless a call has ended that is to be seen first."""
+        return int(waiting > 0 and self._ended.empty())
+
+    def submit(self, calls: Calls) -> None:
+        """Queue the calls."""
+        for index, call in calls.items():
+            future = self._submitted(solve_one, *call, self.single_outside)
+            self._running[future] = index
+            future.add_done_callback(self._ended.put)
+
+    def ended(self) -> tuple[int, Answer | None] | None:
+        """The next call that ends."""
+        try:
+            future = self._ended.get(timeout=LOOK)
+        except Empty:
+            for gone in self._vanished():
+                gone.cancel()  # ends
+            return None
+        index = self._running.pop(future)
+        if self._lost(future):
+            return index, None
+        error = CancelledError("by the executor") if future.cancelled() else future.exception()
+        return index, future.result() if error is None else failure(error, math.nan)
+
+    def _submitted(self, *call: Any) -> Future:
+        raise NotImplementedError
+
+    def _lost(self, future: Future) -> bool:
+        """True if a worker died under the call, so that another try may succeed."""
+        raise NotImplementedError
+
+    def _vanished(self) -> list[Future]:
+        """Calls that are known never to end."""
+        raise NotImplementedError
+
+
+class GivenExecutor(_Futures):
     """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not replaced."""
 
     def __init__(self, executor: Executor) -> None:
-        self.capacity: float = math.inf
-        self.single_outside: Worker | None = None
+        super().__init__()
+        self.single_outside = None
         self._executor = executor
-        self._futures: set[Future] = set()
 
-    def submit(self, *call: Any) -> Future:
-        """Queue the call; it fails if the executor is broken."""
+    def _submitted(self, *call: Any) -> Future:
         try:
-            future = self._executor.submit(*call)
+            return self._executor.submit(*call)
         except BrokenExecutor as error:
             future = Future()
             future.set_exception(error)
-        self._futures.add(future)
-        return future
+            return future
 
-    def lost(self, future: Future) -> bool:
-        """False: another try would fail as well."""
-        self._futures.discard(future)
-        return False
+    def _lost(self, future: Future) -> bool:
+        return False  # another try would fail as well
 
-    def vanished(self) -> list[Future]:
-        """Empty: an executor that breaks ends its calls."""
-        return []
+    def _vanished(self) -> list[Future]:
+        return []  # an executor that breaks ends its calls
 
     def close(self, cancel: bool) -> None:
         """Cancel the calls that have not begun; the executor stays open."""
-        for future in self._futures if cancel else ():
+        for future in self._running if cancel else ():
             future.cancel()
 
 
-class DaskWorkers:
+class DaskWorkers(_Futures):
     """A `dask.distributed` client.
 
     The scheduler itself restarts a call whose worker died, and gives up after a few deaths
@@ -265,14 +470,13 @@ class DaskWorkers:
     def __init__(self, client: Any) -> None:
         from distributed import KilledWorker
 
-        self.capacity: float = math.inf
-        self.single_outside: Worker | None = here()
+        super().__init__()
+        self.single_outside = here()
         self._client, self._given_up = client, (KilledWorker, CancelledError, TimeoutError, OSError)
         self._remote: dict[Future, Any] = {}
         self._missed: set[Future] = set()
 
-    def submit(self, *call: Any) -> Future:
-        """Queue the call; it fails if the client is closed."""
+    def _submitted(self, *call: Any) -> Future:
         future = Future()
         try:
             self._remote[future] = remote = self._client.submit(*call, pure=False)
@@ -281,12 +485,12 @@ class DaskWorkers:
             _settle(future, None, error)
         return future
 
-    def lost(self, future: Future) -> bool:
+    def _lost(self, future: Future) -> bool:
         """True if the scheduler gave up on the call, or forgot it, or its result was lost with a worker."""
         self._remote.pop(future, None)
         return future.cancelled() or isinstance(future.exception(), self._given_up)
 
-    def vanished(self) -> list[Future]:
+    def _vanished(self) -> list[Future]:
         """Calls that the scheduler cannot end, twice in a row; all if it does not answer."""
         asked = {remote.key: future for future, remote in self._remote.items() if not future.done()}
         try:
@@ -336,35 +540,3 @@ def _settle(future: Future, result: Any, error: BaseException | None) -> None:
             future.set_result(result)
         else:
             future.set_exception(error)
-
-
-def answers(workers: Workers, calls: dict[int, tuple], attempts: int) -> Iterator[tuple[int, Answer]]:
-    """Key and answer of each call of `solve_one`, as they arrive; a call whose worker dies is tried `attempts`
-    times."""
-    waiting = deque((index, 1) for index in calls)
-    running: dict[Future, tuple[int, int]] = {}
-    arrived: SimpleQueue[Future] = SimpleQueue()
-    while waiting or running:
-        while waiting and len(running) < workers.capacity and arrived.empty():
-            index, attempt = waiting.popleft()
-            future = workers.submit(solve_one, *calls[index], workers.single_outside)
-            running[future] = index, attempt
-            future.add_done_callback(arrived.put)
-        try:
-            future = arrived.get(timeout=LOOK)
-        except Empty:
-            for gone in workers.vanished():
-                gone.cancel()  # arrives
-            continue
-        index, attempt = running.pop(future)
-        if not workers.lost(future):
-            yield index, _answer(future)
-        elif attempt < attempts:
-            waiting.append((index, attempt + 1))
-        else:
-            yield index, failure(WorkerLost(attempts), math.nan)
-
-
-def _answer(future: Future) -> Answer:
-    error = CancelledError("by the executor") if future.cancelled() else future.exception()
-    return future.result() if error is None else failure(error, math.nan)

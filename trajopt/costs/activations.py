@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd import LANES, driver, helper, routine
+from dynamics.simd.prepared_calls import PreparedCall
 from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part
 from dynamics.validation import as_array, as_floats, as_number_or_vector
 from trajopt.costs.cost import Quadratic
@@ -25,30 +26,28 @@ from trajopt.matrix_products import add_product, row_product
 # the velocities in a residual of the configuration, are left out.  Of a symmetric Hessian the upper triangle is
 # computed, then mirrored: what is added is symmetric to the last bit.
 
+
 # ------------------------------------------------------------------------------------------------ no Jacobian
 @routine
-def weighted_squares(z, z_ref, w):
-    """1/2 sum_i w_i (z_i - z_ref_i)^2 per knot: z (K, n), z_ref (1 or K, n), w (1 or K, n) -> (K,)."""
-    values = np.empty(z.shape[0])
-    next_ref, next_w = min(z_ref.shape[0] - 1, 1), min(w.shape[0] - 1, 1)
-    for t in range(z.shape[0]):
+def rate_squares(u, x, w, values):
+    """Write 1/2 sum_i w_i (u_i - p_i)^2 (K,), where p are the last nu numbers of x (K, nx); w (1 or K, nu)."""
+    start, next_w = x.shape[1] - u.shape[1], min(w.shape[0] - 1, 1)
+    for t in range(u.shape[0]):
         total = 0.0
-        for i in range(z.shape[1]):
-            r = z[t, i] - z_ref[next_ref * t, i]
+        for i in range(u.shape[1]):
+            r = u[t, i] - x[t, start + i]
             total += w[next_w * t, i] * r * r
         values[t] = 0.5 * total
-    return values
 
 
 @routine
-def add_rates(u, u_before, w, scale, lx, lu, lxx, lux, luu):
-    """1/2 sum_i w_i (u_i - u_before_i)^2, where u_before are the last nu numbers of the state, and of its tangent."""
-    start = lx.shape[1] - u.shape[1]
-    next_w = min(w.shape[0] - 1, 1)
+def add_rates(u, x, w, scale, lx, lu, lxx, lux, luu):
+    """Add scale times the expansion of that; the controls before are also the last numbers of the tangent."""
+    before, start, next_w = x.shape[1] - u.shape[1], lx.shape[1] - u.shape[1], min(w.shape[0] - 1, 1)
     for t in range(u.shape[0]):
         for i in range(u.shape[1]):
             weight = scale * w[next_w * t, i]
-            slope = weight * (u[t, i] - u_before[t, i])
+            slope = weight * (u[t, i] - x[t, before + i])
             lu[t, i] += slope
             lx[t, start + i] -= slope
             luu[t, i, i] += weight
@@ -117,6 +116,17 @@ def _gauss_newton(g, h, scale, Jx, Ju, lx, lu, lxx, lux, luu, work):
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
+def _products(
+    g: np.ndarray, h: np.ndarray, scale: float, Jx: np.ndarray | None, Ju: np.ndarray | None, target: Quadratic
+) -> tuple[Any, ...]:
+    lx, lu, lxx, lux, luu = target
+    if Ju is None or lu is None:
+        Ju, lu, lux, luu = np.empty((*g.shape, 0)), _NO_ROWS, _NO_BLOCKS, _NO_BLOCKS
+    Jx = np.empty((*g.shape, 0)) if Jx is None else Jx
+    work = np.empty(g.shape[1] * (1 + max(Jx.shape[2], Ju.shape[2]) + LANES))
+    return g, h, scale, Jx, Ju, lx, lu, lxx, lux, luu, work
+
+
 def add_gauss_newton(
     g: np.ndarray, h: np.ndarray, scale: float, Jx: np.ndarray | None, Ju: np.ndarray | None, target: Quadratic
 ) -> None:
@@ -125,37 +135,108 @@ def add_gauss_newton(
     g (K, nr) and h are gradient and Hessian of the cost in r: h (1 or K, nr, nr), or its diagonal (1 or K, nr);
     Jx (K, nr, ndx), Ju (K, nr, nu), None for zeros.  The Hessians must be symmetric as they come.
     """
-    lx, lu, lxx, lux, luu = target
-    if Ju is None or lu is None:
-        Ju, lu, lux, luu = np.empty((*g.shape, 0)), _NO_ROWS, _NO_BLOCKS, _NO_BLOCKS
-    Jx = np.empty((*g.shape, 0)) if Jx is None else Jx
-    work = np.empty(g.shape[1] * (1 + max(Jx.shape[2], Ju.shape[2]) + LANES))
-    _gauss_newton(g, h, scale, Jx, Ju, lx, lu, lxx, lux, luu, work)
+    _gauss_newton(*_products(g, h, scale, Jx, Ju, target))
+
+
+def prepared_gauss_newton(
+    g: np.ndarray, h: np.ndarray, scale: float, Jx: np.ndarray | None, Ju: np.ndarray | None, target: Quadratic
+) -> PreparedCall:
+    """`add_gauss_newton` of these arrays."""
+    return PreparedCall(_gauss_newton, *_products(g, h, scale, Jx, Ju, target))
 
 
 # --------------------------------------------------------------------------------------------
-# Compiled activations: values per knot, and first and second derivatives in the residual.
+# Compiled activations: values (K,), and first and second derivatives in the residual, written to arrays.
 #
 # r (K, n); weights w have a row for every knot or one for all of them; parameters have a number for every component or
-# one for all of them.
+# one for all of them.  The gradient is (K, n), the Hessian (K, n, n) or, where it is diagonal, its diagonal (K, n).
+
+
+# ------------------------------------------------------------------------------------------------ squares
+@routine
+def squares_values(r, w, values):
+    """1/2 sum_i w_i r_i^2."""
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        total = 0.0
+        for i in range(r.shape[1]):
+            total += w[next_w * t, i] * r[t, i] * r[t, i]
+        values[t] = 0.5 * total
+
+
+@routine
+def squares_derivatives(r, w, gradient, hessian):
+    """w r and w."""
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            gradient[t, i], hessian[t, i] = w[next_w * t, i] * r[t, i], w[next_w * t, i]
+
+
+@routine
+def full_squares_values(r, w, Q, values):
+    """1/2 sum_ij sqrt(w_i) r_i Q_ij sqrt(w_j) r_j."""
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        total = 0.0
+        for i in range(r.shape[1]):
+            for j in range(r.shape[1]):
+                x, y = math.sqrt(w[next_w * t, i]) * r[t, i], math.sqrt(w[next_w * t, j]) * r[t, j]
+                total += x * Q[i, j] * y
+        values[t] = 0.5 * total
+
+
+@routine
+def full_squares_derivatives(r, w, Q, gradient, hessian):
+    """sqrt(w_i) sum_j Q_ij sqrt(w_j) r_j and sqrt(w_i) Q_ij sqrt(w_j)."""
+    next_w = min(w.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            total = 0.0
+            for j in range(r.shape[1]):
+                hessian[t, i, j] = math.sqrt(w[next_w * t, i]) * math.sqrt(w[next_w * t, j]) * Q[i, j]
+                total += hessian[t, i, j] * r[t, j]
+            gradient[t, i] = total
+
+
+@routine
+def excess_values(r, w, lower, upper, values):
+    """1/2 sum_i w_i v_i^2, v = r - clip(r, lower, upper)."""
+    next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        total = 0.0
+        for i in range(r.shape[1]):
+            v = r[t, i] - min(max(r[t, i], lower[next_l * i]), upper[next_u * i])
+            total += w[next_w * t, i] * v * v
+        values[t] = 0.5 * total
+
+
+@routine
+def excess_derivatives(r, w, lower, upper, gradient, hessian):
+    """w v, and w where v is not zero."""
+    next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            v = r[t, i] - min(max(r[t, i], lower[next_l * i]), upper[next_u * i])
+            gradient[t, i] = w[next_w * t, i] * v
+            hessian[t, i] = w[next_w * t, i] if v != 0.0 else 0.0
+
 
 # ------------------------------------------------------------------------------------------------ smooth |r|
 @routine
-def smooth_abs_values(r, w, p):
+def smooth_abs_values(r, w, p, values):
     """sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i), without the cancellation of the difference near r = 0."""
-    values = np.zeros(r.shape[0])
     next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
     for t in range(r.shape[0]):
+        values[t] = 0.0
         for i in range(r.shape[1]):
             x, scale = r[t, i], p[next_p * i]
             values[t] += w[next_w * t, i] * (x * (x / (math.sqrt(x * x + scale * scale) + scale)))
-    return values
 
 
 @routine
-def smooth_abs_derivatives(r, w, p):
-    """Gradient and diagonal of the Hessian, (K, n) each: w r/s and w p^2/s^3, s = sqrt(r^2 + p^2)."""
-    gradient, hessian = np.empty(r.shape), np.empty(r.shape)
+def smooth_abs_derivatives(r, w, p, gradient, hessian):
+    """w r/s and w p^2/s^3, s = sqrt(r^2 + p^2)."""
     next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         for i in range(r.shape[1]):
@@ -164,28 +245,49 @@ def smooth_abs_derivatives(r, w, p):
             ratio = scale / s
             gradient[t, i] = weight * (x / s)
             hessian[t, i] = weight * (ratio * ratio / s)
-    return gradient, hessian
+
+
+@routine
+def pseudo_huber_values(r, w, p, values):
+    """sum_i w_i p_i (sqrt(r_i^2 + p_i^2) - p_i)."""
+    next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        values[t] = 0.0
+        for i in range(r.shape[1]):
+            x, scale = r[t, i], p[next_p * i]
+            weight = w[next_w * t, i] * scale
+            values[t] += weight * (x * (x / (math.sqrt(x * x + scale * scale) + scale)))
+
+
+@routine
+def pseudo_huber_derivatives(r, w, p, gradient, hessian):
+    """w p r/s and w p^3/s^3, s = sqrt(r^2 + p^2)."""
+    next_w, next_p = min(w.shape[0] - 1, 1), min(p.shape[0] - 1, 1)
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            x, scale = r[t, i], p[next_p * i]
+            weight, s = w[next_w * t, i] * scale, math.sqrt(x * x + scale * scale)
+            ratio = scale / s
+            gradient[t, i] = weight * (x / s)
+            hessian[t, i] = weight * (ratio * ratio / s)
 
 
 # ------------------------------------------------------------------------------------------------ smooth norm
 @routine
-def smooth_norm_values(r, w, p):
+def smooth_norm_values(r, w, p, values):
     """sqrt(r'W r + p^2) - p, W = diag w."""
-    values = np.empty(r.shape[0])
     next_w = min(w.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         square = 0.0
         for i in range(r.shape[1]):
             square += w[next_w * t, i] * r[t, i] * r[t, i]
         values[t] = square / (math.sqrt(square + p * p) + p)
-    return values
 
 
 @routine
-def smooth_norm_derivatives(r, w, p):
-    """Gradient W r/s (K, n) and Hessian W/s - W r r'W/s^3 (K, n, n), s = sqrt(r'W r + p^2)."""
+def smooth_norm_derivatives(r, w, p, gradient, hessian):
+    """W r/s and W/s - W r r'W/s^3, s = sqrt(r'W r + p^2)."""
     K, n = r.shape
-    gradient, hessian = np.empty((K, n)), np.empty((K, n, n))
     next_w = min(w.shape[0] - 1, 1)
     for t in range(K):
         square = p * p
@@ -198,7 +300,6 @@ def smooth_norm_derivatives(r, w, p):
             for j in range(n):
                 hessian[t, i, j] = -(gradient[t, i] * gradient[t, j]) / s
             hessian[t, i, i] += w[next_w * t, i] / s
-    return gradient, hessian
 
 
 # ------------------------------------------------------------------------------------------------ barriers
@@ -212,28 +313,27 @@ def relaxed_logarithm(z, delta):
 
 
 @routine
-def log_barrier_values(r, w, lower, upper, delta):
+def log_barrier_values(r, w, lower, upper, delta, values):
     """sum_i w_i (b(r_i - lower_i) + b(upper_i - r_i)), b the relaxed -log; an infinite bound adds nothing."""
-    values = np.zeros(r.shape[0])
     next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
     for t in range(r.shape[0]):
+        values[t] = 0.0
         for i in range(r.shape[1]):
             low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
             if low > -np.inf:
                 values[t] += weight * relaxed_logarithm(r[t, i] - low, delta)[0]
             if high < np.inf:
                 values[t] += weight * relaxed_logarithm(high - r[t, i], delta)[0]
-    return values
 
 
 @routine
-def log_barrier_derivatives(r, w, lower, upper, delta):
-    """Gradient and diagonal of the Hessian, (K, n) each."""
-    gradient, hessian = np.zeros(r.shape), np.zeros(r.shape)
+def log_barrier_derivatives(r, w, lower, upper, delta, gradient, hessian):
+    """Of the two barriers of each number."""
     next_w, next_l, next_u = min(w.shape[0] - 1, 1), min(lower.shape[0] - 1, 1), min(upper.shape[0] - 1, 1)
     for t in range(r.shape[0]):
         for i in range(r.shape[1]):
             low, high, weight = lower[next_l * i], upper[next_u * i], w[next_w * t, i]
+            gradient[t, i] = hessian[t, i] = 0.0
             if low > -np.inf:
                 _, slope, bend = relaxed_logarithm(r[t, i] - low, delta)
                 gradient[t, i] += weight * slope
@@ -242,7 +342,6 @@ def log_barrier_derivatives(r, w, lower, upper, delta):
                 _, slope, bend = relaxed_logarithm(high - r[t, i], delta)
                 gradient[t, i] -= weight * slope
                 hessian[t, i] += weight * bend
-    return gradient, hessian
 
 
 # --------------------------------------------------------------------------------------------
@@ -330,28 +429,66 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     return bounds[0], bounds[1]
 
 
-class QuadraticActivation:
+class CompiledActivation:
+    """Base of the activations here, of compiled functions."""
+
+    _kernels: ClassVar[tuple[Any, Any]]
+    """values(r, w, *numbers, values) and derivatives(r, w, *numbers, gradient, hessian)"""
+    _full: ClassVar[bool] = False
+    """True if A_rr is not diagonal."""
+
+    def _numbers(self) -> tuple[Any, ...]:
+        """What kernels are given between weights and results."""
+        return ()
+
+    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """A (K,)."""
+        values = np.empty(len(r))
+        self._kernels[0](r, w, *self._numbers(), values)
+        return values
+
+    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A_r (K, n), and A_rr (K, n, n) or, if it is diagonal, its diagonal (K, n)."""
+        gradient, hessian = self._places(r)
+        self._kernels[1](r, w, *self._numbers(), gradient, hessian)
+        return gradient, hessian
+
+    def _places(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(r.shape), np.zeros((*r.shape, r.shape[1]) if self._full else r.shape)
+
+    def prepared_value(self, r: np.ndarray, w: np.ndarray, values: np.ndarray) -> PreparedCall | None:
+        """The call that writes A (K,); None for a class with methods of its own."""
+        if type(self).value is not CompiledActivation.value:
+            return None
+        return PreparedCall(self._kernels[0], r, w, *self._numbers(), values)
+
+    def prepared_derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[PreparedCall, np.ndarray, np.ndarray] | None:
+        """The call that writes A_r and A_rr, and these arrays; None for a class with methods of its own."""
+        if type(self).derivatives is not CompiledActivation.derivatives:
+            return None
+        gradient, hessian = self._places(r)
+        return PreparedCall(self._kernels[1], r, w, *self._numbers(), gradient, hessian), gradient, hessian
+
+
+class QuadraticActivation(CompiledActivation):
     """1/2 sum_i w_i r_i^2, what the name "quadratic" stands for."""
+
+    _kernels = squares_values, squares_derivatives
 
     def check(self, n: int) -> None:
         """Any length will do."""
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return weighted_squares(r, np.zeros((1, r.shape[1])), w)
 
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r (K, n) and the diagonal of A_rr, (1 or K, n)."""
-        return w * r, w
-
-
-class WeightedQuadratic:
+class WeightedQuadratic(CompiledActivation):
     """1/2 rho'Q rho with rho_i = sqrt(w_i) r_i: the weights of the cost multiply rows and columns of Q.
 
     Parameters
     ----------
     matrix : (n, n) array, symmetric positive semidefinite
     """
+
+    _kernels = full_squares_values, full_squares_derivatives
+    _full = True
 
     def __init__(self, matrix: ArrayLike) -> None:
         Q = as_array("matrix", matrix, copy=True)
@@ -370,18 +507,11 @@ class WeightedQuadratic:
         if len(self.matrix) != n:
             raise ValueError(f"matrix: got shape {self.matrix.shape}, expected {(n, n)}")
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        rho = np.sqrt(w) * r
-        return 0.5 * np.einsum("ti,ti->t", rho @ self.matrix, rho)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r (K, n) and A_rr (1 or K, n, n)."""
-        d = np.sqrt(w)
-        return d * ((d * r) @ self.matrix), d[:, :, None] * self.matrix * d[:, None, :]
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.matrix,)
 
 
-class SmoothAbs:
+class SmoothAbs(CompiledActivation):
     """sum_i w_i (sqrt(r_i^2 + p_i^2) - p_i): quadratic for r well below the scale, |r| far beyond it.
 
     Parameters
@@ -390,6 +520,8 @@ class SmoothAbs:
         p, in the units of the residual.
     """
 
+    _kernels = smooth_abs_values, smooth_abs_derivatives
+
     def __init__(self, scale: ArrayLike) -> None:
         self.scale = _positive("scale", scale)
 
@@ -397,16 +529,11 @@ class SmoothAbs:
         """Raise ValueError unless there is one scale, or n."""
         _check_length("scale", self.scale, n)
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return smooth_abs_values(r, w, self.scale)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r and the diagonal of A_rr, (K, n) each."""
-        return smooth_abs_derivatives(r, w, self.scale)
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.scale,)
 
 
-class PseudoHuber:
+class PseudoHuber(CompiledActivation):
     """sum_i w_i delta_i^2 (sqrt(1 + (r_i/delta_i)^2) - 1): the quadratic cost near zero, growing linearly beyond delta.
 
     It is `SmoothAbs` with scale delta and weights w delta, so that the curvature at zero is w.
@@ -417,6 +544,8 @@ class PseudoHuber:
         In the units of the residual.
     """
 
+    _kernels = pseudo_huber_values, pseudo_huber_derivatives
+
     def __init__(self, delta: ArrayLike) -> None:
         self.delta = _positive("delta", delta)
 
@@ -424,16 +553,11 @@ class PseudoHuber:
         """Raise ValueError unless there is one delta, or n."""
         _check_length("delta", self.delta, n)
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return smooth_abs_values(r, w * self.delta, self.delta)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r and the diagonal of A_rr, (K, n) each."""
-        return smooth_abs_derivatives(r, w * self.delta, self.delta)
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.delta,)
 
 
-class SmoothNorm:
+class SmoothNorm(CompiledActivation):
     """sqrt(r'W r + p^2) - p with W = diag w: quadratic near zero, the norm of r far from it.
 
     Parameters
@@ -442,22 +566,20 @@ class SmoothNorm:
         p, in the units of the weighted norm.
     """
 
+    _kernels = smooth_norm_values, smooth_norm_derivatives
+    _full = True
+
     def __init__(self, scale: float) -> None:
         self.scale = _one_positive("scale", scale)
 
     def check(self, n: int) -> None:
         """Any length will do."""
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return smooth_norm_values(r, w, self.scale)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r (K, n) and A_rr (K, n, n)."""
-        return smooth_norm_derivatives(r, w, self.scale)
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.scale,)
 
 
-class LogBarrier:
+class LogBarrier(CompiledActivation):
     """Relaxed logarithmic barrier that keeps lower < r < upper: sum_i w_i (b(r_i - lower_i) + b(upper_i - r_i)).
 
     b(z) = -log z for z > delta; nearer than delta to the bound, and beyond it, the parabola
@@ -472,6 +594,8 @@ class LogBarrier:
         In the units of the residual.
     """
 
+    _kernels = log_barrier_values, log_barrier_derivatives
+
     def __init__(self, lower: ArrayLike, upper: ArrayLike, delta: float) -> None:
         self.lower, self.upper = _bounds(lower, upper)
         self.delta = _one_positive("delta", delta)
@@ -481,16 +605,11 @@ class LogBarrier:
         _check_length("lower", self.lower, n)
         _check_length("upper", self.upper, n)
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return log_barrier_values(r, w, self.lower, self.upper, self.delta)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r and the diagonal of A_rr, (K, n) each."""
-        return log_barrier_derivatives(r, w, self.lower, self.upper, self.delta)
+    def _numbers(self) -> tuple[Any, ...]:
+        return self.lower, self.upper, self.delta
 
 
-class QuadraticBarrier:
+class QuadraticBarrier(CompiledActivation):
     """1/2 sum_i w_i v_i^2 with v the violation of lower <= r <= upper; its curvature jumps at the bounds.
 
     Parameters
@@ -498,6 +617,8 @@ class QuadraticBarrier:
     lower, upper : number or (n,) array, lower < upper
         -inf and inf for no bound.
     """
+
+    _kernels = excess_values, excess_derivatives
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower, self.upper = _bounds(lower, upper)
@@ -510,11 +631,5 @@ class QuadraticBarrier:
     def _nearest(self, r):
         return np.minimum(np.maximum(r, self.lower), self.upper)
 
-    def value(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """A (K,)."""
-        return weighted_squares(r, self._nearest(r), w)
-
-    def derivatives(self, r: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A_r and the diagonal of A_rr, (K, n) each."""
-        violation = r - self._nearest(r)
-        return w * violation, w * (violation != 0.0)
+    def _numbers(self) -> tuple[Any, ...]:
+        return self.lower, self.upper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -124,6 +125,22 @@ class ControlCost(PlacedCost, ExpandedCost):
         check_knots("ControlCost", self.knots, us)
         if target is not None:
             self._for(us.shape[1]).add_expansion(xs, us, scale, target, None)
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        if us is None or type(self) is not ControlCost:
+            return None
+        check_knots("ControlCost", self.knots, us)
+        return self._for(us.shape[1]).prepared_value(xs, us, values)
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        if us is None or type(self) is not ControlCost:
+            return None
+        check_knots("ControlCost", self.knots, us)
+        return self._for(us.shape[1]).prepared_accumulation(xs, us, scale, target, None)
 
 
 class _OfControls(CostOfResidual):

@@ -72,6 +72,20 @@ class Cost(Protocol):
         ...
 
 
+class PreparedCost(Protocol):
+    """A cost that can be evaluated and expanded at arrays that stay, whose numbers may change from call to call."""
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> Callable[[], Any] | None:
+        """A function without arguments that writes what `value` returns into values (K,); None where there is none."""
+        ...
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """A function without arguments that does what `add_expansion` does; None where there is none."""
+        ...
+
+
 class ExpandedCost:
     """Base of costs with one method for their expansion, of which the two of a `Cost` are parts."""
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from operator import is_
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dynamics.simd import by_address
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
 from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
 from dynamics.validation import as_array, as_choice, check_rows
-from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton
+from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton, prepared_gauss_newton
 from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic, as_rows, check_knots
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
@@ -33,6 +37,33 @@ class Model(NamedTuple):
         """scale times A_r and the diagonal that A_rr is."""
         diagonal = np.broadcast_to(self.hessian, self.gradient.shape)
         return ResidualWeights(scale * np.concatenate([self.gradient, diagonal], axis=1), MULTIPLIERS)
+
+
+@by_address
+def _add_shift(r, shift, shifted):
+    """shifted = r + shift, shift (1 or K, n)"""
+    next_shift = min(shift.shape[0] - 1, 1)
+    for k in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            shifted[k, i] = r[k, i] + shift[next_shift * k, i]
+
+
+@by_address
+def _scale_model(gradient, diagonal, scale, weights):
+    """Write `Model.weights`, (K, 2 n)."""
+    n, next_row = gradient.shape[1], min(diagonal.shape[0] - 1, 1)
+    for k in range(gradient.shape[0]):
+        for i in range(n):
+            weights[k, i], weights[k, n + i] = scale * gradient[k, i], scale * diagonal[next_row * k, i]
+
+
+class _PreparedResidual(NamedTuple):
+    """Calls that evaluate a residual, less a reference; arrays of r (K, nr), and of rx and ru, None for zeros."""
+
+    calls: tuple[Callable[[], Any], ...]
+    r: np.ndarray
+    rx: Any
+    ru: Any
 
 
 class Loss:
@@ -61,6 +92,16 @@ class Loss:
         """A (K,) of the residuals r (K, n)."""
         check_rows("residual", r, 0, self.weights.shape[1:])
         return as_array("activation.value", self.activation.value(r, self.weights), (len(r),), finite=False)
+
+    def prepared_value(self, r: np.ndarray, values: np.ndarray) -> Callable[[], Any] | None:
+        """The call that writes A (K,) of the residuals r (K, n); None where the activation has none."""
+        prepare = getattr(self.activation, "prepared_value", None)
+        return None if prepare is None else prepare(r, self.weights, values)
+
+    def prepared_derivatives(self, r: np.ndarray) -> tuple[Callable[[], Any], np.ndarray, np.ndarray] | None:
+        """The call that writes A_r and A_rr, and these arrays; None where the activation has none."""
+        prepare = getattr(self.activation, "prepared_derivatives", None)
+        return None if prepare is None else prepare(r, self.weights)
 
     def by_weights(self, r: np.ndarray, dr: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """d/dw (K, n) of value A + slope A_r'dr at residuals r that change along dr (K, n); value, slope (K,)."""
@@ -135,6 +176,46 @@ def linearized(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) ->
         return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
     r, rx, ru = together(xs, us)
     return as_array("residual.evaluate_with_jacobians, r", r, (len(xs), nr), finite=False), rx, ru
+
+
+class RowsInPlace:
+    """What a residual prepares (`trajopt.interfaces.residual.PreparedResidual`), as a function that leaves its results
+    in the same arrays at each call.
+
+    Attributes
+    ----------
+    arrays : r (K, nr), rx and ru, None for those that there are none of; as at the points when it is made
+    """
+
+    def __init__(self, evaluate: Callable[[], tuple[Any, ...]]) -> None:
+        self._evaluate = evaluate
+        with np.errstate(all="ignore"):
+            found = evaluate()
+        self.arrays: tuple[Any, ...] = tuple([None if x is None else np.ascontiguousarray(x) for x in found])
+        self._there = all(map(is_, self.arrays, found))
+
+    def __call__(self) -> None:
+        """Evaluate the residual."""
+        for own, array in zip(self.arrays, self._evaluate(), strict=True):
+            if own is not array and own is not None:
+                own[...] = array
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """See `dynamics.simd.prepared_calls.calls_of`."""
+        return calls_of(self._evaluate) if self._there else None
+
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Those of what the residual prepares."""
+        return checks_of(self._evaluate)
+
+
+def prepared_rows(residual: Any, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> RowsInPlace | None:
+    """What the residual prepares; None where there is nothing."""
+    prepare = getattr(residual, "prepared_rows", None)
+    evaluate = None if prepare is None else prepare(xs, us, jacobians)
+    return None if evaluate is None else RowsInPlace(evaluate)
 
 
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
@@ -237,6 +318,48 @@ class CostOfResidual(ExpandedCost):
             add_products(model, rx, ru, scale, target)
         if curvature is not None:
             add_curvature(residual, xs, us, scale * model.gradient, curvature)
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        found = self._prepared_residual(xs, us, False)
+        call = None if found is None else self._loss.prepared_value(found.r, values)
+        return None if found is None or call is None else PreparedCalls(*found.calls, call)
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        residual = self._there()
+        by_itself = self._diagonal and sums(residual)
+        found = self._prepared_residual(xs, us, target is not None and not by_itself)
+        model = None if found is None else self._loss.prepared_derivatives(found.r)
+        if found is None or model is None:
+            return None
+        differentiate, gradient, hessian = model
+        parts = [*found.calls, differentiate]
+        if target is not None and not by_itself:
+            parts.append(prepared_gauss_newton(gradient, hessian, scale, found.rx, found.ru, target))
+            target = None
+        if target is not None or curvature is not None:
+            weights, diagonal = multipliers(np.zeros(found.r.shape)), hessian if by_itself else np.zeros((1, self.nr))
+            prepare = getattr(residual, "prepared_sum", None) if sums(residual) else None
+            add = None if prepare is None else prepare((0, len(xs)), xs, us, weights, target, curvature)
+            if add is None:
+                return None
+            parts += [PreparedCall(_scale_model, gradient, diagonal, scale, weights.rows), add]
+        return PreparedCalls(*parts)
+
+    def _prepared_residual(self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> _PreparedResidual | None:
+        """Calls that evaluate what the activation is given; None where the residual prepares none."""
+        check_knots(type(self).__name__, self.knots, xs)
+        rows = None if _differs(type(self)) else prepared_rows(self._there(), xs, us, jacobians)
+        if rows is None:
+            return None
+        r, rx, ru = rows.arrays
+        if self._shift is None:
+            return _PreparedResidual((rows,), r, rx, ru)
+        shifted = np.zeros(r.shape)
+        return _PreparedResidual((rows, PreparedCall(_add_shift, r, self._shift, shifted)), shifted, rx, ru)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""

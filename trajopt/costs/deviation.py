@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.simd.prepared_calls import PreparedCall
+from dynamics.simd import by_address
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
 from dynamics.validation import as_array, check_rows
 from trajopt.capabilities import StateManifold, capability
@@ -16,6 +17,14 @@ from trajopt.interfaces.system import ManifoldSystem
 from trajopt.interfaces.terms import Tangents, summed_to
 
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
+
+
+@by_address
+def subtract_reference(z, reference, r):
+    """r = z - reference, (K, n), (n,)"""
+    for k in range(z.shape[0]):
+        for i in range(z.shape[1]):
+            r[k, i] = z[k, i] - reference[i]
 
 
 class Deviation:
@@ -64,6 +73,13 @@ class Deviation:
     def prepared_sum(self, *arguments: Any) -> Callable[[], float]:
         """As `trajopt.interfaces.residual` has it."""
         return PreparedCall(add_squares, *self._along(*arguments[:-1]))
+
+    def prepared_rows(self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> PreparedCalls:
+        """As `trajopt.interfaces.residual` has it."""
+        z = us if self._of_controls and us is not None else xs
+        check_rows("residual", z, 0, (self.nr,))
+        r, (rx, ru) = np.zeros(z.shape), self.jacobians(z, None) if jacobians else (None, None)
+        return PreparedCalls(PreparedCall(subtract_reference, z, self._reference, r), result=lambda: (r, rx, ru))
 
     def with_own_numbers(self) -> Deviation:
         """As `trajopt.interfaces.residual` has it."""

@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.cost import ExpandedCost, Into, OfTime, PlacedCost, check_knots, common_knots, scalars_or_rows
+from dynamics.simd import by_address, routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from trajopt.costs.cost import (
+    ExpandedCost,
+    Into,
+    OfTime,
+    PlacedCost,
+    as_rows,
+    check_knots,
+    common_knots,
+    scalars_or_rows,
+)
 from trajopt.interfaces.system import System, as_manifold
 from trajopt.interfaces.terms import At, Tangents, checked_at, summed_to
+
+
+@routine
+def linear_values(x, c, u, d, values):
+    """Write c'x + d'u (K,); x (K, nx), c (1 or K, nx), u (K, nu), d (1 or K, nu)."""
+    next_c, next_d = min(c.shape[0] - 1, 1), min(d.shape[0] - 1, 1)
+    for k in range(x.shape[0]):
+        total = 0.0
+        for i in range(x.shape[1]):
+            total += c[next_c * k, i] * x[k, i]
+        for i in range(u.shape[1]):
+            total += d[next_d * k, i] * u[k, i]
+        values[k] = total
+
+
+@by_address
+def _add_rows(rows, into):
+    """into += rows, (1 or K, n) and (K, n)"""
+    next_row = min(rows.shape[0] - 1, 1)
+    for k in range(into.shape[0]):
+        for i in range(into.shape[1]):
+            into[k, i] += rows[next_row * k, i]
 
 
 class LinearCost(PlacedCost, ExpandedCost):
@@ -86,8 +120,9 @@ class LinearCost(PlacedCost, ExpandedCost):
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         check_knots("LinearCost", self.knots, xs)
-        of_states = np.add.reduce(self.states * xs, axis=1)
-        return of_states if us is None else of_states + np.add.reduce(self.controls * us, axis=1)
+        values = np.empty(len(xs))
+        linear_values(*self._arguments(xs, us), values)
+        return values
 
     def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the gradient is constant, and there is no curvature."""
@@ -97,6 +132,33 @@ class LinearCost(PlacedCost, ExpandedCost):
         target.lx[...] += scale * self.states
         if us is not None and target.lu is not None:
             target.lu[...] += scale * self.controls
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> PreparedCall | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        check_knots("LinearCost", self.knots, xs)
+        return PreparedCall(linear_values, *self._arguments(xs, us), values) if type(self) is LinearCost else None
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        check_knots("LinearCost", self.knots, xs)
+        if type(self) is not LinearCost:
+            return None
+        given = [] if target is None else [(self.states, target.lx), (self.controls, target.lu)]
+        return PreparedCalls(
+            *[
+                PreparedCall(_add_rows, np.multiply(scale, as_rows(rows, into.shape[1])), into)
+                for rows, into in given
+                if into is not None
+            ]
+        )
+
+    def _arguments(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """States, controls (K, 0) if there are none, and coefficients of both (1 or K, .)."""
+        us = np.empty((len(xs), 0)) if us is None else us
+        rows = as_rows(self.controls, us.shape[1]) if us.shape[1] else np.empty((1, 0))
+        return xs, as_rows(self.states, xs.shape[1]), us, rows
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: l is linear in its coefficients."""

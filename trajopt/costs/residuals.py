@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd import by_address, routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares, multipliers, without_effect
 from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
-from trajopt.costs.cost_of_residual import along, linearized
-from trajopt.costs.deviation import Deviation, ManifoldDifference
-from trajopt.interfaces.residual import Components, Residual, at_knots, at_times, check_residual
+from trajopt.costs.cost_of_residual import along, evaluated, linearized, prepared_rows, sums
+from trajopt.costs.deviation import Deviation, ManifoldDifference, subtract_reference
+from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, without_controls
+from trajopt.interfaces.residual import Blocks, Components, Residual, at_knots, at_times, check_residual
+from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -59,13 +64,12 @@ class StateResidual:
         self.component_names = tuple(names[i] for i in self.components) if names else ()
         manifold = as_manifold(system)
         self._whole: Any = Deviation(False, self.reference)
+        self._sum: Any = self._whole
+        """The whole difference as a residual that sums its squares; None if the system has none."""
         if manifold is not None:
             self._whole = ManifoldDifference(manifold, self.reference)
-        itself = np.array_equal(self.components, np.arange(system.ndx))
-        by_itself = capability(system, StateManifold).difference_residual if manifold is not None and itself else None
-        self.sums_squares = by_itself is not None
-        if by_itself is not None:
-            self.add_expansion = by_itself(self.reference).add_expansion
+            by_itself = capability(system, StateManifold).difference_residual
+            self._sum = None if by_itself is None else by_itself(self.reference)
 
     def adjusted(self, reference: ArrayLike) -> StateResidual:
         """With another reference."""
@@ -87,6 +91,72 @@ class StateResidual:
         full[:, self.components] = mu
         return self._whole.hessian_products(xs, None, full)
 
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is StateResidual and self._sum is not None
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        check_weights(weights, self.nr, span)
+        whole = self._weights_of_all(weights)
+        if whole is not weights:
+            place_columns(weights.rows, self.components, whole.rows, self.system.ndx)
+        return self._sum.add_expansion(span, xs, us, whole, target, curvature)
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        check_weights(weights, self.nr, span)
+        prepare, whole = getattr(self._sum, "prepared_sum", None), self._weights_of_all(weights)
+        add = None if prepare is None else prepare(span, xs, us, whole, target, curvature)
+        if add is None or whole is weights:
+            return add
+        place = PreparedCall(place_columns, weights.rows, self.components, whole.rows, self.system.ndx)
+        return PreparedCalls(place, add)
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        whole = None if type(self) is not StateResidual else prepared_rows(self._sum, xs, None, jacobians)
+        if whole is None:
+            return None
+        r, rx, _ = whole.arrays
+        if self._all:
+            return PreparedCalls(whole, result=lambda: whole.arrays)
+        chosen = [None if array is None else np.zeros((len(array), self.nr, *array.shape[2:])) for array in (r, rx)]
+        choose = [
+            PreparedCall(choose_rows, array, self.components, into)
+            for array, into in zip((r, rx), chosen, strict=True)
+            if array is not None
+        ]
+        return PreparedCalls(whole, *choose, result=lambda: (*chosen, None))
+
+    @property
+    def _all(self) -> bool:
+        """True if r has all components in their order."""
+        return np.array_equal(self.components, np.arange(self.system.ndx))
+
+    def _weights_of_all(self, weights: ResidualWeights) -> ResidualWeights:
+        """Weights of all components, without effect as yet; those given if r has all of them."""
+        return weights if self._all else without_effect(len(weights.rows), self.system.ndx, weights.layout)
+
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`; along the tangent of the reference (ndx,)."""
         if type(self) is not StateResidual:
@@ -102,6 +172,28 @@ class StateResidual:
         if type(self) is not StateResidual or not isinstance(self._whole, Deviation):
             return None
         return Components(False, len(self.reference), self.components, self.reference[self.components])
+
+
+@routine
+def place_columns(rows, columns, whole, width):
+    """Write columns of weights of some numbers of a residual to those of all of them, as many as the width."""
+    n = len(columns)
+    for k in range(rows.shape[0]):
+        for g in range(rows.shape[1] // n):
+            for i in range(n):
+                whole[k, g * width + columns[i]] = rows[k, g * n + i]
+
+
+@by_address
+def choose_rows(whole, components, chosen):
+    """Write chosen[k, i] = whole[k, components[i]], numbers or rows of matrices."""
+    for k in range(chosen.shape[0]):
+        for i in range(chosen.shape[1]):
+            if chosen.ndim == 3:
+                for j in range(chosen.shape[2]):
+                    chosen[k, i, j] = whole[k, components[i], j]
+            else:
+                chosen[k, i] = whole[k, components[i]]
 
 
 def chosen_components(components: ArrayLike | None, count: int) -> np.ndarray:
@@ -125,7 +217,7 @@ def _default(system: System) -> np.ndarray:
         raise ValueError(f"reference: got none, expected a state of {type(system).__name__} ({error})") from None
 
 
-class ControlResidual:
+class ControlResidual(SummedRows):
     """r = u - u_ref.
 
     Parameters
@@ -159,6 +251,21 @@ class ControlResidual:
         """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
 
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is ControlResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not ControlResidual:
+            return None
+        r, slopes = np.zeros(us.shape), self.jacobians(us, us) if jacobians else (None, None)
+        reference = np.full(self.nr, 1.0) * self.reference
+        return PreparedCalls(PreparedCall(subtract_reference, us, reference, r), result=lambda: (r, *slopes))
+
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`."""
         return summed_to(-value, np.shape(self.reference)) if type(self) is ControlResidual else None
@@ -172,6 +279,58 @@ class ControlResidual:
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """No curvature."""
         return None, None, None
+
+
+# --------------------------------------------------------------------------------------------
+# Squared norms, to second order, from those of the residual inside.
+
+
+@routine
+def squared_norms(s, r):
+    """Write |s|^2 (K, 1) of s (K, n)."""
+    for k in range(s.shape[0]):
+        total = 0.0
+        for i in range(s.shape[1]):
+            total += s[k, i] * s[k, i]
+        r[k, 0] = total
+
+
+@routine
+def norm_jacobian(s, S, start, J):
+    """Write 2 s'S, S (K, n, m), to columns of J (K, 1, ...) from `start` on."""
+    for k in range(S.shape[0]):
+        for j in range(S.shape[2]):
+            total = 0.0
+            for i in range(S.shape[1]):
+                total += 2.0 * s[k, i] * S[k, i, j]
+            J[k, 0, start + j] = total
+
+
+@routine
+def norm_multipliers(s, mu, weights):
+    """Write multipliers and weights (K, 2 n) of s, of which the expansion is the curvature of mu |s|^2, mu (K, 1)."""
+    n = s.shape[1]
+    for k in range(s.shape[0]):
+        for i in range(n):
+            weights[k, i], weights[k, n + i] = 2.0 * mu[k, 0] * s[k, i], 2.0 * mu[k, 0]
+
+
+def _norms(s: np.ndarray) -> np.ndarray:
+    r = np.empty((len(s), 1))
+    squared_norms(s, r)
+    return r
+
+
+def _norm_jacobian(s: np.ndarray, S: np.ndarray) -> np.ndarray:
+    J = np.empty((len(s), 1, S.shape[2]))
+    norm_jacobian(s, S, 0, J)
+    return J
+
+
+def _gradients_apart(blocks: Blocks) -> Blocks:
+    """The blocks, with gradients in arrays that nobody reads."""
+    lxx, lux, luu = blocks[2:]
+    return np.zeros(lxx.shape[:2]), None if luu is None else np.zeros(luu.shape[:2]), lxx, lux, luu
 
 
 class SquaredNorm:
@@ -190,7 +349,7 @@ class SquaredNorm:
 
     def __init__(self, residual: Residual) -> None:
         check_residual(residual)
-        self.residual = residual
+        self.residual: Any = residual
         self.made_for = subject_of(residual)
         self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"
 
@@ -211,8 +370,7 @@ class SquaredNorm:
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, 1)."""
-        s = self.residual.evaluate(xs, us)
-        return np.einsum("ki,ki->k", s, s)[:, None]
+        return _norms(self.residual.evaluate(xs, us))
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """rx (K, 1, ndx), and ru (K, 1, nu) or None."""
@@ -223,24 +381,99 @@ class SquaredNorm:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """r, rx and ru in one pass."""
         s, sx, su = linearized(self.residual, self.residual.nr, xs, us)
-        twice = 2.0 * s[:, None, :]
-        return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
+        rx, ru = _norm_jacobian(s, sx), None if su is None else _norm_jacobian(s, su)
+        return _norms(s), rx, ru
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        prepare = getattr(self.residual, "prepared_rows", None)
-        inside = None if prepare is None else prepare(xs, us, jacobians)
+        inside = prepared_rows(self.residual, xs, us, jacobians)
         if inside is None:
             return None
+        s, *slopes = inside.arrays
+        found = _norms(s), *[None if S is None else _norm_jacobian(s, S) for S in slopes]
+        parts = [PreparedCall(squared_norms, s, found[0])]
+        for S, J in zip(slopes, found[1:], strict=True):
+            if S is not None:
+                parts.append(PreparedCall(norm_jacobian, s, S, 0, J))
+        return PreparedCalls(inside, *parts, result=lambda: found)
 
-        def rows() -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-            s, sx, su = inside()
-            twice, r = 2.0 * s[:, None, :], np.einsum("ki,ki->k", s, s)[:, None]
-            return r, None if sx is None else twice @ sx, None if su is None else twice @ su
+    # -------------------------------------------------------------------------------------------- sums over knots
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is SquaredNorm and sums(self.residual)
 
-        return rows
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        inside, *points = at_span(self.residual, span, xs, us)
+        if target is None:
+            rows = evaluated(inside, inside.nr, *points), None, None
+        else:
+            rows = linearized(inside, inside.nr, *points)
+        steps, bent, (last, *arguments) = self._steps(span, rows, weights, target, curvature)
+        for step, *given in steps:
+            step(*given)
+        if curvature is not None:
+            self.residual.add_expansion(span, xs, us, bent, _gradients_apart(curvature), curvature)
+        return last(*arguments)
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        inside, *points = at_span(self.residual, span, xs, us)
+        evaluate = prepared_rows(inside, points[0], points[1], target is not None)
+        prepare = getattr(self.residual, "prepared_sum", None)
+        if evaluate is None or prepare is None:
+            return None
+        steps, bent, last = self._steps(span, evaluate.arrays, weights, target, curvature)
+        parts: list[Callable[[], Any]] = [evaluate, *[PreparedCall(*step) for step in steps]]
+        if curvature is not None:
+            add_bent = prepare(span, xs, us, bent, _gradients_apart(curvature), curvature)
+            if add_bent is None:
+                return None
+            parts.append(add_bent)
+        return PreparedCalls(*parts, PreparedCall(*last))
+
+    @staticmethod
+    def _steps(
+        span: tuple[int, int],
+        rows: tuple[Any, ...],
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> tuple[list[tuple[Any, ...]], ResidualWeights, tuple[Any, ...]]:
+        """Routines with their arguments that follow the evaluation of s, sx and su; the weights of s with which its own
+        expansion is the curvature, which these leave; and the last routine, which returns the sum."""
+        check_weights(weights, 1, span)
+        (s, sx, su), K = rows, span[1] - span[0]
+        sx, su = (np.zeros((K, s.shape[1], 0)) if S is None else S for S in (sx, su))
+        r, mu, J = np.zeros((K, 1)), np.zeros((K, 1)), np.zeros((K, 1, sx.shape[2] + su.shape[2]))
+        bent, given = multipliers(np.zeros(s.shape)), (weights.layout, weights.rows, span[0], r, J, mu)
+        steps: list[tuple[Any, ...]] = [(squared_norms, s, r)]
+        if target is not None:
+            steps += [(norm_jacobian, s, sx, 0, J), (norm_jacobian, s, su, sx.shape[2], J)]
+        if curvature is not None:
+            steps += [(expand_squares, *given, *NO_BLOCKS), (norm_multipliers, s, mu, bent.rows)]
+        into = NO_BLOCKS if target is None else target
+        into = into if su.shape[2] else without_controls(into)
+        return steps, bent, (expand_squares, *given, *into)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""
@@ -290,7 +523,35 @@ def velocity_count(system: System) -> int:
     )
 
 
-class AccelerationResidual:
+@by_address
+def _accelerations(following, xs, columns, dt, r):
+    """r = (x+ - x)/dt of these numbers of states."""
+    for k in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            r[k, i] = (following[k, columns[i]] - xs[k, columns[i]]) / dt
+
+
+@by_address
+def _acceleration_jacobians(fx, fu, rows, dt, rx, ru):
+    """rx = (fx - 1)/dt and ru = fu/dt of these rows."""
+    for k in range(rx.shape[0]):
+        for i in range(rx.shape[1]):
+            for j in range(rx.shape[2]):
+                own = 1.0 if j == rows[i] else 0.0
+                rx[k, i, j] = (fx[k, rows[i], j] - own) / dt
+            for j in range(ru.shape[2]):
+                ru[k, i, j] = fu[k, rows[i], j] / dt
+
+
+@by_address
+def _multipliers_of_steps(mu, rows, dt, lam):
+    """lam = mu/dt in these rows."""
+    for k in range(mu.shape[0]):
+        for i in range(mu.shape[1]):
+            lam[k, rows[i]] = mu[k, i] / dt
+
+
+class AccelerationResidual(SummedRows):
     """r = (v+ - v)/dt, the accelerations (rad/s^2, m/s^2) that the controls cause at a state.
 
     Parameters
@@ -346,6 +607,42 @@ class AccelerationResidual:
         rx = fx[:, self._rows]
         rx[:, np.arange(self.nr), self._rows] -= 1.0
         return rx / self.system.dt, fu[:, self._rows] / self.system.dt
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is AccelerationResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not AccelerationResidual or np.ndim(self.system.dt):
+            return None
+        K, dt, system = len(us), float(self.system.dt), self.system
+        following, columns = np.zeros((K, system.nx)), system.nx - self._n + self.components
+        r, step = np.zeros((K, self.nr)), prepare(system, "prepared_steps", xs[:K], us, following)
+        parts = [step, PreparedCall(_accelerations, following, xs[:K], columns, dt, r)]
+        found: tuple[Any, ...] = r, None, None
+        if jacobians:
+            fx, fu = np.zeros((K, system.ndx, system.ndx)), np.zeros((K, system.ndx, system.nu))
+            found = r, np.zeros((K, self.nr, system.ndx)), np.zeros((K, self.nr, system.nu))
+            parts.append(prepare(system, "prepared_expansion", xs[:K], us, fx, fu))
+            parts.append(PreparedCall(_acceleration_jacobians, fx, fu, self._rows, dt, *found[1:]))
+        return None if any(part is None for part in parts) else PreparedCalls(*parts, result=lambda: found)
+
+    def prepared_hessians(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[Callable[[], Any], tuple[np.ndarray | None, ...]] | None:
+        """See `SummedRows`."""
+        assert us is not None
+        K, n, m = len(us), self.system.ndx, self.system.nu
+        lam, fx, fu = np.zeros((K, n)), np.zeros((K, n, n)), np.zeros((K, n, m))
+        H = np.zeros((K, n, n)), np.zeros((K, m, n)), np.zeros((K, m, m))
+        expand = prepare(self.system, "prepared_expansion", xs[:K], us, fx, fu, lam, *H)
+        if expand is None:
+            return None
+        return PreparedCalls(PreparedCall(_multipliers_of_steps, mu, self._rows, float(self.system.dt), lam), expand), H
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

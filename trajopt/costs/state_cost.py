@@ -83,6 +83,7 @@ class StateCost(PlacedCost, CostOfResidual):
 
     def _refer(self) -> None:
         """The residual of the reference."""
+        self._difference: Any = None
         if callable(self.reference):
             return
         rest = None
@@ -118,7 +119,14 @@ class StateCost(PlacedCost, CostOfResidual):
 
     def squares(self, nu: int) -> tuple[Any, ResidualWeights] | None:
         """See `CostOfResidual.squares`; on a manifold of a system that sums them itself, with one reference."""
-        found, known = super().squares(nu), None
-        if found is not None and self._manifold is not None and self.reference.ndim == 1:
+        found = super().squares(nu)
+        return found if found is None else (self._there(), found[1])
+
+    def _there(self) -> Any:
+        """The residual; on a manifold the system's own, if it has one, for one reference."""
+        if self._manifold is None or callable(self.reference) or self.reference.ndim > 1:
+            return self.residual
+        if self._difference is None:
             known = capability(self.system, StateManifold).difference_residual
-        return found if known is None or found is None else (known(self.reference), found[1])
+            self._difference = self.residual if known is None else known(self.reference)
+        return self._difference

@@ -98,14 +98,16 @@ class PreparedResidual(Protocol):
         curvature: Blocks | None,
     ) -> Callable[[], float] | None:
         """A function without arguments that does what `add_expansion` does with these, whose numbers may change from
-        call to call; None where there is none."""
+        call to call; None where there is none.  Where something is expanded it need not return the sum."""
         ...
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
         """A function without arguments that returns r (K, nr) at the numbers that xs (K, nx), us (K, nu) hold then, and
-        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none."""
+        if asked for rx and ru as of `Residual`, in arrays that the next call overwrites; None where there is none.
+        Prepared calls that it consists of (`dynamics.simd.prepared_calls.calls_of`) write the arrays that it returns
+        first."""
         ...
 
     def with_own_numbers(self) -> Self:

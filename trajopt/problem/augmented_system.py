@@ -34,6 +34,7 @@ from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Knots, capability
 from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, prepare, prepared_difference
 from trajopt.interfaces.system import System, control_names, knot_durations, tangent_names, window
+from trajopt.problem.control_map import ControlMap
 from trajopt.problem.extended_calls import (
     candidates_in_memory,
     control_candidates,
@@ -51,8 +52,7 @@ from trajopt.problem.extended_calls import (
     tile_plan,
 )
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
-from trajopt.problem.lifted_terms import ControlMap
-from trajopt.problem.objective import place_of
+from trajopt.problem.knot_rows import place_of
 
 FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 

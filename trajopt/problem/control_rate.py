@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_number_or_vector, check_rows
-from trajopt.costs.activations import add_rates, weighted_squares
+from trajopt.costs import Quadratic
+from trajopt.costs.activations import add_rates, rate_squares
 from trajopt.costs.cost import ExpandedCost, Into, PlacedCost, as_rows, check_knots, common_knots, weight_rows
 from trajopt.interfaces.system import System, check_system, control_names, state_array
 from trajopt.interfaces.terms import At, Tangents, checked_at, state_space, summed_to
@@ -122,7 +125,18 @@ class ControlRateCost(PlacedCost, ExpandedCost):
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         assert us is not None
         check_knots("ControlRateCost", self.knots, us)
-        return weighted_squares(*self._controls(xs, us), self._weights)
+        self._check_points(xs, us)
+        values = np.empty(len(us))
+        rate_squares(us, xs, self._weights, values)
+        return values
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> PreparedCall | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        if us is None or type(self) is not ControlRateCost:
+            return None
+        check_knots("ControlRateCost", self.knots, us)
+        self._check_points(xs, us)
+        return PreparedCall(rate_squares, us, xs, self._weights, values)
 
     def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`; the rates are linear in state and control."""
@@ -130,15 +144,28 @@ class ControlRateCost(PlacedCost, ExpandedCost):
         check_knots("ControlRateCost", self.knots, us)
         if target is None:
             return
+        add_rates(*self._arguments(xs, us, scale, target))
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        if us is None or type(self) is not ControlRateCost:
+            return None
+        check_knots("ControlRateCost", self.knots, us)
+        if target is None:
+            return PreparedCalls()
+        return PreparedCall(add_rates, *self._arguments(xs, us, scale, target))
+
+    def _arguments(self, xs: np.ndarray, us: np.ndarray, scale: float, target: Quadratic) -> tuple[Any, ...]:
+        """Arguments of `add_rates`, checked."""
         n, m = self.system.ndx, self.system.nu
         for block, row in zip(target, ((n,), (m,), (n, n), (m, n), (m, m)), strict=True):
             assert block is not None
             check_rows("target", block, len(us), row)
-        add_rates(*self._controls(xs, us), self._weights, scale, *target)
+        self._check_points(xs, us)
+        return us, xs, self._weights, scale, *target
 
-    def _controls(self, xs, us) -> tuple[np.ndarray, np.ndarray]:
-        """us and the controls before, (K, nu) each."""
-        before = self.system.split(xs)[1]
+    def _check_points(self, xs: np.ndarray, us: np.ndarray) -> None:
         check_rows("us", us, 0, (self.system.nu,))
-        check_rows("xs", before, len(us), (self.system.nu,))
-        return us, before
+        check_rows("xs", xs, len(us), (self.system.nx,))

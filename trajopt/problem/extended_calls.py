@@ -11,7 +11,7 @@ import numpy as np
 from dynamics.simd.compilation import by_address, driver, helper
 from dynamics.simd.prepared_calls import PreparedCall
 from trajopt.interfaces.stepwise import ClosedLoop
-from trajopt.problem.lifted_terms import ControlMap
+from trajopt.problem.control_map import ControlMap
 
 
 @by_address

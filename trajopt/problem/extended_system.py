@@ -20,6 +20,7 @@ from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Expansions, StateManifold, capability
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps, prepare, rollouts_take
 from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.control_map import ControlMap
 from trajopt.problem.extended_calls import (
     RememberingLoop,
     candidates_in_memory,
@@ -37,7 +38,7 @@ from trajopt.problem.extended_calls import (
     subtract_gaps,
     take_rows,
 )
-from trajopt.problem.lifted_terms import ControlMap, LiftedCost, LiftedResidual, WithControls
+from trajopt.problem.lifted_terms import LiftedCost, LiftedResidual, WithControls
 
 # --------------------------------------------------------------------------------------------
 # How a system around another one has the optional members of the system inside (`trajopt.capabilities`).

@@ -1,120 +1,31 @@
 """Costs and residuals made for a system, as those of a system around it with numbers appended to the states.
 
 A term of a state x and controls u inside is one of z = (x, p) and controls w: derivatives by x and u are placed where z
-and w have them (`ControlMap`), and running costs are integrated over durations that are part of the state.
+and w have them (`trajopt.problem.control_map`), and running costs are integrated over durations that are part of the
+state.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd import by_address, routine
+from dynamics.simd.array_loops import fill
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import ResidualWeights
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import ExpandedCost, Into, add_expansion
-from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
+from trajopt.costs.cost_of_residual import prepared_rows, sums
+from trajopt.interfaces.residual import Blocks, Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
 from trajopt.interfaces.terms import Subject, Tangents, gradient_by, is_span, subject_of
+from trajopt.problem.control_map import ControlMap
+from trajopt.problem.extended_calls import first_placed, points_inside
+from trajopt.problem.knot_rows import multiply, scale_rows
 from trajopt.problem.objective import Term
-
-# --------------------------------------------------------------------------------------------
-# Where the controls of a system inside come from, of one around it with longer states: from its controls and states.
-#
-# With z = (x, p) and controls w around, u inside, index sets C and P of u, and a factor s,
-#
-#     u_C = first of w        u_P = s times the first of p
-#
-# so derivatives of a function of (x, u) by z and w are its own, placed: those by u_C by w, s times those by u_P by p.
-
-
-class ControlMap(NamedTuple):
-    """The map from (z, w) to (x, u), and derivatives by (x, u) as those by (z, w).
-
-    nx, ndx, nu : numbers of a state x, of its tangent, and of the controls u
-    controls : C, in order
-    parameters : P
-    scale : s
-    """
-
-    nx: int
-    ndx: int
-    nu: int
-    controls: np.ndarray
-    parameters: np.ndarray = np.zeros(0, dtype=np.intp)
-    scale: float = 1.0
-
-    def inside(self, zs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """States (K, nx) and controls (K, nu), None for None, at points (z, w)."""
-        zs = np.asarray(zs)
-        return np.ascontiguousarray(zs[..., : self.nx]), None if us is None else self.controls_inside(zs, us)
-
-    def controls_inside(self, zs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Controls (K, nu) at points (z, w)."""
-        if not len(self.parameters):
-            return np.ascontiguousarray(us[..., : self.nu])
-        whole = np.empty((len(us), self.nu))
-        whole[:, self.own] = us[:, : len(self.controls)]
-        whole[:, self.parameters] = self.scale * zs[:, self.nx : self.nx + len(self.parameters)]
-        return whole
-
-    def along(self, dz: np.ndarray, dw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Changes dx (K, ndx, ...) and du (K, nu, ...) along dz (K, ndx, ...) and dw (K, nu, ...)."""
-        du = np.empty((len(dw), self.nu, *dw.shape[2:]))
-        du[:, self.controls] = dw[:, : len(self.controls)]
-        du[:, self.parameters] = self.scale * dz[:, self.ndx : self.ndx + len(self.parameters)]
-        return np.ascontiguousarray(dz[:, : self.ndx]), du
-
-    def tangents(self, at: Tangents) -> Tangents:
-        """Points (x, u) and changes there."""
-        xs, us = self.inside(at.xs, at.us)
-        if at.du is None:
-            return Tangents(xs, us, np.ascontiguousarray(at.dx[:, : self.ndx]), None)
-        return Tangents(xs, us, *self.along(at.dx, at.du))
-
-    def place_first(
-        self, rx: np.ndarray, ru: np.ndarray | None, of_states: np.ndarray, of_controls: Any, add: bool = False
-    ) -> None:
-        """Write derivatives (K, ..., ndx) by x and (K, ..., nu) by u, or None, as those by z and w, or add them."""
-        n, P = self.ndx, len(self.parameters)
-        _into(of_states[..., :n], rx, add)
-        if ru is not None:
-            _into(of_controls[..., : len(self.controls)], ru[..., self.own], add)
-            if P:
-                _into(of_states[..., n : n + P], self.scale * ru[..., self.parameters], add)
-
-    def place_hessian(
-        self, Hxx: Any, Hux: Any, Huu: Any, Hzz: np.ndarray, Hwz: Any, Hww: Any, add: bool = False
-    ) -> None:
-        """Write Hessians by x and u, None for those that are zero, as those by z and w, or add them."""
-        n, m, s, p, own = self.ndx, len(self.controls), self.scale, self.parameters, self.own
-        at = slice(n, n + len(p))
-        if Hxx is not None:
-            _into(Hzz[:, :n, :n], Hxx, add)
-        if Hux is not None:
-            _into(Hwz[:, :m, :n], Hux[:, own], add)
-            if len(p):
-                mixed = s * Hux[:, p]
-                _into(Hzz[:, at, :n], mixed, add)
-                _into(Hzz[:, :n, at], mixed.swapaxes(1, 2), add)
-        if Huu is not None:
-            _into(Hww[:, :m, :m], Huu[:, own][:, :, own], add)
-            if len(p):
-                _into(Hzz[:, at, at], s * s * Huu[:, p][:, :, p], add)
-                _into(Hwz[:, :m, at], s * Huu[:, own][:, :, p], add)
-
-    @property
-    def own(self) -> Any:
-        """C as an index, a slice where these are the first of u."""
-        m = len(self.controls)
-        return slice(m) if m == 0 or self.controls[-1] == m - 1 else self.controls
-
-
-def _into(target: np.ndarray, value: np.ndarray, add: bool) -> None:
-    if add:
-        target += value
-    else:
-        target[...] = value
-
 
 # --------------------------------------------------------------------------------------------
 # Costs and residuals of a state x and controls u of a system inside, as those of z = (x, p) and w of a longer state.
@@ -126,6 +37,102 @@ def _into(target: np.ndarray, value: np.ndarray, add: bool) -> None:
 #     Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
 #
 # The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
+
+
+@routine
+def add_gradients(controls, parameters, scale, lx, lu, lz, lw):
+    """Add gradients lx (K, ndx) and lu (K or K - 1, nu) inside where those around have them."""
+    n = lx.shape[1]
+    for k in range(lx.shape[0]):
+        for i in range(n):
+            lz[k, i] += lx[k, i]
+    for k in range(lu.shape[0]):
+        for i in range(controls.shape[0]):
+            lw[k, i] += lu[k, controls[i]]
+        for i in range(parameters.shape[0]):
+            lz[k, n + i] += scale * lu[k, parameters[i]]
+
+
+@routine
+def add_hessians(controls, parameters, scale, Hxx, Hux, Huu, Hzz, Hwz, Hww):
+    """Add Hessians inside where those around have them."""
+    n, m, p = Hxx.shape[1], controls.shape[0], parameters.shape[0]
+    for k in range(Hxx.shape[0]):
+        for i in range(n):
+            for j in range(n):
+                Hzz[k, i, j] += Hxx[k, i, j]
+    for k in range(Huu.shape[0]):
+        for i in range(m):
+            for j in range(n):
+                Hwz[k, i, j] += Hux[k, controls[i], j]
+            for j in range(m):
+                Hww[k, i, j] += Huu[k, controls[i], controls[j]]
+            for j in range(p):
+                Hwz[k, i, n + j] += scale * Huu[k, controls[i], parameters[j]]
+        for i in range(p):
+            for j in range(n):
+                mixed = scale * Hux[k, parameters[i], j]
+                Hzz[k, n + i, j] += mixed
+                Hzz[k, j, n + i] += mixed
+            for j in range(p):
+                Hzz[k, n + i, n + j] += scale * scale * Huu[k, parameters[i], parameters[j]]
+
+
+@routine
+def add_durations(values, s, scale, half, lx, lu, lz, Hzz, Hwz):
+    """Add what depends on s to the first part of the expansion, half = 1/2, or to the second, half = -1/2; values (K,)
+    of l, and scale times its gradients lx, lu."""
+    n = lx.shape[1]
+    for k in range(lx.shape[0]):
+        value = scale * values[k]
+        if half > 0.0:
+            lz[k, n] += value
+        Hzz[k, n, n] += half * (value / s[k])
+        for i in range(n):
+            Hzz[k, i, n] += 0.5 * lx[k, i]
+            Hzz[k, n, i] += 0.5 * lx[k, i]
+        for i in range(lu.shape[1]):
+            Hwz[k, i, n] += 0.5 * lu[k, i]
+
+
+@by_address
+def _last(zs, s):
+    """s = the last numbers of zs"""
+    for k in range(s.shape[0]):
+        s[k] = zs[k, zs.shape[1] - 1]
+
+
+_NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
+
+
+def blocks_inside(map: ControlMap, K: int, controlled: int | None) -> Quadratic:
+    """Zeros for an expansion inside at K knots, so many of which have controls; None for a function of states."""
+    n, m = map.ndx, map.nu
+    lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
+    if controlled is None:
+        return Quadratic(lx, None, lxx, None, None)
+    return Quadratic(lx, np.zeros((controlled, m)), lxx, np.zeros((controlled, m, n)), np.zeros((controlled, m, m)))
+
+
+def _additions(map: ControlMap, found: Blocks, into: Blocks) -> list[tuple[Any, ...]]:
+    """Routines with their arguments that add an expansion inside to that around."""
+    (lx, lu, lxx, lux, luu), (lz, lw, lzz, lwz, lww) = found, into
+    if lu is None or lw is None:
+        map, lu, lw = map.of_states, _NO_ROWS, _NO_ROWS
+        lux = luu = lwz = lww = _NO_BLOCKS
+    by = map.controls, map.parameters, map.scale
+    return [(add_gradients, *by, lx, lu, lz, lw), (add_hessians, *by, lxx, lux, luu, lzz, lwz, lww)]
+
+
+def prepared_inside(
+    map: ControlMap, zs: np.ndarray, us: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None, PreparedCall]:
+    """States and controls inside, None for None, of K points, and the call that writes them."""
+    rows = np.arange(len(zs) if us is None else len(us))
+    if us is None:
+        x, _, call = points_inside(map.of_states, rows, zs, np.empty((len(zs), 0)))
+        return x, None, call
+    return points_inside(map, rows, zs, us)
 
 
 class WithControls(NamedTuple):
@@ -200,20 +207,52 @@ class LiftedCost(ExpandedCost):
     def add_expansion(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into) -> None:
         """See `trajopt.costs.cost.ExpandedCost`."""
         (x, u), s = self.system.map.inside(xs, us), self._durations(xs, us)
-        first = None if target is None and s is None else self._none(u, len(x))
-        second = None if curvature is None else first if curvature is target else self._none(u, len(x))
+        first, second = self._blocks(x, u, s is not None, target, curvature)
         add_expansion(self.cost, x, u, scale, first, second)
-        if s is not None and first is not None:
-            value = scale * self.cost.value(x, u)
-            if target is not None:
-                target.lx[:, -1] += value
-                self._add_half(first, value / s, 0.5, target)
-            if curvature is not None:
-                self._add_half(first, value / s, -0.5, curvature)
-        if target is not None and first is not None:
-            self._add(first, s, target)
-        if curvature is not None and second is not None and second is not first:
-            self._add(second, s, curvature)
+        if s is not None:
+            values = np.ascontiguousarray(self.cost.value(x, u), np.float64)
+            for add, *given in self._durations_added(values, s, scale, first, target, curvature):
+                add(*given)
+            for block in _distinct(first, second):
+                block *= s.reshape(-1, *[1] * (block.ndim - 1))
+        for add, *given in self._added(first, second, target, curvature):
+            add(*given)
+
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray | None, values: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        prepare = getattr(self.cost, "prepared_value", None)
+        if prepare is None or type(self).value is not LiftedCost.value:
+            return None
+        x, u, inside = prepared_inside(self.system.map, xs, us)
+        evaluate = prepare(x, u, values)
+        if evaluate is None:
+            return None
+        if not self.over_time or us is None:
+            return PreparedCalls(inside, evaluate)
+        s = np.ones(len(x))
+        return PreparedCalls(inside, evaluate, PreparedCall(_last, xs, s), PreparedCall(multiply, values, s))
+
+    def prepared_accumulation(
+        self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Into, curvature: Into
+    ) -> Callable[[], Any] | None:
+        """See `trajopt.costs.cost.PreparedCost`."""
+        prepare = getattr(self.cost, "prepared_accumulation", None)
+        evaluate = getattr(self.cost, "prepared_value", None)
+        if prepare is None or type(self).add_expansion is not LiftedCost.add_expansion:
+            return None
+        (x, u, inside), timed = prepared_inside(self.system.map, xs, us), self.over_time and us is not None
+        first, second = self._blocks(x, u, timed, target, curvature)
+        blocks = _distinct(first, second)
+        parts: list[Any] = [inside, *[PreparedCall(fill, block, 0.0) for block in blocks]]
+        parts.append(prepare(x, u, scale, first, second))
+        if timed:
+            values, s = np.zeros(len(x)), np.ones(len(x))
+            parts += [None if evaluate is None else evaluate(x, u, values), PreparedCall(_last, xs, s)]
+            given = self._durations_added(values, s, scale, first, target, curvature)
+            parts += [PreparedCall(*each) for each in given]
+            parts += [PreparedCall(scale_rows, block, s) for block in blocks]
+        parts += [PreparedCall(*each) for each in self._added(first, second, target, curvature)]
+        return None if any(part is None for part in parts) else PreparedCalls(*parts)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: d(s l) = s dl + ds l."""
@@ -222,37 +261,48 @@ class LiftedCost(ExpandedCost):
             value, slope = s * value + at.dx[:, -1] * slope, s * slope
         return gradient_by(self.cost, name, self.system.map.tangents(at), value, slope)
 
-    def _none(self, us: np.ndarray | None, K: int) -> Quadratic:
-        n, m = self.system.system.ndx, self.system.system.nu
-        lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
-        if us is None:
-            return Quadratic(lx, None, lxx, None, None)
-        return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
+    def _blocks(self, x: np.ndarray, u: np.ndarray | None, timed: bool, target: Into, curvature: Into) -> Any:
+        """Zeros for both parts of the expansion inside; None for what is not wanted."""
+        K, controlled = len(x), None if u is None else len(u)
+        first = None if target is None and not timed else blocks_inside(self.system.map, K, controlled)
+        if curvature is None or curvature is target:
+            return first, None if curvature is None else first
+        return first, blocks_inside(self.system.map, K, controlled)
 
-    def _add(self, found: Quadratic, s: np.ndarray | None, target: Quadratic) -> None:
-        """Add what was found for x and u, s times, where z and w have it."""
-        if s is not None:
-            for block in found:
-                assert block is not None
-                block *= s.reshape(-1, *[1] * (block.ndim - 1))
-        self.system.map.place_first(found.lx, found.lu, target.lx, target.lu, True)
-        self.system.map.place_hessian(found.lxx, found.lux, found.luu, target.lxx, target.lux, target.luu, True)
+    @staticmethod
+    def _durations_added(
+        values: np.ndarray, s: np.ndarray, scale: float, first: Quadratic, target: Into, curvature: Into
+    ) -> list[tuple[Any, ...]]:
+        """Routines with their arguments that add what depends on durations, `first` being of l alone."""
+        halves = (target, 0.5), (curvature, -0.5)
+        return [
+            (add_durations, values, s, scale, half, *first[:2], into.lx, into.lxx, into.lux)
+            for into, half in halves
+            if into is not None
+        ]
 
-    def _add_half(self, found: Quadratic, rate: np.ndarray, sign: float, target: Quadratic) -> None:
-        """Add the entries of s in one half of the Hessian, `found` being of l alone and rate l/s."""
-        n = self.system.system.ndx
-        target.lxx[:, n, n] += sign * rate
-        target.lxx[:, :n, n] += 0.5 * found.lx
-        target.lxx[:, n, :n] += 0.5 * found.lx
-        if found.lu is not None and target.lux is not None:
-            target.lux[:, : found.lu.shape[1], n] += 0.5 * found.lu
+    def _added(self, first: Into, second: Into, target: Into, curvature: Into) -> list[tuple[Any, ...]]:
+        """Routines with their arguments that add what was found for x and u where z and w have it."""
+        added = []
+        if target is not None and first is not None:
+            added += _additions(self.system.map, first, target)
+        if curvature is not None and second is not None and second is not first:
+            added += _additions(self.system.map, second, curvature)
+        return added
+
+
+def _distinct(first: Into, second: Into) -> list[np.ndarray]:
+    """All arrays of the two, those of one alone if they are the same."""
+    each = (first,) if second is first else (first, second)
+    return [block for blocks in each if blocks is not None for block in blocks if block is not None]
 
 
 class LiftedResidual:
     """A residual r(x, u) inside as one of (z, w); for costs and constraints."""
 
     def __init__(self, system: Any, residual: Residual) -> None:
-        self.system, self.residual, self.nr = system, residual, residual.nr
+        self.system, self.nr = system, residual.nr
+        self.residual: Any = residual
         self.made_for, self.component_names = lifted_subject(residual, system), component_names(residual)
         self.name = getattr(residual, "name", "") or type(residual).__name__
 
@@ -278,6 +328,84 @@ class LiftedResidual:
         rw = None if ru is None else np.zeros((*rx.shape[:2], self.system.nu))
         self.system.map.place_first(rx, ru, rz, rw)
         return rz, rw
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        map, (x, u, inside) = self.system.map, prepared_inside(self.system.map, xs, us)
+        found = None if type(self) is not LiftedResidual else prepared_rows(self.residual, x, u, jacobians)
+        if found is None:
+            return None
+        r, rx, ru = found.arrays
+        if not jacobians:
+            return PreparedCalls(inside, found, result=lambda: (r, None, None))
+        K, nr = r.shape
+        rz, rw = np.zeros((K, nr, self.system.ndx)), None if ru is None else np.zeros((K, nr, self.system.nu))
+        rx = np.zeros((K, nr, map.ndx)) if rx is None else rx
+        if ru is None or rw is None:
+            nothing = np.empty((K, nr, 0))
+            place = first_placed(map.of_states, np.arange(K), rx, nothing, rz, nothing)
+        else:
+            place = first_placed(map, np.arange(K), rx, ru, rz, rw)
+        return PreparedCalls(inside, found, place, result=lambda: (r, rz, rw))
+
+    # -------------------------------------------------------------------------------------------- sums over knots
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is LiftedResidual and sums(self.residual)
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        first, second, added = self._added(span, len(xs), us, target, curvature)
+        total = self.residual.add_expansion(span, *self.system.map.inside(xs, us), weights, first, second)
+        for add, *given in added:
+            add(*given)
+        return total
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        prepare, (x, u, inside) = getattr(self.residual, "prepared_sum", None), prepared_inside(self.system.map, xs, us)
+        if u is not None and len(x) < len(xs):
+            x, _, inside_all = prepared_inside(self.system.map, xs, None)
+            inside = PreparedCalls(inside, inside_all)
+        first, second, added = self._added(span, len(xs), us, target, curvature)
+        add = None if prepare is None else prepare(span, x, u, weights, first, second)
+        if add is None:
+            return None
+        clear = [PreparedCall(fill, block[slice(*span)], 0.0) for block in _distinct(first, second)]
+        return PreparedCalls(inside, *clear, add, *[PreparedCall(*each) for each in added])
+
+    def _added(
+        self, span: tuple[int, int], K: int, us: np.ndarray | None, target: Blocks | None, curvature: Blocks | None
+    ) -> tuple[Into, Into, list[tuple[Any, ...]]]:
+        """Zeros for the expansion inside, None for what is not wanted, and routines with their arguments that add it to
+        that around."""
+        map, controlled, at, added = self.system.map, None if us is None else len(us), slice(*span), []
+        first = None if target is None else blocks_inside(map, K, controlled)
+        second = first if curvature is target else None if curvature is None else blocks_inside(map, K, controlled)
+        for found, into in ((first, target), (None if second is first else second, curvature)):
+            if found is not None and into is not None:
+                rows = [[None if block is None else block[at] for block in blocks] for blocks in (found, into)]
+                added += _additions(map, *rows)
+        return first, second, added
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`."""

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd import routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_flag
 from trajopt.capabilities import KnownLimits, capability
 from trajopt.costs.residuals import AccelerationResidual
+from trajopt.costs.summed_rows import SummedRows
 from trajopt.interfaces.system import System, check_system, control_names
 from trajopt.interfaces.terms import At, state_space
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
@@ -19,7 +22,21 @@ from trajopt.problem.control_rate import ControlRateSystem, check_control_rate_s
 from trajopt.problem.extended_system import innermost, lifted
 
 
-class LinearResidual:
+@routine
+def linear_rows(A, B, xs, us, r):
+    """Write A y + B u (K, nr), y being the last numbers of xs (K, nx)."""
+    first = xs.shape[1] - A.shape[1]
+    for k in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            total = 0.0
+            for j in range(B.shape[1]):
+                total += B[i, j] * us[k, j]
+            for j in range(A.shape[1]):
+                total += A[i, j] * xs[k, first + j]
+            r[k, i] = total
+
+
+class LinearResidual(SummedRows):
     """r = A y + B u, y being the last n entries of the state, which are plain numbers even where others lie on a
     manifold.
 
@@ -49,11 +66,27 @@ class LinearResidual:
         """Residuals r (K, nr)."""
         if us is None:
             raise ValueError(f"us: got None, expected controls: {self.name} depends on them")
-        return us @ self.B.T + xs[: len(us), xs.shape[1] - self.A.shape[1] :] @ self.A.T
+        r = np.empty((len(us), self.nr))
+        linear_rows(self.A, self.B, xs, us, r)
+        return r
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians rx (K, nr, ndx), ru (K, nr, nu), the same at all knots."""
         return np.tile(self._rx, (len(xs), 1, 1)), np.tile(self.B, (len(xs), 1, 1))
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is LinearResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not LinearResidual:
+            return None
+        r, slopes = np.zeros((len(us), self.nr)), self.jacobians(us, us) if jacobians else (None, None)
+        return PreparedCalls(PreparedCall(linear_rows, self.A, self.B, xs, us, r), result=lambda: (r, *slopes))
 
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """None: no curvature."""

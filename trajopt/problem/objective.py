@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import LANES, routine
-from dynamics.simd.prepared_calls import PreparedCall
-from dynamics.simd.squares import CLIPPED, ResidualWeights
+from dynamics.simd import LANES, by_address, routine
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
+from dynamics.simd.squares import ResidualWeights, sum_of, without_effect
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
 from trajopt.costs.cost_of_residual import sums
 from trajopt.interfaces.residual import Blocks
+from trajopt.problem.knot_rows import (
+    PreparedPoints,
+    add_rows_at,
+    multiply,
+    place_of,
+    prepared_points,
+    prepared_rows_at,
+    quiet,
+    rows_at,
+)
 
 # --------------------------------------------------------------------------------------------
 # A cost and the knots where it counts.
@@ -27,12 +37,6 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
     """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
     pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
     return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
-
-
-def place_of(knots: np.ndarray) -> slice | np.ndarray:
-    """Growing knots as a slice where none is missing between them, so that rows of arrays there are views."""
-    count = len(knots)
-    return slice(int(knots[0]), int(knots[-1]) + 1) if count and knots[-1] - knots[0] == count - 1 else knots
 
 
 class Term(NamedTuple):
@@ -146,16 +150,13 @@ def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
     residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
-    nr = residual.nr
     present = np.unique(knots)
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
     spans = runs(present, UNUSED - 1)
     if len(rows) == 1 and len(given) == 1 and len(present) == sum(stop - start for start, stop in spans):
         return [SquaresOfResidual(residual, rows[0].weights, span) for span in spans]
-    together = np.zeros((int(knots.max()) + 1 - first, given.shape[1]))
-    if layout == CLIPPED:
-        together[:, 2 * nr : 3 * nr], together[:, 3 * nr :] = -np.inf, np.inf
+    together = without_effect(int(knots.max()) + 1 - first, residual.nr, layout).rows
     for row in rows:
         together[row.knots - first] = row.weights.rows
     return [SquaresOfResidual(residual, ResidualWeights(together[start - first : stop - first], layout), (start, stop))
@@ -220,37 +221,52 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def rows_at(blocks: Blocks, knots: slice | np.ndarray, of_states: bool) -> Quadratic:
-    """Rows of blocks over all knots for a term at some of them, without those of controls if it is one of states alone:
-    views for a slice, else zeros, for `add_rows_at` to add."""
-    lx, lu, lxx, lux, luu = (
-        block[knots] if isinstance(knots, slice) else np.zeros((len(knots), *block.shape[1:])) for block in blocks
-    )
-    return Quadratic(lx, None, lxx, None, None) if of_states else Quadratic(lx, lu, lxx, lux, luu)
-
-
-def add_rows_at(blocks: Blocks, knots: slice | np.ndarray, rows: Quadratic, scale: float | np.ndarray = 1.0) -> None:
-    """Add rows of `rows_at`, times a factor for each if there are several, to the blocks; nothing is left to do for
-    views."""
-    if isinstance(knots, slice):
-        return
-    for block, part in zip(blocks, rows, strict=True):
-        if part is not None:
-            factors = np.reshape(scale, (-1,) + (1,) * (part.ndim - 1)) if isinstance(scale, np.ndarray) else None
-            block[knots] += part if factors is None else part * factors
-
-
-def _value(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], np.ndarray]:
-    """Values (K,) of the cost at what these arrays hold, as a function without arguments."""
-    if isinstance(term.place(len(us)), slice):
-        return partial(term.cost.value, *term.points(xs, us))
-    return lambda: term.cost.value(*term.points(xs, us))
-
-
-def _sum(term: Term, values: np.ndarray) -> float:
+def _sum(term: Term, xs: np.ndarray, us: np.ndarray) -> float:
+    """The term's part of the cost."""
+    values = np.asarray(term.cost.value(*term.points(xs, us)), np.float64)
     if isinstance(term.scale, np.ndarray):
-        return float(term.scale @ values)
-    return term.scale * float(np.add.reduce(values))
+        return sum_of(term.scale * values, 1.0)
+    return sum_of(np.ascontiguousarray(values).reshape(-1), float(term.scale))
+
+
+def _prepared_sum(term: Term, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
+    """The term's part of the cost at what these arrays hold, as a function without arguments."""
+    points, prepare = _prepared_points(term, xs, us), getattr(term.cost, "prepared_value", None)
+    values, scale = np.zeros(len(points.xs)), term.scale
+    call = None if prepare is None else prepare(points.xs, points.us, values)
+    if call is None:
+        return partial(_sum, term, xs, us)
+    if not isinstance(scale, np.ndarray):
+        return PreparedCalls(*points.calls, call, PreparedCall(sum_of, values, float(scale)))
+    scaled = PreparedCall(multiply, values, scale), PreparedCall(sum_of, values, 1.0)
+    return PreparedCalls(*points.calls, call, *scaled)
+
+
+def _prepared_points(term: Term, xs: np.ndarray, us: np.ndarray) -> PreparedPoints:
+    return prepared_points(term.place(len(us)), xs, None if term.terminal else us)
+
+
+def _prepared_expansion(
+    term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None
+) -> Callable[[], Any]:
+    """The addition of its expansion at what these arrays hold, as a function without arguments."""
+    prepare = getattr(term.cost, "prepared_accumulation", None)
+    if prepare is not None:
+        points, scale = _prepared_points(term, xs, us), term.scale
+        first, second = [
+            None if into is None else prepared_rows_at(into, term.place(len(us)), term.terminal, scale)
+            for into in (blocks, curvature)
+        ]
+        if curvature is blocks:
+            second = first
+        factor, rows = 1.0 if isinstance(scale, np.ndarray) else float(scale), [x and x.rows for x in (first, second)]
+        call = prepare(points.xs, points.us, factor, *rows)
+        if call is not None:
+            around = [first, second] if second is not first else [first]
+            before = [clear for into in around if into is not None for clear in into.before]
+            after = [add for into in around if into is not None for add in into.after]
+            return PreparedCalls(*points.calls, *before, call, *after)
+    return _expansion(term, xs, us, blocks, curvature)
 
 
 def _expansion(
@@ -292,6 +308,83 @@ def all_finite(rows):
 @routine
 def _both_finite(xs, us):
     return all_finite(xs) and all_finite(us)
+
+
+# --------------------------------------------------------------------------------------------
+# The cost at arrays that stay: prepared calls where every term is summed by some.
+#
+# The first call looks at the trajectory, then each sum is followed by a call that adds it to the total, so that whoever
+# makes all of these calls finds the cost where the last one leaves its result.
+
+
+@by_address
+def _start(xs, us, total):
+    """Whether the trajectory is finite; the total is 0, or NaN where it is not."""
+    finite = all_finite(xs) and all_finite(us)
+    total[0] = 0.0 if finite else np.nan
+    return finite
+
+
+@by_address
+def _add(total, part):
+    total[0] += part[0]
+
+
+@by_address
+def _cost(total):
+    """The total; inf where it is not finite."""
+    return total[0] if abs(total[0]) < np.inf else np.inf
+
+
+class PreparedCost:
+    """The cost of a trajectory in arrays that stay, as a function without arguments.
+
+    Parameters
+    ----------
+    xs, us : (N+1, nx) and (N, nu) arrays
+    sums : functions without arguments
+
+    Attributes
+    ----------
+    finite : whether all numbers of the trajectory are finite, a prepared call
+    sums : functions that each return a part of the cost, in the order in which they are added
+    """
+
+    def __init__(self, xs: np.ndarray, us: np.ndarray, sums: Iterable[Callable[[], float]]) -> None:
+        self.sums, self._total = tuple(map(quiet, sums)), np.zeros(1)
+        self.finite = PreparedCall(_start, xs, us, self._total)
+        self._adds: dict[int, PreparedCall] = {}
+
+    def __call__(self) -> float:
+        """The cost; inf where the trajectory or a term is not finite."""
+        if not self.finite():
+            return np.inf
+        total = 0.0  # not `sum`, whose rounding differs between versions of Python
+        for add in self.sums:
+            total += add()
+        return total if math.isfinite(total) else np.inf
+
+    @property
+    def calls(self) -> tuple[PreparedCall, ...] | None:
+        """Prepared calls of which the last one returns the cost; None if a term makes others."""
+        calls = [self.finite]
+        for add in self.sums:
+            found = calls_of(add)
+            if found is None:
+                return None
+            part = found[-1].room[:1].view(np.float64)
+            add_part = self._adds.setdefault(found[-1].address, PreparedCall(_add, self._total, part))
+            calls += [*found, add_part]
+        return *calls, self._cost
+
+    @property
+    def checks(self) -> tuple[Callable[[], bool], ...]:
+        """Checks of the sums, which ask whether their calls are still the right ones."""
+        return tuple([check for add in self.sums for check in checks_of(add)])
+
+    @cached_property
+    def _cost(self) -> PreparedCall:
+        return PreparedCall(_cost, self._total)
 
 
 Parts = tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]
@@ -367,48 +460,25 @@ class Objective:
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
-                total += _sum(term, _value(term, xs, us)())
+                total += _sum(term, xs, us)
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf
 
-    def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> Callable[[], float]:
+    def prepared_value(self, xs: np.ndarray, us: np.ndarray) -> PreparedCost:
         """`value` at these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        finite, values = PreparedCall(_both_finite, xs, us), [(term, _value(term, xs, us)) for term in terms]
-        sums = [s.prepared(xs, us, None, None) for s in squares]
-
-        def value() -> float:
-            if not finite():
-                return np.inf
-            total = 0.0  # not `sum`, whose rounding differs between versions of Python
-            if values:
-                with np.errstate(all="ignore"):
-                    for term, found in values:
-                        total += _sum(term, found())
-            for add in sums:
-                total += add()
-            return total if math.isfinite(total) else np.inf
-
-        return value
+        sums = [_prepared_sum(term, xs, us) for term in terms]
+        return PreparedCost(xs, us, [*sums, *[one.prepared(xs, us, None, None) for one in squares]])
 
     def prepared_expansion(
         self, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None = None
-    ) -> Callable[[], None]:
+    ) -> PreparedCalls:
         """`accumulate` with these arrays, as a function without arguments."""
         terms, squares = self._for(us)
-        expansions = [_expansion(term, xs, us, blocks, curvature) for term in terms]
-        sums = [s.prepared(xs, us, blocks, curvature) for s in squares]
-
-        def accumulate() -> None:
-            if expansions:
-                with np.errstate(all="ignore"):
-                    for add in expansions:
-                        add()
-            for add in sums:
-                add()
-
-        return accumulate
+        parts = [_prepared_expansion(term, xs, us, blocks, curvature) for term in terms]
+        parts += [one.prepared(xs, us, blocks, curvature) for one in squares]
+        return PreparedCalls(*map(quiet, parts))
 
     def accumulate(
         self,

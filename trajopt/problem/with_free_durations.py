@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.array_loops import fill
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_not_negative
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import System
@@ -55,6 +57,12 @@ class _Constant:
         pass
 
     accumulate_curvature = accumulate
+
+    def prepared_value(self, xs, us, values):
+        return PreparedCall(fill, values, self.weight)
+
+    def prepared_accumulation(self, xs, us, scale, target, curvature):
+        return PreparedCalls()
 
 
 # --------------------------------------------------------------------------------------------

@@ -25,10 +25,11 @@ from trajopt.optimality.kkt_system import without_clamped
 from trajopt.problem.extended_system import innermost, remembered_numbers
 from trajopt.problem.problem import Problem
 from trajopt.results.advice import called
+from trajopt.results.archives import archive_of
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.joint_feedback import with_joint_feedback
 from trajopt.results.records import AnySolution, ConstraintReport, SolutionData
-from trajopt.results.results_files import archive_of, checked_file, write_atomically
+from trajopt.results.results_files import checked_file, write_atomically
 from trajopt.results.stationary import after_the_start
 
 # --------------------------------------------------------------------------------------------

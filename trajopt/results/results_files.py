@@ -16,7 +16,6 @@ tuple).
 from __future__ import annotations
 
 import json
-import math
 import os
 import struct
 import uuid
@@ -25,16 +24,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from dynamics.validation import as_choice
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.archives import archive_of, read_archive
 from trajopt.results.records import AnySolution, ConstraintReport, IterationRecord, SolutionData, Status
 
 FORMAT, VERSION = "trajopt.Solution", 1
@@ -94,21 +92,6 @@ def solution_bytes(solution: SolutionData) -> bytes:
         }
     arrays |= {"format": np.array(FORMAT), "format_version": np.array(VERSION), "layout": np.array(json.dumps(layout))}
     return archive_of(arrays)
-
-
-def archive_of(arrays: dict[str, np.ndarray]) -> bytes:
-    """The content of an .npz file of these arrays.
-
-    An archive that Ctrl-C interrupts with an open member cannot be closed; then KeyboardInterrupt is raised in place of
-    the error that says so."""
-    stream = BytesIO()
-    try:
-        np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
-    except ValueError as error:
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise error.__context__ from None
-        raise
-    return stream.getvalue()
 
 
 def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -188,7 +171,7 @@ def checked_file(
     """
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
-        arrays = _read(source)
+        arrays = read_archive(source)
     except (ValueError, EOFError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise ValueError(f"{name}: got a file that is cut short or not a {what} file ({error})") from error
     if "format" not in arrays or str(arrays["format"]) != mark:
@@ -199,44 +182,6 @@ def checked_file(
     if found > version:
         raise ValueError(f"{name}: got format {found} of a newer trajopt, expected at most {version}; update trajopt")
     return name, arrays
-
-
-def _read(source) -> dict[str, np.ndarray]:
-    if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as stream:  # numpy leaves a damaged file open
-            return _read(stream)
-    size = source.seek(0, os.SEEK_END)
-    source.seek(0)
-    with zipfile.ZipFile(source) as archive:
-        members = archive.infolist()
-        _check_sizes(archive, members, size)
-        return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
-
-
-def _check_sizes(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise ValueError unless the file is as large as its members claim, before one of them is read: members are stored
-    uncompressed, so that no small file becomes a large array."""
-    if sum(member.file_size for member in members) > size:
-        raise ValueError("its members are larger than the file; expected members that are not compressed")
-    names = [member.filename for member in members]
-    if len(set(names)) != len(names) or not all(name.endswith(".npy") for name in names):
-        raise ValueError("expected one .npy member for each array")
-    for member in members:
-        with archive.open(member) as stream:
-            version = npy.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"{member.filename}: got .npy format {version}, expected one of {list(_HEADERS)}")
-            shape, _, dtype = _HEADERS[version](stream)
-            if dtype.hasobject or stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-                raise ValueError(f"{member.filename}: got {member.file_size} bytes for shape {shape} of {dtype}")
-
-
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    with archive.open(member) as stream:
-        return npy.read_array(stream, allow_pickle=False)
 
 
 def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -15,7 +15,7 @@ formulation among them, over arrays to which a model is copied.
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,8 @@ NO_LIMITS = NOTHING, NOTHING
 # ------------------------------------------------------------------------------------------------ parts of the search
 # Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
 PENALTY, BARRIER, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(6)
-WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES, COUNT = range(6, 15)
+WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES = range(6, 14)
+LEAST, LINEAR_PART, OTHER, FIRST_ORDER, SECOND_ORDER, COUNT = range(14, 20)
 
 
 @by_address
@@ -120,14 +121,39 @@ def _sweep(
     enter(sweep)
 
 
+@by_address
+def _finish(numbers, us, box, gaps, p, dx, du, rows, k, K, Vx, Vxx):
+    """Write d1 and d2, whose d1 + d2/2 is the change at the point that a search has found, d1 its linear part; and
+    where another sweep than the first one led there, the policy and the value function of that about the iterate."""
+    linear = numbers[LINEAR_PART]
+    for i in range(rows.shape[0]):
+        linear += p[i] * rows[i]
+    numbers[FIRST_ORDER], numbers[SECOND_ORDER] = linear, 2.0 * (numbers[LEAST] - linear)
+    if numbers[OTHER] == 0.0:
+        return
+    lower, upper = box
+    for t in range(du.shape[0]):
+        for i in range(du.shape[1]):
+            x = du[t, i] - dot(K, t, i, dx, t)
+            if lower.shape[0] > 0:
+                rounding = ROUNDING * (abs(us[t, i]) + abs(x))
+                x = lower[t, i] if abs(x - lower[t, i]) <= rounding else x  # to the limit itself
+                x = upper[t, i] if abs(x - upper[t, i]) <= rounding else x
+            k[t, i] = x
+    for t in range(dx.shape[0]):
+        for i in range(dx.shape[1]):
+            for j in range(dx.shape[1]):
+                Vx[t, i] -= Vxx[t, i, j] * (dx[t, j] - gaps[t, j])
+
+
 # ------------------------------------------------------------------------------------------------ the search
 @by_address
-def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, swept, saved, here, end, best):
-    """Write the point of the least value found, and the gains and the value function of the sweep that led there, where
-    those of the first sweep are at the beginning; returns that value, the linear part of the costs in it, and True if
-    it was another sweep than the first one.
+def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, changes, swept, saved, here, end, best):
+    """Write the point of the least value found, that value, the linear part of the costs in it, and 1 if another sweep
+    than the first one led there; and what `_finish` does for the gains and the value function of that sweep, where
+    those of the first sweep are at the beginning.
 
-    The first four arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
+    The first five arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
     the end."""
     value, linear, other, settled, smooth = numbers[FIRST_VALUE], 0.0, False, False, numbers[BARRIER] > 0.0
     for i in range(here.shape[0]):
@@ -172,7 +198,8 @@ def _search(step_from_iterate, step, compare, sweep, numbers, failed, changes, s
         _copy(swept, saved)
         if not smooth and gained <= KEPT * -value:
             break
-    return value, linear, other
+    numbers[LEAST], numbers[LINEAR_PART], numbers[OTHER] = value, linear, other
+    enter(finish)
 
 
 def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
@@ -182,32 +209,35 @@ def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]
     return flat, tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True))
 
 
-class _PreparedSearch:
+class PreparedSearch:
     """The search over models of so many rows, its parts prepared over arrays of its own.
 
     Attributes
     ----------
     given : tuple of arrays
-        Where a model is copied to: expansion, gaps, box, controls, their limits, rows, multipliers, and gains k, K.
+        Where a model is copied to: expansion, gaps, box, controls, their limits, rows, multipliers, p, and gains k, K.
     best : dx, du and the change of the rows at the end of a search
-    found : k, K, Vx, Vxx of the sweep that led there
+    found : k, K, Vx, Vxx of the sweep that led there, about the iterate
+    saved : these as one array
+    parts : calls that it makes by their addresses
     """
 
-    def __init__(self, formulation: Formulation, e: Expansion, R: int) -> None:
-        (N, n, nu), limits, self.numbers = e.fu.shape, formulation.limits, np.zeros(COUNT)
+    def __init__(self, slots: Any, e: Expansion, R: int) -> None:
+        (N, n, nu), limits, self.numbers = e.fu.shape, slots.limits, np.zeros(COUNT)
         shapes, gains = [x.shape for x in e[2:]], ((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         fx, fu, gaps, us = np.zeros(e.fx.shape), np.zeros(e.fu.shape), np.zeros((N + 1, n)), np.zeros((N, nu))
         low, high, *ends = np.zeros((4, *((0, 0) if limits is None else us.shape)))
         first, (c, lower, upper, dual, centre), numbers = np.zeros(N + 2, np.intp), np.zeros((5, R)), self.numbers
         C = np.zeros((R, n)), np.zeros((R, nu))
         (costs, blocks), (expanded, moved) = _parts(*shapes), _parts(*shapes)
-        (swept, sweep), (saved, self.found) = _parts(*gains), _parts(*gains)
+        (swept, sweep), (self.saved, self.found) = _parts(*gains), _parts(*gains)
         (here, start), (end, reached), (best, self.best) = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
+        p = np.zeros(R)
         self.given = (
-            fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, *self.found[:2]
+            fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, p, *self.found[:2]
         )  # fmt: skip
         box = None if limits is None else box_around(us, *limits)
-        self.sweep = formulation.prepared_sweep((fx, fu, *moved), box, sweep)
+        self.sweep = slots.prepared_sweep((fx, fu, *moved), box, sweep)
         of_step = (fx, fu), blocks, gaps, sweep[:2], (low, high)
         to_end = first, C, c, lower, upper, centre, numbers, *reached
         self.parts = (
@@ -221,9 +251,11 @@ class _PreparedSearch:
                 _sweep, self.sweep.address, costs, expanded, moved, first, C, c, lower, upper, dual, centre, numbers,
                 us, tuple(ends), (box or NO_LIMITS)[:2], *start, tuple(np.zeros((2, R))),
             ),
+            PreparedCall(_finish, numbers, us, (low, high), gaps, p, *self.best, *self.found),
         )  # fmt: skip
         addresses, outcome = [part.address for part in self.parts], self.sweep.room
-        known = numbers, outcome, outcome.view(np.float64), swept, saved, here, end, best
+        self.parts = *self.parts, self.sweep
+        known = numbers, outcome, outcome.view(np.float64), swept, self.saved, here, end, best
         self.run = PreparedCall(_search, *addresses, *known)
 
 
@@ -250,10 +282,10 @@ def model_minimum(
     sweep, e = direction.sweep, model.expansions[direction.kind]
     search = formulation.kept.get("search")
     if search is None or len(search.best[2]) != len(rows):
-        search = formulation.kept["search"] = _PreparedSearch(formulation, e, len(rows))
+        search = formulation.kept["search"] = PreparedSearch(formulation, e, len(rows))
     given = (
         *e, 0.0 if gaps is None else gaps, *(model.box or NO_LIMITS)[:2], us, *(formulation.limits or NO_LIMITS),
-        rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, sweep.k, sweep.K,
+        rows.first, *at.C, at.c, rows.lower, rows.upper, m.dual, m.centre, at.weights.p, sweep.k, sweep.K,
     )  # fmt: skip
     for own, array in zip(search.given, given, strict=True):
         own[...] = array
@@ -264,16 +296,11 @@ def model_minimum(
     )  # fmt: skip
     with formulation.clock.measure("backward_pass"):
         search.sweep.set(MU, mu)
-        value, linear, other = search.run()
-    dx, du, moved = (part.copy() for part in search.best)
+        search.run()
+    (least, _, other, d1, d2), (dx, du, moved) = search.numbers[LEAST:].tolist(), [part.copy() for part in search.best]
     if other:
-        _, K, Vx, Vxx = search.found
-        k, shift = du - np.einsum("tij,tj->ti", K, dx[:-1]), dx if gaps is None else dx - gaps
-        rounding = ROUNDING * (np.abs(us) + np.abs(k))
-        for limit in (model.box or ())[:2]:
-            k = np.where(np.abs(k - limit) <= rounding, limit, k)  # to the limit itself
-        Vx = Vx - np.einsum("tij,tj->ti", Vxx, shift)
-        sweep = SweepResult(k, K.copy(), Vx, Vxx.copy(), 0.0, 0.0, True)
-    d1 = linear + float(at.weights.p @ moved)
-    sweep = sweep._replace(d1=d1, d2=2.0 * (value - d1))
-    return ModelMinimum(direction._replace(sweep=sweep), -value, dx, du, moved)
+        k, K, Vx, Vxx = [part.copy() for part in search.found]
+        sweep = SweepResult(k, K, Vx, Vxx, d1, d2, True)
+    else:
+        sweep = sweep._replace(d1=d1, d2=d2)
+    return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved)

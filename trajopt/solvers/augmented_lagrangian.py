@@ -21,11 +21,12 @@ derivative; with the dual iterate it is that of primal-dual methods, and steps a
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import helper, routine
+from dynamics.simd import decision, helper, routine
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import FACTOR
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
@@ -68,7 +69,7 @@ class Multipliers(NamedTuple):
         """Sum of the augmented-Lagrangian terms at c (R,), and their derivatives; sides (R,): the limits to take as
         active, -1 the lower, 1 the upper one, 0 none; None for those active at c."""
         p, w = np.empty(len(c)), np.empty(len(c))
-        total = _weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
+        total = weigh(c, rows.lower, rows.upper, self.dual, self.centre, self.penalty, self.barrier, p, w)
         if sides is not None:
             limit = np.where(sides > 0, rows.upper, rows.lower)
             w = np.where(sides != 0, self.penalty, 0.0)
@@ -124,7 +125,7 @@ def term(c, dual, centre, penalty, barrier, lower, upper):
 
 
 @routine
-def _weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
+def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
         value, p[i], w[i] = term(c[i], dual[i], centre[i], penalty, barrier, lower[i], upper[i])
@@ -153,7 +154,7 @@ def active_side(z, lower, upper):
 
 # ------------------------------------------------------------------------------------------------ measures
 @routine
-def _measure(c, lower, upper, D, rounding, lam, central):
+def measure(c, lower, upper, D, rounding, lam, central):
     violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
@@ -184,7 +185,7 @@ class Measures(NamedTuple):
 def measures(rows: Rows, c: np.ndarray, lam: np.ndarray, central: float = 0.0) -> Measures:
     """Measures of these values and multipliers (R,); a product of multiplier and slack that is at most `central` is as
     it should be, and does not count as complementarity."""
-    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
+    return Measures(*measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
 
 
 @routine
@@ -246,7 +247,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 @routine
-def _largest_derivative(lx, lu, lxx, luu):
+def largest_derivative(lx, lu, lxx, luu):
     """Largest entry of the cost's gradients and of the diagonals of its Hessians; inf if one is not finite."""
     largest = 0.0
     for g, H in ((lx, lxx), (lu, luu)):
@@ -260,8 +261,13 @@ def _largest_derivative(lx, lu, lxx, luu):
 
 def penalty_scale(e: Expansion) -> float:
     """Largest derivative of the cost in an expansion; 1 where all vanish or one is not finite."""
-    scale = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
-    return scale if np.isfinite(scale) and scale > 0.0 else 1.0
+    return scale_of(largest_derivative(e.lx, e.lu, e.lxx, e.luu))
+
+
+@decision
+def scale_of(largest):
+    """The unit of penalties for this largest derivative."""
+    return largest if largest > 0.0 and largest < np.inf else 1.0
 
 
 def influence(model: LocalModel, rows: Rows) -> np.ndarray:
@@ -271,20 +277,41 @@ def influence(model: LocalModel, rows: Rows) -> np.ndarray:
     return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
 
 
-def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
-    """A fraction of the penalty 1 / S with which a step of the model halves violations, S the mean of C luu^-1 C' over
-    rows; and the typical derivative of rows with respect to controls.  None where these are not known."""
-    squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
-    with np.errstate(all="ignore"):
-        S, slope = float((squares / luu).sum()) / max(len(rows), 1), float(np.sqrt(squares.mean()))
-    return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
+@routine
+def stiffness(gradient, luu):
+    """Sum of C luu^-1 C' over rows, and the typical derivative of rows with respect to controls, from the gradient
+    (N, nu) of the sum of all rows with random signs."""
+    total, squares, (N, nu) = 0.0, 0.0, gradient.shape
+    for t in range(N):
+        for i in range(nu):
+            square = gradient[t, i] * gradient[t, i]
+            squares += square
+            total += square / luu[t, i, i]
+    return total, math.sqrt(squares / max(N * nu, 1))
+
+
+@decision
+def units_of(scale, total, slope, rows, large):
+    """`units`, from a cost's largest derivative and what `stiffness` returns; large: True for rows that are scaled by
+    the size of their terms.  A fraction of 1 / S, with S the mean of C luu^-1 C', is that of the penalty with which a
+    step of the model halves violations."""
+    S = total / max(rows, 1)
+    if S > 0.0 and S < np.inf and slope > 0.0 and slope < np.inf and (large or SOFT / S > scale):
+        return SOFT / S, slope
+    return scale, 1.0
 
 
 def units(model: LocalModel, rows: Rows) -> tuple[float, float]:
     """Units of penalties, and of slopes of rows (`Multipliers`), such that the largest penalty leaves little of the
     violations, as of a heavy body that is moved by newtons."""
-    scale, stiff = penalty_scale(model.expansion), _stiffness(model, rows)
-    return (scale, 1.0) if stiff is None or not (rows.large or stiff[0] > scale) else stiff
+    found = stiffness(influence(model, rows), model.expansion.luu)
+    return units_of(penalty_scale(model.expansion), *found, len(rows), rows.large)
+
+
+@decision
+def penalty_of_warm_start(penalty, scale):
+    """The penalty of a single step from a warm start with this one: firm, and no larger than that of deployed gains."""
+    return max(min(penalty, LARGEST_PENALTY * scale), FIRM * scale)
 
 
 def first_multipliers(
@@ -298,11 +325,12 @@ def first_multipliers(
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     dual = projected(rows, dual)
     least = (FIRM if firm else FIRST) * scale
-    if warm is not None:
+    if warm is not None and firm:
+        penalty = penalty_of_warm_start(penalty, scale)
+    elif warm is not None:
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
-        bound = np.inf if firm else bearable(dual, scale, violation)
-        penalty = min(penalty, LARGEST_PENALTY * scale, bound)
+        penalty = min(penalty, LARGEST_PENALTY * scale, bearable(dual, scale, violation))
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 
@@ -314,10 +342,31 @@ def weighted(rows: Rows, model: LocalModel, multipliers: Multipliers) -> LocalMo
     return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
 
 
+@decision
+def gradient_error(gradient_norm, scale, slope, multipliers, rows):
+    """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large; multipliers: sum of
+    their absolute values, of so many rows."""
+    sd = max(100.0, multipliers / max(rows, 1) / scale) / 100.0
+    return gradient_norm / slope / scale / sd
+
+
+@decision
+def optimality_error(gradient, scaled, complementarity, scale):
+    """Violation E of the optimality conditions."""
+    return max(gradient, scaled, complementarity / min(1.0, scale))
+
+
+@routine
+def sum_of_sizes(numbers):
+    """Sum of absolute values."""
+    total = 0.0
+    for i in range(numbers.shape[0]):
+        total += abs(numbers[i])
+    return total
+
+
 def _gradient_error(rows: Rows, model: LocalModel, m: Multipliers) -> float:
-    """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large."""
-    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.scale) / 100.0
-    return model.gradient_norm / m.slope / m.scale / sd
+    return gradient_error(model.gradient_norm, m.scale, m.slope, sum_of_sizes(m.dual), len(rows))
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
@@ -325,8 +374,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers) -> Multipliers:
     conditions."""
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual, CENTRAL * m.barrier)
-    gradient, complementarity = _gradient_error(rows, model, m), reached.complementarity / min(1.0, m.scale)
-    error = max(gradient, reached.scaled, complementarity)
+    error = optimality_error(_gradient_error(rows, model, m), reached.scaled, reached.complementarity, m.scale)
     return m if error > PROGRESS * m.error else m._replace(centre=m.dual, error=error)
 
 
@@ -370,7 +418,13 @@ def relaxed(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
 
 def raised(m: Multipliers, factor: float) -> float:
     """The penalty multiplied by a factor, at most the largest one."""
-    return min(factor * m.penalty, LARGEST * m.scale)
+    return raised_penalty(m.penalty, factor, m.scale)
+
+
+@decision
+def raised_penalty(penalty, factor, scale):
+    """`raised`, for compiled code."""
+    return min(factor * penalty, LARGEST * scale)
 
 
 def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
@@ -378,12 +432,12 @@ def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipl
     trajectory."""
     p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
     limit, dual = LARGEST * m.scale, np.empty(len(p))
-    _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
+    move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
     return m._replace(dual=dual)
 
 
 @routine
-def _move_dual(lower, upper, lam, p, alpha, limit, result):
+def move_dual(lower, upper, lam, p, alpha, limit, result):
     for i in range(lam.shape[0]):
         result[i] = lam[i] + alpha * (p[i] - lam[i])
     project(lower, upper, result, result)
@@ -392,7 +446,7 @@ def _move_dual(lower, upper, lam, p, alpha, limit, result):
 
 
 @routine
-def _total_violation(c, lower, upper):
+def sum_of_violations(c, lower, upper):
     total = 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i])
@@ -403,7 +457,7 @@ def _total_violation(c, lower, upper):
 
 def total_violation(rows: Rows, c: np.ndarray) -> float:
     """Sum of the violations of scaled rows."""
-    return _total_violation(c, rows.lower, rows.upper)
+    return sum_of_violations(c, rows.lower, rows.upper)
 
 
 # --------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import decision
 from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONG_STEP, Regularization
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
@@ -107,6 +108,21 @@ AT_START, AWAY, CLOSE, BOLD = (
 )  # fmt: skip
 """Limits at the first iterate; away from minima of the augmented Lagrangian; near them; and after a full step that
 gained its predicted decrease."""
+
+
+@decision
+def penalty_factor(after, removed, left, leap):
+    """Factor of the penalty with which a step may leave the fraction `left` of a violation, if with the present one it
+    leaves `after` and removes `removed`."""
+    if removed > 0.0 and left < 1.0:
+        return min(max((1.0 / left - 1.0) * after / removed, FACTOR), leap)
+    return leap
+
+
+@decision
+def helps(left, after, before):
+    """True if a step that leaves the violation `left` of `before` removes enough more than one that leaves `after`."""
+    return left <= PROGRESS * after or before - left >= WORSE * (before - after)
 
 
 def gained_as_predicted(record: IterationRecord) -> bool:
@@ -405,10 +421,8 @@ class AugmentedLagrangian(SoftConstraints):
             enough = after <= bound.left * before or before <= bound.small
             if enough or m.penalty >= min(bound.largest * m.scale, m.ceiling):
                 break
-            removed, factor = before - after, bound.leap
-            if removed > 0.0 and bound.left < 1.0:
-                factor = min(max((1.0 / bound.left - 1.0) * after / removed, FACTOR), bound.leap)
-            penalty = raised(m, factor)
+            removed = before - after
+            penalty = raised(m, penalty_factor(after, removed, bound.left, bound.leap))
             if direction.kind == CONVEXIFIED:
                 penalty = min(penalty, bearable(m.dual, m.scale, measures(rows, at.c, m.dual).scaled))
                 if penalty <= m.penalty:
@@ -421,7 +435,7 @@ class AugmentedLagrangian(SoftConstraints):
             direction = direction._replace(sweep=sweep, fallback=None)
             minimum = self._minimum(model, m, direction, found.regularization)
             left = total_violation(rows, at.c + minimum.rows)
-            if left > PROGRESS * after and before - left < WORSE * removed:  # it does not help
+            if not helps(left, after, before):
                 break
             found, after = found._replace(model=model, multipliers=m, direction=minimum.direction), left
         return found

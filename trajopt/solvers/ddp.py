@@ -21,15 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from trajopt.backward.regularization import LONG_STEP, LONGEST, Regularization, curvature_scale
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.solvers.formulation import CONVEXIFIED, Direction, Formulation, Iterate, LocalModel, noise
-from trajopt.solvers.iteration import IDLE, Log, Stall, State, Unconstrained, expected_decrease, left_of, record_of
-from trajopt.solvers.line_search import INVISIBLE, WORSE, Rejected, Step, TrialStep, visible
+from trajopt.solvers.iteration import IDLE, Log, State, Unconstrained, expected_decrease, left_of, record_of
+from trajopt.solvers.line_search import WORSE, Rejected, Step, TrialStep, visible
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.program import steps_without_python
 
 Callback = Callable[[Progress], bool | None]
 
@@ -53,6 +55,8 @@ class Loop:
     options: LoopOptions
     constraints: Unconstrained
     optimum: tuple[float, float] | None = None
+    compiled: ClassVar[bool] = True
+    """True if compiled code may make its iterations (`trajopt.solvers.compiled`)."""
 
     def run(
         self,
@@ -79,6 +83,12 @@ class Loop:
         stopping = False
         try:
             while until is None or state.tried < until:
+                if self.compiled and not stopping and (self.optimum is None or state.tried > 0):
+                    state, stopping = steps_without_python(self.constraints, state, callback, until)
+                    if state.status is Status.INTERRUPTED:
+                        raise KeyboardInterrupt
+                    if state.status is not None or (until is not None and state.tried >= until):
+                        return state
                 if self.formulation.clock.limit is not None and (best is None or self.rank(state) <= self.rank(best)):
                     best = state
                 state = self.step(state, stopping)
@@ -95,7 +105,7 @@ class Loop:
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
-        state = self.constraints.begin(start, self._exact_wanted(predicted, start), log)
+        state = self.constraints.begin(start, self.formulation.curvature.wanted(predicted, start), log)
         return state._replace(regularization=self._regularization(state.model), predicted=predicted)
 
     def _regularization(self, model: LocalModel) -> Regularization:
@@ -112,7 +122,7 @@ class Loop:
             return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
-        exact = self._exact_wanted(state.predicted, state.model.iterate)
+        exact = self.formulation.curvature.wanted(state.predicted, state.model.iterate)
         uncertain = noise(self.formulation.problem, state.model)
         enough = self._enough(state.model, uncertain)
         found = self.constraints.find_direction(state, exact, enough)
@@ -140,7 +150,7 @@ class Loop:
         closing = state.model.iterate.gaps is not None
         m, gain = self.constraints.after_step(state, used, step), state.model.iterate.cost - step.cost
         iterate, before = step.end(state.model.iterate.gaps, self.formulation.clock.elapsed), (state.model, used.sweep)
-        exact = self._exact_wanted(state.predicted, iterate)
+        exact = self.formulation.curvature.wanted(state.predicted, iterate)
         model = self.constraints.expand(iterate, exact, before if step.alpha == 1.0 else None, m)
         if step.alpha < LONG_STEP and not closing:
             model, m = self.constraints.relaxed(model, m)
@@ -148,20 +158,19 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, excused)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
-        shows = closing or gain > INVISIBLE * abs(step.cost)
         last = state.direction
         if self.formulation.clock.limit is not None:
             last = left_of(self.formulation, state.model.iterate, used, step)
         return State(
             model=model, regularization=regularization, predicted=state.predicted, log=state.log, multipliers=m,
             feasibility=state.feasibility, gap_weight=state.gap_weight, direction=last,
-            stall=Stall(0 if shows else state.stall.idle + 1),
+            stall=state.stall.after_step(closing, gain, step.cost),
         )  # fmt: skip
 
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
         idle, before = state.stall
-        state = state._replace(stall=Stall(idle, before.then(rejected)))
+        state = state._replace(stall=state.stall._replace(rejected=before.then(rejected)))
         model, m = self.constraints.relaxed(state.model, state.multipliers)
         if m is not state.multipliers:
             return state._replace(model=model, multipliers=m)
@@ -178,11 +187,6 @@ class Loop:
         return state
 
     # ------------------------------------------------------------------------------------------------ ends
-    def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
-        """True if the last predicted decrease was small enough for an exact step from this iterate."""
-        threshold = self.formulation.curvature.threshold
-        return threshold is not None and predicted < threshold * abs(iterate.cost)
-
     def _end(self, state: State, enough: float) -> Status | None:
         """The status with which to stop before a step, None to go on; enough: a decrease that counts as zero."""
         iterate = state.model.iterate
@@ -190,13 +194,10 @@ class Loop:
             return Status.CONVERGED
         if state.multipliers is not None and state.stall.idle >= IDLE:  # their terms round off more than the cost
             enough = max(enough, visible(state.model))
-        if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
-            if self.constraints.satisfied(state.model):
-                return Status.CONVERGED
-        if state.tried >= self.options.max_iterations:
-            return Status.MAX_ITERATIONS
-        stalled = state.stall.idle >= LONGEST and not state.regularization.small and self._invisible(state)
-        return Status.LINE_SEARCH_FAILED if stalled else None
+        reached = state.regularization.small and iterate.gaps is None and state.predicted <= enough
+        converged = reached and self.constraints.satisfied(state.model)
+        invisible = state.stall.idle >= LONGEST and self._invisible(state)
+        return state.end(converged, self.options.max_iterations, invisible)
 
     def _given_back(self, state: State, enough: float) -> bool:
         """True if the start is an optimum at which a solve of this problem has ended, with its multipliers."""

@@ -7,6 +7,7 @@ problem's, and a trajectory is a rollout.  That by inverse dynamics is in `trajo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import helper, routine
+from dynamics.simd import decision, helper, routine
 from dynamics.validation import as_array, check_shape
 from trajopt.backward.backward_pass import Box, SweepResult, sweep
 from trajopt.backward.expansions import (
@@ -190,13 +191,24 @@ def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.
     return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
 
 
+@routine
+def rounding_of_states(xs, costate):
+    """`rounding`, for compiled code."""
+    total = 0.0
+    for t in range(xs.shape[0]):
+        largest = 0.0
+        for i in range(xs.shape[1]):
+            largest = max(largest, abs(xs[t, i]))
+        for i in range(costate.shape[1]):
+            x = costate[t, i] * (abs(xs[t, i]) if xs.shape[1] == costate.shape[1] else largest)
+            total += x * x
+    return EPSILON * math.sqrt(total)
+
+
 def rounding(model: LocalModel) -> float:
     """Rounding error of the cost that the last bits of the states cause: each step in time rounds them, and the costate
     carries that into the cost."""
-    xs, costate = model.iterate.xs, model.costate
-    size = np.abs(xs) if xs.shape == costate.shape else np.abs(xs).max(axis=1, keepdims=True)
-    with np.errstate(all="ignore"):
-        return EPSILON * float(np.linalg.norm(costate * size))
+    return rounding_of_states(model.iterate.xs, model.costate)
 
 
 def noise(problem: Problem, model: LocalModel) -> float:
@@ -337,14 +349,14 @@ def change(lx, lu, lxx, lux, luu, dx, du):
 
 
 @routine
-def gradient_at(Vx, Vxx, dx):
-    """Vx + Vxx dx at all knots, (N+1, ndx)."""
-    gradient = Vx.copy()
+def write_gradient_at(Vx, Vxx, dx, gradient):
+    """Write Vx + Vxx dx at all knots into gradient (N+1, ndx)."""
     for t in range(gradient.shape[0]):
+        for i in range(gradient.shape[1]):
+            gradient[t, i] = Vx[t, i]
         for j in range(gradient.shape[1]):
             for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
                 gradient[t, i] += Vxx[t, j, i] * dx[t, j]
-    return gradient
 
 
 def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
@@ -359,6 +371,12 @@ def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
     return result._replace(d1=d1, d2=d2)
 
 
+@decision
+def exact_wanted(threshold, predicted, cost):
+    """True if a predicted decrease is so small a part of the cost that the next step is to be exact."""
+    return predicted < threshold * abs(cost)
+
+
 @dataclass(frozen=True)
 class Curvature:
     """Curvature in exact sweeps.
@@ -368,14 +386,18 @@ class Curvature:
     hessian : "parallel" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
-    threshold : exact sweeps once the predicted decrease is below this fraction of the cost; None: never
+    threshold : exact sweeps once the predicted decrease is below this fraction of the cost; 0: never
     escape : True if the solve leaves saddles (`trajopt.solvers.solve`)
     """
 
     hessian: str = "parallel"
     cost_hessian: str = "exact"
-    threshold: float | None = None
+    threshold: float = 0.0
     escape: bool = False
+
+    def wanted(self, predicted: float, iterate: Iterate) -> bool:
+        """True if the last predicted decrease was small enough for an exact step from this iterate."""
+        return exact_wanted(self.threshold, predicted, iterate.cost)
 
 
 def shares_of(mu: float, gaps: np.ndarray | None) -> tuple[float, float]:
@@ -393,7 +415,9 @@ def predicted_gradient(problem: Problem, iterate: Iterate, sweep: SweepResult, x
     to the square of the step: from the first knot on it is the multiplier of the dynamics."""
     found, gaps = problem.system.difference(iterate.xs, xs), iterate.gaps
     dx = as_array("difference", found, (len(xs), problem.system.ndx), finite=False)
-    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
+    gradient = np.empty_like(sweep.Vx)
+    write_gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps, gradient)
+    return gradient
 
 
 class Formulation:
@@ -412,7 +436,8 @@ class Formulation:
     ----------
     rows : Rows or None
         Constraints other than these limits; none at first.
-    cost, prepared_sweep : methods of its `trajopt.backward.slots.Slots`
+    slots : Slots
+        What is prepared for it; cost and prepared_sweep are methods of these.
     kept : dict
         What others prepare for it, and for all problems that differ in numbers alone.
     """
@@ -424,12 +449,12 @@ class Formulation:
     ) -> None:
         self.problem, self.limits, self.curvature = problem, limits, curvature
         self.clock = clock or Stopwatch()
-        self._slots = slots = take_slots(problem, limits)
+        self.slots = slots = take_slots(problem, limits)
         self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept
 
     def close(self) -> None:
         """End its use; what it has prepared is left to the next solves."""
-        give_back(self._slots)
+        give_back(self.slots)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
@@ -440,7 +465,7 @@ class Formulation:
                 xs = system.rollout(x0.copy(), us)  # from a writable array, as of prepared calls: one kernel for both
                 xs = as_array("rollout", xs, (len(us) + 1, system.nx), finite=False)
             else:
-                gaps = self._slots.gaps(xs, us)
+                gaps = self.slots.gaps(xs, us)
                 known = all_finite(gaps)
                 gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
             xs, us = np.array(xs, order="C"), np.array(us, order="C")
@@ -455,7 +480,7 @@ class Formulation:
         (xs, us, *_), rows, kind = iterate, None, GAUSS_NEWTON
         with self.clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
-            at = self._slots.expanded()
+            at = self.slots.expanded()
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_gradient(self.problem, before[0].iterate, before[1], xs)[1:]
                 expansion, kind = at.expand(xs, us, multiplier, all_of_costs), EXACT
@@ -494,7 +519,7 @@ class Formulation:
         """Backward pass of the model of this kind, whose expansion it must have."""
         expansion, tensors = model.expansions[kind], model.tensors if kind == EXACT else None
         with self.clock.measure("backward_pass"):
-            gaps, box, slots, e = model.iterate.gaps, model.box, self._slots, expansion
+            gaps, box, slots, e = model.iterate.gaps, model.box, self.slots, expansion
             on_states, mu = shares_of(mu, gaps)
             terms = None if self.rows is None or model.rows is None else model.rows.weights
             swept = slots.swept_over(expansion, box) if terms is None and gaps is None else None
@@ -512,7 +537,7 @@ class Formulation:
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Trajectories along a direction, longest step first: closed-loop rollouts, all in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
-        found = self._slots.rollouts(xs, us, sweep.k, sweep.K, ALPHAS, gaps)
+        found = self.slots.rollouts(xs, us, sweep.k, sweep.K, ALPHAS, gaps)
         if found is None:
             found = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
         for alpha, xs_new, us_new in zip(ALPHAS, *found, strict=True):

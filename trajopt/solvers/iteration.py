@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd import decision
 from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import blended, convexified
-from trajopt.backward.regularization import KEPT, Regularization
+from trajopt.backward.regularization import KEPT, LONGEST, Regularization, small
 from trajopt.results.records import IterationRecord, Status
 from trajopt.solvers.augmented_lagrangian import Multipliers
 from trajopt.solvers.formulation import (
@@ -30,7 +31,17 @@ from trajopt.solvers.formulation import (
     predicted_gradient,
     with_gauss_newton,
 )
-from trajopt.solvers.line_search import Bound, Merit, Rejected, Step, TrialStep, TrialSteps, merit_weight, own_merit
+from trajopt.solvers.line_search import (
+    INVISIBLE,
+    Bound,
+    Merit,
+    Rejected,
+    Step,
+    TrialStep,
+    TrialSteps,
+    merit_weight,
+    own_merit,
+)
 from trajopt.solvers.options import LoopOptions
 
 Log = tuple[IterationRecord, ...]
@@ -42,12 +53,22 @@ TRIES = 3
 """Largest number of times that what one iteration or one solve rarely does is repeated."""
 
 
+@decision
+def idle_after_step(idle, closing, gain, cost):
+    """Number of steps in a row without a gain that is more than rounding, after a step to this cost."""
+    return 0 if closing or gain > INVISIBLE * abs(cost) else idle + 1
+
+
 class Stall(NamedTuple):
     """What does not go on: the number of steps in a row whose gain is below the rounding of the cost, and the
     candidates that line searches rejected since the last step."""
 
     idle: int = 0
     rejected: Rejected = Rejected()
+
+    def after_step(self, closing: bool, gain: float, cost: float) -> Stall:
+        """What does not go on after a step with this gain to this cost; closing: True if it closes gaps."""
+        return Stall(idle_after_step(self.idle, closing, gain, cost))
 
 
 class Feasibility(NamedTuple):
@@ -90,6 +111,26 @@ class State(NamedTuple):
     def tried(self) -> int:
         """Number of steps tried so far; each has its record."""
         return len(self.log) - (self.status is not None)
+
+    def end(self, converged: bool, most: int, invisible: bool) -> Status | None:
+        """See `end_before_step`; None to go on."""
+        return ENDS[end_before_step(converged, self.tried, most, self.stall.idle, self.regularization.mu, invisible)]
+
+
+ENDS = None, Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED
+"""Ends of a solve before a step, whose codes are their places; None to go on."""
+GO_ON = ENDS.index(None)
+
+
+@decision
+def end_before_step(converged, tried, most, idle, mu, invisible):
+    """Code of the end of a solve that has a direction: that has converged, or tried as many steps as it may; or whose
+    steps gain nothing for long, with a large mu and a predicted decrease below the rounding of the cost."""
+    if converged:
+        return 1
+    if tried >= most:
+        return 2
+    return 3 if idle >= LONGEST and not small(mu) and invisible else GO_ON
 
 
 def record_of(state: State, violation: float, direction: Direction | None, step: Step | None) -> IterationRecord:
@@ -146,7 +187,8 @@ def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float)
     return weight, max(0.0, weight * gap - direction.change)
 
 
-def kept(promise: float, gain: float) -> bool:
+@decision
+def kept(promise, gain):
     """True if the gain of a full step agrees with its predicted decrease."""
     return abs(gain - promise) <= KEPT * promise
 

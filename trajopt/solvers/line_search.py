@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import decision
 from trajopt.backward.backward_pass import ROUNDING, SUFFICIENT, SweepResult
 from trajopt.backward.regularization import ATTEMPTS, LONG_STEP
 from trajopt.solvers.formulation import (
@@ -87,26 +88,30 @@ class Rejected(NamedTuple):
         return Rejected(later.not_finite or self.not_finite, self.misled or later.misled)
 
 
-def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
+@decision
+def acceptable(cost, new_cost, alpha, d1, d2, noise=0.0):
     """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2), given the
     standard deviation `noise` of the costs."""
     return bool(new_cost <= cost - decrease_wanted(alpha, d1, d2) + ROUNDING * abs(cost) + noise)
 
 
-def decrease_wanted(alpha: float, d1: float, d2: float) -> float:
+@decision
+def decrease_wanted(alpha, d1, d2):
     """Least decrease that a step of length alpha along a direction with (d1, d2) must achieve."""
-    promised = -(alpha * d1 + 0.5 * alpha**2 * d2)
+    promised = -(alpha * d1 + 0.5 * alpha * alpha * d2)
     return SUFFICIENT * max(promised, -SUFFICIENT * alpha * d1)
 
 
-def merit_weight(weight: float, change: float, gap: float, cost: float) -> float:
+@decision
+def merit_weight(weight, change, gap, cost):
     """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit.
 
     It never decreases, and all gaps together weigh at least a small fraction of the cost.
     """
     if gap <= 0.0:
         return weight
-    least = LEAST_GAP_WEIGHT * (abs(cost) or 1.0) / gap
+    size = abs(cost)
+    least = LEAST_GAP_WEIGHT * (size if size > 0.0 else 1.0) / gap
     return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 

@@ -17,6 +17,7 @@ where the state or a target has jumped.  The penalty that comes with the multipl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class RealTimeIteration(Loop):
 
     costate: np.ndarray | None = None
     warm: bool = False
+    compiled: ClassVar[bool] = False
 
     def _regularization(self, model: LocalModel) -> Regularization:
         """The first regularization, in the units of Quu: that of the curvature takes longer than a step may."""
@@ -60,7 +62,7 @@ class RealTimeIteration(Loop):
 
     def _find_direction(self, state: State, enough: float) -> FoundDirection:
         """The direction of one sweep; without multipliers to start from, that of any first iteration."""
-        model, exact = state.model, self._exact_wanted(state.predicted, state.model.iterate)
+        model, exact = state.model, self.formulation.curvature.wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and not self.warm:
             return self.constraints.find_direction(state, exact, enough)
         if exact and EXACT not in model.expansions:

@@ -112,13 +112,10 @@ class Assembly(NamedTuple):
 
 
 @routine
-def _evaluate(m, external, closures, level, state, wrenches, work_size, closed_size):
+def _evaluate(m, external, closures, level, state, wrenches, work, tau, A, closed):
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
-    n = m.counts[0]
-    work, tau, A, closed = np.empty(work_size), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_size)
     results = span(work), span(tau), span(A), slice_closures(m, closures, span(closed))[0]
     inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results, span(closed[:0]))
-    return work, closed, tau, A  # all of them, so that they are not freed before the kernel runs
 
 
 def evaluate_chains(
@@ -132,8 +129,9 @@ def evaluate_chains(
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v
-    sizes = workspace_size(m, model.external, closures), closure_size(m, closures)
-    work, closed, _, _ = _evaluate(m, model.external, closures, level, state, wrenches, *sizes)
+    sizes = workspace_size(m, model.external, closures), n, BLOCKS * n * n, closure_size(m, closures)
+    work, tau, blocks, closed = (np.empty(size) for size in sizes)
+    _evaluate(m, model.external, closures, level, state, wrenches, work, tau, blocks, closed)
     e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
     A, A_rate = closed[3 * G : (3 + 2 * n) * G].reshape(2, G, n)
     return work, ChainValues(e, rate, rate_2, A, A_rate)

@@ -9,6 +9,7 @@ from dynamics.derivatives.implicit_function import (
     constrained_changes,
     factorize_constrained,
     implicit_hessians,
+    room_for_factors,
 )
 from dynamics.rods.algorithms.backward_pass import BLOCKS, Blocks
 from dynamics.rods.algorithms.equation_of_motion import (
@@ -84,6 +85,11 @@ class _Places(NamedTuple):
     y: np.ndarray  # (F + G, 1) and of the unknowns
 
 
+def _places(n: int, free: np.ndarray, constraints: int, work: np.ndarray, A: np.ndarray) -> _Places:
+    K = room_for_factors(free, constraints)
+    return _Places(work, A, np.arange(n), K, np.empty((n + constraints, 1)), np.empty((len(K.d), 1)))
+
+
 @kernel
 def _solve_point(m, e, level, rate, held, s, state, r, X, Y):
     """`_constrained` for one point; s: `_Places`."""
@@ -119,15 +125,10 @@ def _solve_point(m, e, level, rate, held, s, state, r, X, Y):
 
 
 @routine
-def _constrained(m, e, level, rate, free, held, numbers, states, forces, changes, derivatives):
+def _constrained(m, e, level, rate, held, s, states, forces, changes, derivatives):
     """Store accelerations and multipliers in the states (K, .), and the other fields of `ConstrainedMotion`; rate: 1 /
     T; changes: (K, n + G, Z) with those of forces."""
     m, e, none = by_reference(m), by_reference(e), states[:0]
-    n, G = m.counts[0], e.closures.kind.size
-    N = free.size + G
-    K = ConstrainedFactors(free, np.empty((N, N)), np.empty(N), np.empty(N, np.int64))
-    work, A = np.empty(numbers[0]), np.empty(numbers[1])
-    s = _Places(work, A, np.arange(n), K, np.empty((n + G, 1)), np.empty((N, 1)))
     for t in range(states.shape[0]):
         X, Y = (changes[t], derivatives[t]) if level >= FIRST else (none, none)
         _solve_point(m, e, level, rate, held, s, states[t], forces[t], X, Y)
@@ -154,8 +155,9 @@ def constrained_motion(
     F, Z, first = len(free), 2 * n + nu + len(held), K if level >= FIRST else 0
     forces, changes, derivatives = np.empty((K, n)), np.empty((first, n + G, Z)), np.empty((first, F + G, Z))
     states[:, 2 * n + free], states[:, states.shape[1] - G :] = 0.0, 0.0
-    numbers = np.array([residual_work(model.arrays, arrays), result_size(model.arrays, arrays)])
-    _constrained(model.arrays, arrays, level, rate, free, held, numbers, states, forces, changes, derivatives)
+    work, A = np.empty(residual_work(model.arrays, arrays)), np.empty(result_size(model.arrays, arrays))
+    places = _places(n, free, G, work, A)
+    _constrained(model.arrays, arrays, level, rate, held, places, states, forces, changes, derivatives)
     a, multipliers = states[:, 2 * n : 3 * n], states[:, states.shape[1] - G :]
     return ConstrainedMotion(a, multipliers, forces, derivatives, changes[:, :n])
 
@@ -197,13 +199,9 @@ def _project_point(m, e, s, state, r, rows, a):
 
 
 @routine
-def _project(m, e, free, state, work, r, A):
+def _project(m, e, s, state, r, rows, a):
     m, e = by_reference(m), by_reference(e)
-    n, G = m.counts[0], e.closures.kind.size
-    N = free.size + G
-    K = ConstrainedFactors(free, np.empty((N, N)), np.empty(N), np.empty(N, np.int64))
-    s = _Places(work, A, np.arange(n), K, np.empty((n + G, 1)), np.empty((N, 1)))
-    _project_point(m, e, s, state, r, np.empty(G * n), np.zeros(n))
+    _project_point(m, e, s, state, r, rows, a)
 
 
 def project_motion(
@@ -212,7 +210,8 @@ def project_motion(
     """Change the free velocities and accelerations of a state so that the chains stay closed, e' = e'' = 0; store the
     multipliers of the motion from there in the state, and its residual forces, as in `ConstrainedMotion`, in r (n,).
     work and A: arrays for the results of `residual_kernel`."""
-    _project(m, e, free, state, work, r, A)
+    n, G = len(r), len(e.closures.kind)
+    _project(m, e, _places(n, free, G, work, A), state, r, np.empty(G * n), np.zeros(n))
 
 
 # --------------------------------------------------------------------------------------------

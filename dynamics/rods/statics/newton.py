@@ -346,11 +346,10 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
 
 
 @routine
-def _newton(p, k, y, tolerance, max_iterations, final):
+def _newton(p, k, y, tolerance, max_iterations, final, s, sizes, trial):
     """`_iterate`, followed by an evaluation of r at y if `final`."""
-    p, k, N = by_reference(p), by_reference(k), len(y)
-    s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
-    result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
+    p, k = by_reference(p), by_reference(k)
+    result = _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial)
     keep_record(k, p.counts[0], p.counts[1])
     if final:
         _evaluate(p, np.int64(FORCES), y)
@@ -391,6 +390,7 @@ class Newton:
             m, e, self._free, base, np.empty(3), np.empty(3), state, np.empty(residual_work(m, e)), r, A, rho, counts
         )
         self._factors = no_factors(N)
+        self._room = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1))), np.zeros(3), np.empty(N)
 
     def solve(
         self,
@@ -421,7 +421,7 @@ class Newton:
         y[:F] = z[self._free]
         if multipliers is not None:
             y[F:] = multipliers
-        status, count = _newton(p, self._factors, y, tolerance, max_iterations, final)
+        status, count = _newton(p, self._factors, y, tolerance, max_iterations, final, *self._room)
         z = np.zeros(n)
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())

@@ -1,0 +1,394 @@
+"""The iteration of `trajopt.solvers.ddp` without Python between its kernels, compiled once for all problems.
+
+    the centre of the multipliers moves                                              `advance`
+    direction; to the minimum of the piecewise quadratic model, the penalty raised   `find_direction`, `find_minimum`
+    stop where the predicted decrease is within the tolerance                        `end_before_step`
+    first acceptable step length                                                     `search`
+    the iterate and its model, mu, multipliers                                       `step`
+
+The state is one record, and what the loop decides are the functions of numbers that the loop in Python calls, too, so
+that both make the same steps, bit for bit.  The record names calls by their addresses (`dynamics.simd.prepared_calls`),
+which `trajopt.solvers.program` prepares: compiled code knows no types of robots.
+
+What happens rarely is left to the loop in Python, for which ASK is returned with the state as it was: a search without
+an acceptable step, or along other directions where a step is short; numbers that are not finite; mu beyond its limit,
+or on states that have gaps; under constraints exact models that are indefinite, barriers, and searches for feasibility.
+"""
+
+import numpy as np
+
+from dynamics.simd import by_address, decision
+from dynamics.simd.prepared_calls import enter, float_at, integer_at, put_float
+from trajopt.backward.regularization import FACTOR, LONG_STEP, LONGEST, PATIENCE, increased, mu_after_step, small
+from trajopt.solvers.augmented_lagrangian import (
+    LARGE_COST,
+    NEARLY_MET,
+    PROGRESS,
+    TINY,
+    gradient_error,
+    optimality_error,
+    raised_penalty,
+)
+from trajopt.solvers.constrained import AT_START, AWAY, BOLD, CLOSE, KINKED, NEAR, helps, penalty_factor
+from trajopt.solvers.formulation import ALPHAS, exact_wanted
+from trajopt.solvers.iteration import ENDS, GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
+from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weight
+
+ASK = len(ENDS)
+"""Code of an iteration that is left to the loop in Python, beyond those of ends."""
+
+
+def record_type(floats: str, integers: str) -> np.dtype:
+    """Type of a record of numbers with these names."""
+    return np.dtype([(name, "f8") for name in floats.split()] + [(name, "i8") for name in integers.split()])
+
+
+STATE = record_type(
+    """
+    tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
+    cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
+    d1 d2 alpha new_cost new_own_cost promise after mu_of_search
+    penalty unit slope error stationary residual ceiling violation_before
+    sizes total violation excess scaled complementarity product farthest new_terms new_violation
+    """,
+    """
+    most limited rows checked
+    tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
+    save restore value value_at step expand expand_exactly round_off
+    rows_at weigh hold hold_exactly measure measure_p advance recentre keep_dual
+    """,
+)
+"""Options and units; the iterate and the last step; multipliers and measures of rows; counts and flags; addresses of
+calls."""
+SIDE = record_type(
+    "",
+    """
+    sweep sweep_exactly mu_at mu_exactly_at found found_exactly close close_exactly finite finite_exactly
+    add_curvature rollouts take predict minimum minimum_exactly leave move_dual costate publish
+    """,
+)
+"""Calls that read or write a sweep's results.  There are three sides: of the last direction, which stays until another
+one is found, of the one that is found, and of one that is tried."""
+RECORD = record_type(
+    "cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot"
+)
+"""Numbers of a `trajopt.results.records.IterationRecord`."""
+SIDES = len(("of the last direction", "of the one that is found", "tried", "tried after that"))
+"""Number of sides; the first trial is two behind the last direction."""
+
+
+# ------------------------------------------------------------------------------------------------ direction
+@decision
+def visible(s):
+    """`trajopt.solvers.line_search.visible`."""
+    enter(s.round_off)
+    return max(INVISIBLE * abs(s.cost), s.rounding)
+
+
+@decision
+def expected_decrease(s):
+    """`trajopt.solvers.iteration.expected_decrease`."""
+    change_of_cost = s.d1 + 0.5 * s.d2
+    weight = merit_weight(s.gap_weight, change_of_cost, s.total_gap, s.cost)
+    return weight, max(0.0, weight * s.total_gap - change_of_cost)
+
+
+@decision
+def sweep(s, side, exact, mu):
+    """Sweep; returns the knot at which it failed, -1 for none.  The change of the objective is written."""
+    call, place, found, hold = side.sweep, side.mu_at, side.found, s.hold
+    if exact:
+        call, place, found, hold = side.sweep_exactly, side.mu_exactly_at, side.found_exactly, s.hold_exactly
+    if s.rows > 0:
+        enter(hold)
+    put_float(place, mu * s.scale)
+    enter(call)
+    failed, s.d1, s.d2, s.finite = integer_at(found), float_at(found + 8), float_at(found + 16), 1
+    if failed >= 0:
+        enter(side.finite_exactly if exact else side.finite)
+    elif s.closed == 0:
+        enter(side.close_exactly if exact else side.close)
+    return failed
+
+
+@decision
+def find_direction(s, side, exact):
+    """`trajopt.solvers.iteration.find_direction`: True if a direction was found, its mu, True for an exact one, and the
+    last knot at which a sweep failed."""
+    mu, knot = s.mu, -1
+    if not abs(s.gradient_norm) < np.inf or (s.closed == 0 and mu > 0.0):
+        return False, mu, False, knot
+    if exact and s.exact_known != 0:
+        knot = sweep(s, side, True, mu)
+        if knot < 0 or s.finite == 0:
+            return knot < 0, mu, True, knot
+        exact = False
+    if s.gauss_newton_known == 0:
+        enter(s.expand)
+        s.gauss_newton_known = 1
+    failed = sweep(s, side, False, mu)
+    while failed >= 0:
+        knot, mu = failed, increased(mu)
+        if s.finite == 0 or mu > s.limit or s.closed == 0:
+            return False, mu, False, knot
+        failed = sweep(s, side, False, mu)
+    if not exact:
+        return True, mu, False, knot
+    enter(side.add_curvature)
+    failed = sweep(s, side, True, mu)
+    if failed < 0 or s.finite == 0:
+        s.exact_known = s.rows > 0
+        return failed < 0, mu, True, knot
+    sweep(s, side, False, mu)  # once more, for its gains
+    return True, mu, False, failed
+
+
+# ------------------------------------------------------------------------------------------------ under constraints
+@decision
+def advance(s):
+    """`trajopt.solvers.constrained.AugmentedLagrangian._advanced`."""
+    gradient = gradient_error(s.gradient_norm, s.unit, s.slope, s.sizes, s.rows)
+    error = optimality_error(gradient, s.scaled, s.complementarity, s.unit)
+    moved = not error > PROGRESS * s.error
+    if moved:
+        s.error = error
+        enter(s.advance)
+        enter(s.weigh)
+    leads = moved or (s.total > 0.0 and s.total <= PROGRESS * s.violation_before) or s.gained != 0
+    s.waits = 0 if leads else s.waits + 1
+
+
+@decision
+def satisfied(s):
+    """`trajopt.solvers.constrained.AugmentedLagrangian.satisfied`."""
+    if s.rows == 0:
+        return True
+    enter(s.measure_p)
+    slack = s.complementarity_tolerance * max(1.0, LARGE_COST * abs(s.own_cost))
+    return s.excess <= s.feasibility_tolerance and s.product <= slack
+
+
+@decision
+def recentre(s):
+    """`trajopt.solvers.augmented_lagrangian.at_minimum`."""
+    enter(s.recentre)
+    residual = s.farthest / s.penalty
+    if residual > max(PROGRESS * s.residual, s.scaled_tolerance):
+        s.penalty = raised_penalty(s.penalty, FACTOR, s.unit)
+    s.stationary, s.residual = s.stationary / FACTOR, residual
+    enter(s.weigh)
+
+
+@decision
+def raise_penalty(s, sides, found, exact, mu, bound):
+    """`trajopt.solvers.constrained.AugmentedLagrangian._raised`: the side of the direction with the larger penalty."""
+    after = s.after
+    for _ in range(bound.raises):
+        penalty, d1, d2, promise = s.penalty, s.d1, s.d2, s.promise
+        if after <= bound.left * s.total or s.total <= bound.small:
+            break
+        if penalty >= min(bound.largest * s.unit, s.ceiling):
+            break
+        s.penalty = raised_penalty(penalty, penalty_factor(after, s.total - after, bound.left, bound.leap), s.unit)
+        enter(s.weigh)
+        tried = (s.side + 2) % SIDES if found != (s.side + 2) % SIDES else (s.side + 3) % SIDES
+        good = sweep(s, sides[tried], exact, mu) < 0
+        if good:
+            find_minimum(s, sides[tried], exact, mu)
+            good = helps(s.after, after, s.total)
+        if not good:
+            s.penalty, s.d1, s.d2, s.promise, s.after = penalty, d1, d2, promise, after
+            enter(s.weigh)
+            break
+        found, after = tried, s.after
+    return found
+
+
+@decision
+def find_minimum(s, side, exact, mu):
+    """`trajopt.solvers.active_set.model_minimum`, in the place of the direction."""
+    s.mu_of_search = mu
+    enter(side.minimum_exactly if exact else side.minimum)
+
+
+@decision
+def update_penalty(s, sides, found, exact, mu):
+    """`trajopt.solvers.constrained.AugmentedLagrangian._with_updated_penalty`: the side of the direction, and the
+    length of a step that was tried along it, 0 for none."""
+    if not small(mu):
+        return found, 0.0
+    near = expected_decrease(s)[1] <= NEAR * abs(s.own_cost)
+    if near and s.gained != 0:
+        penalty, d1, d2, promise, after = s.penalty, s.d1, s.d2, s.promise, s.after
+        bold = raise_penalty(s, sides, found, exact, mu, BOLD)
+        if bold != found:
+            alpha = search(s, sides[bold], expected_decrease(s)[0] * s.total_gap, rounding_of_search(s))
+            lower = s.new_violation <= PROGRESS * s.total
+            if alpha == 1.0 and lower and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost):
+                return bold, alpha
+        s.penalty, s.d1, s.d2, s.promise, s.after = penalty, d1, d2, promise, after
+        enter(s.weigh)
+    stalled = s.total > CLOSE.left * s.violation_before
+    bound = AT_START if s.directed == 0 else CLOSE if near and stalled else AWAY
+    return raise_penalty(s, sides, found, exact, mu, bound), 0.0
+
+
+@decision
+def find_constrained_direction(s, sides, exact, enough):
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, its side, its
+    mu, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for none."""
+    idle, first = s.idle >= IDLE, (s.side + 1) % SIDES
+    found, knot, alpha = first, -1, 0.0
+    enter(s.measure)
+    if s.directed != 0:
+        advance(s)
+    for times in range(TRIES):
+        ok, s.mu, kind, knot = find_direction(s, sides[first], exact)
+        if not ok or kind != exact:
+            return False, found, knot, alpha
+        change_of_sweep = s.d1 + 0.5 * s.d2
+        find_minimum(s, sides[first], exact, s.mu)
+        if s.closed != 0 and not s.promise > enough and not -change_of_sweep <= enough:
+            return False, found, knot, alpha
+        found, alpha = update_penalty(s, sides, first, exact, s.mu)
+        predicted = expected_decrease(s)[1]
+        little = predicted <= max(s.stationary * abs(s.own_cost), enough) and small(s.mu) and s.closed != 0
+        if not (idle or little) or satisfied(s) or times == TRIES - 1:
+            break
+        if times > 0 and s.idle >= IDLE:
+            enter(sides[found].leave)
+            if s.after / max(s.total, TINY) <= PROGRESS:
+                break
+        recentre(s)
+        idle = False
+    return True, found, knot, alpha
+
+
+# ------------------------------------------------------------------------------------------------ step
+@decision
+def rounding_of_search(s):
+    """The rounding of the merit by which a step under constraints may raise it, where less than that is promised
+    (`trajopt.solvers.constrained.AugmentedLagrangian.search`)."""
+    return s.rounding if s.rows > 0 and -(s.d1 + 0.5 * s.d2) <= visible(s) else 0.0
+
+
+@decision
+def search(s, side, weighted_gap, noise):
+    """`trajopt.solvers.line_search.search`: length of the first acceptable step, 0 for none.  Its candidate, the cost
+    and the violation there are left."""
+    bound = WORSE * s.total if s.rows > 0 and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
+    enter(side.rollouts)
+    alpha = 1.0
+    for lane in range(len(ALPHAS)):
+        s.lane = lane
+        enter(side.take)
+        enter(s.value)
+        s.new_own_cost = s.new_cost = float_at(s.value_at)
+        if s.rows > 0 and s.new_cost < np.inf:
+            enter(s.rows_at)
+            cost = s.new_own_cost + s.new_terms
+            s.new_cost = cost if cost < np.inf else np.inf
+        if abs(s.new_cost) < np.inf and (bound == np.inf or s.new_violation <= bound):
+            with_gaps = s.new_cost + (1.0 - alpha) * weighted_gap
+            if acceptable(s.cost + weighted_gap, with_gaps, alpha, s.d1 - weighted_gap, s.d2, noise):
+                return alpha
+        alpha *= 0.5
+    return 0.0
+
+
+@decision
+def step(s, side):
+    """`trajopt.solvers.ddp.Loop._stepped`: the next iterate and its model."""
+    closing, short, gain, new_cost = s.closed == 0, s.alpha < LONG_STEP, s.cost - s.new_cost, s.new_cost
+    excused = closing or (short and s.predicted <= visible(s))
+    s.gained = s.alpha == 1.0 and s.largest_gap == 0.0 and kept(s.predicted, gain)
+    exact = exact_wanted(s.threshold, s.predicted, new_cost)
+    if exact and s.alpha == 1.0:
+        enter(side.predict)
+    exact = exact and s.alpha == 1.0
+    if s.rows > 0:
+        s.violation_before = s.total
+        if not short:
+            enter(side.move_dual)
+        enter(s.keep_dual)
+    enter(s.step)
+    s.own_cost, s.cost, s.tried, s.directed = s.new_own_cost, new_cost, s.tried + 1, 1
+    s.exact_known, s.gauss_newton_known = exact, not exact
+    enter(s.expand_exactly if exact else s.expand)
+    if s.rows > 0:
+        enter(s.weigh)
+        if short and not closing:
+            relax(s)
+    s.mu = mu_after_step(s.mu, s.alpha, s.limit, excused)
+    s.idle = idle_after_step(s.idle, closing, gain, new_cost)
+
+
+@decision
+def relax(s):
+    """`trajopt.solvers.augmented_lagrangian.relaxed`."""
+    penalty = s.penalty / FACTOR
+    enter(s.measure)
+    if penalty > s.unit and s.scaled < NEARLY_MET:
+        s.penalty = s.ceiling = penalty
+        enter(s.advance)
+        enter(s.weigh)
+
+
+# ------------------------------------------------------------------------------------------------ the iteration
+@by_address
+def iterate(state, sides, records):
+    """An iteration (`trajopt.solvers.ddp.Loop.step`): GO_ON after a step, the code of an end before one, or ASK.  Where
+    a function of the user has to be compared with its trace first, the step is left to `take_step`."""
+    s, record = state[0], records[0]
+    if s.rows > 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
+        return ASK
+    enter(s.save)
+    enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
+    exact = exact_wanted(s.threshold, s.predicted, s.cost)
+    found, alpha = (s.side + 1) % SIDES, 0.0
+    if s.rows > 0:
+        ok, found, knot, alpha = find_constrained_direction(s, sides, exact, enough)
+        if ok:
+            enter(s.measure)
+    else:
+        ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
+    if not ok:
+        enter(s.restore)
+        return ASK
+    s.gap_weight, s.predicted = expected_decrease(s)
+    if s.rows > 0 and s.idle >= IDLE:
+        enough = max(enough, visible(s))
+    converged = small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s)
+    invisible = s.idle >= LONGEST and s.closed != 0 and s.predicted <= visible(s)
+    end = end_before_step(converged, s.tried, s.most, s.idle, s.mu, invisible)
+    if end == GO_ON:
+        if alpha == 0.0:
+            alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+        s.alpha = alpha
+        elsewhere = s.rows == 0 and (exact or s.limited != 0)
+        if s.alpha == 0.0 or (s.alpha < LONG_STEP and elsewhere):
+            enter(s.restore)
+            return ASK
+    record.cost, record.predicted_decrease, record.gradient_norm, record.mu = (
+        s.own_cost, s.predicted, s.gradient_norm, s.mu
+    )  # fmt: skip
+    record.alpha, record.gap, record.violation, record.kind = 0.0, s.largest_gap, s.violation, exact
+    record.actual_decrease, record.indefinite_knot = 0.0, knot
+    s.kind, s.knot, s.side = exact, knot, found
+    if end == GO_ON:
+        record.alpha, record.actual_decrease = s.alpha, s.cost - s.new_cost
+        if s.checked == 0:
+            step(s, sides[found])
+    return end
+
+
+@by_address
+def take_step(state, sides):
+    """The step that `iterate` has found."""
+    step(state[0], sides[state[0].side])
+
+
+@by_address
+def leave_step(state):
+    """The state before `iterate`, as after ASK."""
+    enter(state[0].restore)
