@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.attachments import Mimic
-from dynamics.simd import aligned_arrays, driver
+from dynamics.simd import aligned_arrays, routine
 from dynamics.simd.caller import warn
 from dynamics.simd.prepared_calls import PreparedCall
 
@@ -54,7 +54,7 @@ class Recorded(list[Any]):
         self.append(PreparedCall(function, *arguments))
 
 
-@driver
+@routine
 def _widen(index, multiplier, offset, source, target):
     """target[t] = multiplier * source[t, index] + offset"""
     for t in range(target.shape[0]):
@@ -62,7 +62,7 @@ def _widen(index, multiplier, offset, source, target):
             target[t, i] = multiplier[i] * source[t, index[i]] + offset[i]
 
 
-@driver
+@routine
 def _widen_lanes(index, multiplier, offset, source, t, target):
     """The same of states in lanes (C, N+1, nx, LANES), at knot t."""
     for c in range(target.shape[0]):
@@ -71,7 +71,7 @@ def _widen_lanes(index, multiplier, offset, source, t, target):
                 target[c, t, i, l] = multiplier[i] * source[c, t, index[i], l] + offset[i]
 
 
-@driver
+@routine
 def _keep(kept, source, target):
     """target = source[:, kept], along the second axis of three."""
     for o in range(target.shape[0]):
@@ -80,7 +80,7 @@ def _keep(kept, source, target):
                 target[o, i, k] = source[o, kept[i], k]
 
 
-@driver
+@routine
 def _keep_lanes(kept, source, start, stop, target):
     """target[:, t] = source[:, t, kept] of states in lanes (C, N+1, nx, LANES), for start <= t <= stop."""
     for c in range(target.shape[0]):
@@ -90,7 +90,7 @@ def _keep_lanes(kept, source, start, stop, target):
                     target[c, t, i, l] = source[c, t, kept[i], l]
 
 
-@driver
+@routine
 def _scatter(kept, source, target):
     """target[:, kept] = source (K, n)"""
     for o in range(source.shape[0]):
@@ -98,7 +98,7 @@ def _scatter(kept, source, target):
             target[o, kept[i]] = source[o, i]
 
 
-@driver
+@routine
 def _project(index, multiplier, source, target):
     """target = G'source along the second axis of three, G with `multiplier` in columns `index`."""
     for o in range(target.shape[0]):
