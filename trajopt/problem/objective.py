@@ -305,11 +305,6 @@ def all_finite(rows):
     return True
 
 
-@routine
-def _both_finite(xs, us):
-    return all_finite(xs) and all_finite(us)
-
-
 # --------------------------------------------------------------------------------------------
 # The cost at arrays that stay: prepared calls where every term is summed by some.
 #
@@ -317,7 +312,7 @@ def _both_finite(xs, us):
 # makes all of these calls finds the cost where the last one leaves its result.
 
 
-@by_address
+@routine
 def _start(xs, us, total):
     """Whether the trajectory is finite; the total is 0, or NaN where it is not."""
     finite = all_finite(xs) and all_finite(us)
@@ -456,7 +451,7 @@ class Objective:
         """J; inf where the trajectory or a term is not finite."""
         total = 0.0
         with np.errstate(all="ignore"):
-            if not _both_finite(xs, us):
+            if not _start(xs, us, np.zeros(1)):
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
