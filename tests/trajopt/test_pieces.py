@@ -325,6 +325,42 @@ def test_rows(name, rng):
     check_rows(problems.make(name), rng)
 
 
+def test_numbers_of_rows(rng):
+    """Limits, factors, references and targets of other constraints are taken over where they are read."""
+    arm = problems.make("arm")
+    model, some = arm.system.model, (1, 2, 5)
+
+    def rows_to(targets, high, place):
+        norm = trajopt.SquaredNorm(tool.adjusted(target=place))
+        held = [
+            trajopt.ResidualConstraint(tool.adjusted(target=targets), -0.1, high, at=some, name="targets"),
+            trajopt.ResidualConstraint(norm, 0.01, np.inf),
+            trajopt.StateBounds(arm.system, -high, high), trajopt.ResidualConstraint(state(place[0]), -high, high),
+        ]  # fmt: skip
+        problem = trajopt.Problem(arm.system, arm.x0, N, [trajopt.ControlCost(1.0)], [], constraints=held)
+        rows = pack(problem, problem.residual_constraints)
+        return problem, rows.with_factors([rng.uniform(0.5, 2.0, one.nr) for one in rows.constraints])
+
+    def state(x):
+        return trajopt.StateResidual(arm.system, np.full(12, x), components=[3, 5])
+
+    tool = dynamics.FrameTranslation(model, "tool", [0.0, 0.0, 0.0])
+    problem, rows = rows_to([0.1, 0.2, 0.3], 1.0, [0.3, 0.2, 0.1])
+    (xs, us), own = trajectory(problem, rng), rows.with_own_numbers()
+    c, Cx, Cu = np.empty(len(rows)), np.empty((len(rows), 12)), np.empty((len(rows), 6))
+    linearize = own.prepared_linearization(xs, us, c, Cx, Cu)
+    replay(linearize)
+    assert bits((c, Cx, Cu)) == bits(rows.linearized(xs, us))
+    before = bits(rows.linearized(xs, us))
+    _, other = rows_to([0.4, 0.1, 0.2], 2.0, [0.5, 0.1, 0.2])
+    assert own.take_numbers(other)
+    replay(linearize)
+    assert bits((c, Cx, Cu)) == bits(other.linearized(xs, us)) != before
+    assert bits((own.lower, own.upper, own.D)) == bits((other.lower, other.upper, other.D))
+    assert bits(rows.linearized(xs, us)) == before
+    assert not own.take_numbers(rows_to(rng.uniform(0.1, 0.5, (N + 1, 3)), 1.0, [0.3, 0.2, 0.1])[1])
+
+
 def test_rows_at_some_knots(rng):
     arm = problems.make("arm")
     system, model = arm.system, arm.system.model
