@@ -259,12 +259,12 @@ def _prepared_expansion(
         ]
         if curvature is blocks:
             second = first
-        factor, rows = 1.0 if isinstance(scale, np.ndarray) else float(scale), [x and x.rows for x in (first, second)]
-        call = prepare(points.xs, points.us, factor, *rows)
+        rows = [None if into is None else into.rows for into in (first, second)]
+        call = prepare(points.xs, points.us, 1.0 if isinstance(scale, np.ndarray) else float(scale), *rows)
         if call is not None:
-            around = [first, second] if second is not first else [first]
-            before = [clear for into in around if into is not None for clear in into.before]
-            after = [add for into in around if into is not None for add in into.after]
+            around = [into for into in ((first, second) if second is not first else (first,)) if into is not None]
+            before = [clear for into in around for clear in into.before]
+            after = [add for into in around for add in into.after]
             return PreparedCalls(*points.calls, *before, call, *after)
     return _expansion(term, xs, us, blocks, curvature)
 
