@@ -1,5 +1,7 @@
 """What problems prepare consists of prepared calls alone, which give the bits of the plain functions."""
 
+import sys
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -9,6 +11,7 @@ import dynamics
 import problems
 import trajopt
 from dynamics.simd import num_threads, set_num_threads
+from dynamics.simd.c_library.machine_code import linked, target_of
 from dynamics.simd.prepared_calls import calls_of, enter
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.test_squares import Hidden
@@ -32,26 +35,38 @@ IN_PYTHON = "flexible_satellite", "soft_swimmer"
 """Problems of states with equivalents, whose differences are taken in numpy."""
 
 
-def replay(function):
-    """Make its calls by their addresses, as for one thread; returns the last one's result."""
+@contextmanager
+def in_one_thread():
     count = num_threads()
     set_num_threads(1)
     try:
+        yield
+    finally:
+        set_num_threads(count)
+
+
+def replay(function):
+    """Make its calls by their addresses, as for one thread; returns the last one's result."""
+    with in_one_thread():
         calls = calls_of(function)
         assert calls is not None
         for call in calls:
             call.check(enter(call.address))
         return calls[-1].result()
-    finally:
-        set_num_threads(count)
+
+
+def link(*functions):
+    """Assert that their calls need the C library alone, as those of a library of kernels."""
+    with in_one_thread():
+        calls = [call for function in functions for call in calls_of(function)]
+        if sys.platform == "linux":
+            linked(calls, target_of("native"), "of_")
 
 
 @pytest.fixture
 def one_thread():
-    count = num_threads()
-    set_num_threads(1)
-    yield
-    set_num_threads(count)
+    with in_one_thread():
+        yield
 
 
 def trajectory(problem, rng):
@@ -86,6 +101,7 @@ def check_costs(problem, rng):
         xs[...], us[...] = trajectory(problem, rng)
     xs[-1, 0] = np.nan
     assert cost() == replay(cost) == np.inf
+    link(cost, *[expand for _, expand in expansions])
 
 
 @pytest.mark.parametrize("name", problems.names())
@@ -318,6 +334,7 @@ def check_rows(problem, rng):
             assert bits(blocks[2:]) == curved
         xs[...], us[...] = trajectory(problem, rng)
         lam[...], rows.D[...] = rng.standard_normal(len(rows)), rng.uniform(0.5, 2.0, len(rows))
+    link(values, linearization, curvature)
 
 
 @pytest.mark.parametrize("name", WITH_ROWS)
