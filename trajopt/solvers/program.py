@@ -7,7 +7,6 @@ compiled iterations are made, and the state is unloaded where they end or leave 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -287,7 +286,7 @@ class _OfRows:
 
     def __init__(self, rows: Rows, points: tuple[np.ndarray, ...], n: int, nu: int) -> None:
         R = len(rows)
-        self.own = replace(rows, **{name: getattr(rows, name).copy() for name in ("D", "lower", "upper", "rounding")})
+        self.own = rows.with_own_numbers()
         self.first = rows.first.copy()
         self.C = np.zeros((R, n)), np.zeros((R, nu))
         self.c, self.dual_of_model, self.changed, self.new_c, self.none = np.zeros((5, R))
@@ -737,13 +736,23 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     key = f"program, {formulation.curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
     of, known = formulation.kept.get(key, (None, None))
     calls = None if rows is None else rows.calls
-    if key not in formulation.kept or of is not calls or (known is not None and not known.current):
+    if key not in formulation.kept or (known is None and of is not calls) or not _fits(known, of, rows):
         try:
             known = Program(formulation.slots, formulation.curvature, rows, closing)
         except NoPieces:
             known = None
-        formulation.kept[key] = calls, known
+    formulation.kept[key] = calls, known
     return known
+
+
+def _fits(program: Program | None, of: Any, rows: Rows | None) -> bool:
+    """True for a program that serves rows: those that it has served, or others that differ in numbers, which it takes;
+    None, where there is no program, does."""
+    if program is None:
+        return True
+    if not program.current or (rows is None) != (program.rows is None):
+        return False
+    return rows is None or rows.calls is of or (program.rows is not None and program.rows.own.take_numbers(rows))
 
 
 def steps_without_python(
