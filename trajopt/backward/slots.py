@@ -189,6 +189,10 @@ class Slots:
     problem : Problem
     limits : (lower, upper), (N, nu) each, or None
         Limits that sweeps and rollouts keep.
+
+    Attributes
+    ----------
+    x0 : (nx,), where calls read the initial state
     """
 
     def __init__(self, problem: Problem, limits: Limits | None) -> None:
@@ -200,7 +204,7 @@ class Slots:
         self._accelerations = bool(capability(system, Expansions).acceleration_control is not None and self.dt.any())
         self.objective = problem.objective.with_own_numbers(np.zeros((N, system.nu)))
         self._numbers_of: Any = problem.objective
-        self._x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+        self.x0, self._xs, self._us = problem.x0.copy(), np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
         self._cost = self.objective.prepared_value(self._xs, self._us)
         self._expanded: list[Expanded] = []
         self._swept: list[Swept] = []  # over copies
@@ -220,7 +224,7 @@ class Slots:
                 return False
             self._numbers_of = problem.objective
         self.problem = problem
-        self._x0[...] = problem.x0
+        self.x0[...] = problem.x0
         for own, given in zip(self.limits or (), limits or (), strict=True):
             own[...] = given
         return True
@@ -257,7 +261,7 @@ class Slots:
 
     @cached_property
     def _gaps(self) -> Callable[[], np.ndarray]:
-        prepared = prepared_gaps(self.problem.system, self._x0, self._xs, self._us)
+        prepared = prepared_gaps(self.problem.system, self.x0, self._xs, self._us)
         return prepared or (lambda: gaps_of(self.problem, self._xs, self._us))
 
     def gaps(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -289,7 +293,7 @@ class Slots:
         prepare = capability(system, Expansions).prepared_rollouts
         if prepare is None or not stands_for(type(system), "prepared_rollouts", "closed_loop_rollout"):
             return None
-        return prepare(self._x0, xs, us, k, K, alphas, gaps, lower, upper)
+        return prepare(self.x0, xs, us, k, K, alphas, gaps, lower, upper)
 
 
 def _free(slots: list[T], make: Callable[..., T], *arguments: Any) -> T:
