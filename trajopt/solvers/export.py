@@ -16,19 +16,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd.c_library import write_library
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of
+from dynamics.simd.c_library import check_place, write_library
+from dynamics.simd.c_library.image import address_of
+from dynamics.simd.prepared_calls import SCRATCH, PreparedCall, PreparedCalls, calls_of
 from dynamics.simd.threads import in_this_thread_alone
 from trajopt.backward.expansions import prepared_derivatives, prepared_gaps
 from trajopt.backward.slots import Slots
+from trajopt.costs.residuals import StateResidual
 from trajopt.costs.state_cost import StateCost
 from trajopt.interfaces.stepwise import prepared_difference
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.parametric import LIMITS, Key, ParameterTerm, owner, places, with_values
+from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.rows import Rows, pack
-from trajopt.solvers.alone import CONTROLS, START, STATES, begin, go_on, put_numbers, step, take_first
+from trajopt.solvers.alone import CONTROLS, KEEP, MEANINGS, START, STATES, begin, go_on, put_numbers, step, take_first
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import ALPHAS, NOTHING, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
@@ -36,8 +39,8 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NEVER, NoPieces, Program
 from trajopt.solvers.solve import constraints_of, transcribe
 
-SAME = 1e-13
-"""Relative difference of numbers that are the same one times the same factor."""
+SAME, ALIKE = 1e-13, 1e-8
+"""Relative difference of numbers that are the same one times the same factor; and of results with the same values."""
 
 
 class AloneProgram(Program):
@@ -81,6 +84,13 @@ class AloneProgram(Program):
         self.go_on = PreparedCall(go_on, self.state, start, gains)
         self._kept += [take, self._iterate, *first]
 
+    def load(self, state: State, constraints: Unconstrained) -> None:
+        """Take over the state of a solve, to go on alone."""
+        super().load(state, constraints)
+        s = self.state
+        s["alone"], s["checked"], s["since"], self.starts["mu"] = 1, 0, NEVER, state.regularization.mu
+        self.starts["mode"] = CONTROLS if self._given_gaps is None else STATES
+
     @property
     def calls(self) -> list[PreparedCall]:
         """All calls that are made, those that others make by their addresses too."""
@@ -122,3 +132,329 @@ def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tupl
         raise ValueError("export: the cost or a constraint is not finite at the first trajectory, expected finite ones")
     constraints = constraints_of(formulation, options, None)
     return constraints, Loop(formulation, options, constraints).begin(iterate)
+
+
+def _python_parts(problem: Problem, options: LoopOptions) -> list[str]:
+    """Names of terms, and of the system, that are computed in Python."""
+    system, N = problem.system, problem.horizon
+    xs, us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+    xs[...] = problem.x0
+    blocks, found = zero_blocks(N, system.ndx, system.nu), []
+    for term in problem.objective.terms:
+        alone = Objective([term]).with_own_numbers(us)
+        parts = alone.prepared_value(xs, us), alone.prepared_expansion(xs, us, blocks, blocks)
+        if any(calls_of(part) is None for part in parts):
+            found.append("terminal " * term.terminal + term.name)
+    rows, c = transcribe(problem, options, Curvature()).rows, np.zeros(0)
+    for constraint in () if rows is None else rows.constraints:
+        own = pack(problem, (constraint,))
+        c, C, lam = np.zeros(len(own)), (np.zeros((len(own), system.ndx)), np.zeros((len(own), system.nu))), np.ones(1)
+        lam = np.ones(len(own))
+        parts = own.prepared_linearization(xs, us, c, *C), own.prepared_curvature(xs, us, lam, blocks)
+        if any(calls_of(part) is None for part in parts):
+            found.append(constraint.name)
+    fx, fu = np.zeros((N, system.ndx, system.ndx)), np.zeros((N, system.ndx, system.nu))
+    gains = np.zeros((N, system.nu)), np.zeros((N, system.nu, system.ndx))
+    rollouts = Slots(problem, problem.control_limits).prepared_rollouts(ALPHAS, xs, us, *gains)
+    parts = rollouts, prepared_derivatives(system, xs, us, fx, fu)
+    if any(part is None or calls_of(part) is None for part in parts):
+        found.append(f"the system ({type(system).__name__})")
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ parameters
+class Parameter(NamedTuple):
+    """An attribute of a term, or the same one of several that have one value, in the user's units.
+
+    Parameters
+    ----------
+    terms : names of the terms in `PreparedSolver.update`
+    attribute : that may change
+    arrays : by their names in the library, what programs write to
+    put : call that takes the values over
+    """
+
+    terms: tuple[str, ...]
+    attribute: str
+    arrays: dict[str, np.ndarray]
+    put: PreparedCall
+
+
+def _leaves(value: Any) -> list[np.ndarray] | None:
+    """Arrays of numbers that a value consists of, None if it is something else."""
+    if isinstance(value, tuple):
+        found = [_leaves(part) for part in value]
+        return None if None in found or not found else [leaf for leaves in found for leaf in leaves or ()]
+    if isinstance(value, bool) or not isinstance(value, float | np.ndarray):
+        return None
+    array = np.asarray(value)
+    return [array] if array.dtype == np.float64 and array.size else None
+
+
+def _another(term: Any, attribute: str, value: Any, rng: np.random.Generator) -> Any:
+    """Another value of an attribute: limits on their own side of zero, rotations and states on a manifold among their
+    own kind."""
+    if isinstance(value, tuple):
+        return tuple([_another(term, attribute, part, rng) for part in value])
+    size = np.abs(np.where(np.isfinite(value), value, 0.0)) + rng.uniform(1.0, 2.0, np.shape(value))
+    if np.shape(value)[-2:] == (3, 3):
+        return np.linalg.qr(rng.standard_normal(np.shape(value)))[0]
+    of = owner(term, attribute)
+    if attribute == "reference" and isinstance(of, StateCost | StateResidual) and np.shape(value)[-1:] == (of.system.nx,):
+        rows = np.atleast_2d(value)
+        moved = of.system.integrate(rows, rng.standard_normal((len(rows), of.system.ndx)))
+        return np.reshape(moved, np.shape(value))
+    return -size if attribute == "lower" else size
+
+
+class _Numbers:
+    """All numbers that the calls of a program read or write, but scratch."""
+
+    def __init__(self, program: AloneProgram) -> None:
+        found: dict[int, np.ndarray] = {}
+        self.shapes = []
+        for call in program.calls:
+            names = call.function.py_func.__code__.co_varnames
+            for name, value in zip(names, call.arguments, strict=False):
+                if name in SCRATCH:
+                    continue
+                for array in _arrays(value):
+                    self.shapes.append(array.shape)
+                    if array.dtype == np.float64 and array.size:
+                        found[address_of(array)] = array.reshape(-1)
+                if isinstance(value, float):
+                    place = call.argument_address(names.index(name)) - call.address
+                    found[call.address + place] = call.block[place // 8 :][:1].view(np.float64)
+        self.values = np.concatenate(list(found.values()))
+        self.places = np.concatenate([start + 8 * np.arange(len(part)) for start, part in found.items()])
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """The arrays of an argument of a call."""
+    if isinstance(value, tuple):
+        return [array for part in value for array in _arrays(part)]
+    return [value] if isinstance(value, np.ndarray) else []
+
+
+def _matched(
+    base: _Numbers, found: tuple[_Numbers, _Numbers], given: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Which of the given values, times which factors, numbers at which addresses are: of two programs with other
+    values, compared with one.  None where none is, or the programs differ in more than numbers."""
+    if any(other.shapes != base.shapes for other in found):
+        return None
+    first, second = (other.values for other in found)
+    with np.errstate(all="ignore"):
+        changed = np.flatnonzero((first != base.values) & (first != second) & (first != 0.0))
+        ratio, ratios = second[changed] / first[changed], given[1] / given[0]
+        order = np.argsort(ratios)
+        right = np.searchsorted(ratios[order], ratio).clip(1 if len(order) > 1 else 0, len(order) - 1)
+        near = order[np.stack([right - 1, right])]
+        entry = np.where(np.abs(ratios[near[0]] - ratio) < np.abs(ratios[near[1]] - ratio), *near)
+        known = np.abs(ratios[entry] - ratio) <= SAME * np.abs(ratio)
+    changed, entry = changed[known], entry[known]
+    return None if not len(changed) else (entry, _factors(given, entry, first[changed], second[changed]), base.places[changed])
+
+
+def _factors(
+    given: tuple[np.ndarray, np.ndarray], entry: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+    """Factors with which given values are these numbers to the last bit, where there are such."""
+    factor = first / given[0][entry]
+    for one in (factor, np.nextafter(factor, np.inf), np.nextafter(factor, -np.inf)):
+        exact = (one * given[0][entry] == first) & (one * given[1][entry] == second)
+        factor = np.where(exact, one, factor)
+    return factor
+
+
+class _Candidate(NamedTuple):
+    """Terms one attribute of which may be a parameter, and the value that they have."""
+
+    places: list[ParameterTerm]
+    attribute: str
+    value: Any
+
+    def of(self, problem: Problem, known: dict[Key, ParameterTerm], value: Any) -> Problem:
+        """The problem with another value."""
+        return with_values(problem, known, {place.name: {self.attribute: value} for place in self.places}, {})
+
+
+def _candidates(known: dict[Key, ParameterTerm]) -> list[_Candidate]:
+    return [
+        _Candidate([place], attribute, value)
+        for place in known.values()
+        for attribute, value in place.values.items()
+        if _leaves(value) is not None
+    ]
+
+
+def _together(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """Candidates of one attribute and value in one, where there are several."""
+    groups: dict[Any, list[_Candidate]] = {}
+    for each in candidates:
+        key = each.attribute, *[(leaf.shape, leaf.tobytes()) for leaf in _leaves(each.value) or ()]
+        groups.setdefault(key, []).append(each)
+    several = [group for group in groups.values() if len(group) > 1]
+    return [_Candidate([each.places[0] for each in group], *group[0][1:]) for group in several]
+
+
+class _Found(NamedTuple):
+    """The parameters of a program, and attributes of terms that are none, as "NAME.ATTRIBUTE"."""
+
+    parameters: list[Parameter]
+    fixed: list[str]
+
+
+class _Search:
+    """A search for the parameters of a program that has begun a solve."""
+
+    def __init__(self, making: _Making, problem: Problem, base: AloneProgram, begun: tuple[Unconstrained, State]) -> None:
+        self._making, self._problem, self._base, self._begun = making, problem, base, begun
+        self._known, self._numbers = places(problem), _Numbers(base)
+        self._rng = np.random.default_rng(0)
+
+    def all(self) -> _Found:
+        """Parameters of single terms, then those of several terms that are computed together."""
+        parameters, left = [], []
+        for each in _candidates(self._known):
+            found = self._parameters(each)
+            parameters += found
+            left += [] if found else [each]
+        for each in _together(left):
+            found = self._parameters(each)
+            parameters += found
+            if found:
+                left = [one for one in left if one.attribute != each.attribute or one.places[0] not in each.places]
+        of_others = [f"{one.places[0].name}.{one.attribute}" for one in left]
+        listed = [
+            f"{place.name}.{attribute}"
+            for place in self._known.values()
+            for attribute, value in place.values.items()
+            if _leaves(value) is None
+        ]
+        return _Found(parameters, of_others + listed)
+
+    def _parameters(self, each: _Candidate) -> list[Parameter]:
+        """The parameters that arrays of a value are, none if the calls of other values are other ones."""
+        given, programs = [], []
+        for _ in range(2):
+            value = _another(each.places[0].term, each.attribute, each.value, self._rng)
+            try:
+                programs.append(self._making.program(each.of(self._problem, self._known, value)))
+            except (ValueError, NoPieces):
+                return []
+            given.append(np.concatenate([leaf.reshape(-1) for leaf in _leaves(value) or ()]))
+        matched = _matched(self._numbers, tuple(map(_Numbers, programs)), tuple(given))
+        if matched is None:
+            return []
+        own = np.concatenate([leaf.reshape(-1) for leaf in _leaves(each.value) or ()])
+        values = given[1].copy()
+        put = PreparedCall(put_numbers, values, *matched)
+        outcomes = self._outcome(self._base, put), self._outcome(programs[1], None)
+        values[...] = own
+        put()
+        if not np.allclose(*outcomes, rtol=ALIKE, atol=ALIKE, equal_nan=True):
+            return []
+        return [_named(each, values, put)]
+
+    def _outcome(self, program: AloneProgram, put: PreparedCall | None) -> np.ndarray:
+        """Cost, gradient, states and gains after a start and a step; put: takes values over, which the program has if
+        it is None."""
+        constraints, state = self._begun
+        limits = [] if program.rows is None else [limit.copy() for limit in program.rows.limits]
+        program.load(state, constraints)
+        for own, limit in zip(program.rows.limits if program.rows and put is None else (), limits, strict=False):
+            own[...] = limit
+        if put is not None:
+            put()
+        program.begin()
+        cost, gradient = float(program.state["cost"][0]), float(program.state["gradient_norm"][0])
+        program.step()
+        return np.concatenate([[cost, gradient], program.xs.reshape(-1), program.K.reshape(-1)])
+
+
+def _identifier(text: str) -> str:
+    """A name in C."""
+    return re.sub("[^A-Za-z0-9]+", "_", text).strip("_")
+
+
+def _named(each: _Candidate, values: np.ndarray, put: PreparedCall) -> Parameter:
+    """The parameter of a candidate, its arrays named after the first of its terms."""
+    name, leaves = f"{_identifier(each.places[0].name)}_{each.attribute}", _leaves(each.value) or []
+    shapes = [leaf.shape or (1,) for leaf in leaves]
+    parts = np.split(values, np.cumsum([leaf.size for leaf in leaves])[:-1])
+    endings = [""] if len(leaves) == 1 else [f"_{i}" for i in range(len(leaves))]
+    if [leaf.shape[-1:] for leaf in leaves] == [(3,), (3,)] and leaves[0].ndim == leaves[1].ndim + 1:
+        endings = ["_rotation", "_translation"]
+    arrays = {name + ending: part.reshape(shape) for ending, part, shape in zip(endings, parts, shapes, strict=True)}
+    return Parameter(tuple([place.name for place in each.places]), each.attribute, arrays, put)
+
+
+# ------------------------------------------------------------------------------------------------ the library
+def export(
+    problem: Problem,
+    options: LoopOptions,
+    curvature: Curvature,
+    folder: str | os.PathLike[str],
+    name: str,
+    target: str,
+) -> Path:
+    """See `trajopt.solvers.prepared.PreparedSolver.export`."""
+    check_place(folder, target)
+    _check_kind(problem, options, curvature)
+    with in_this_thread_alone():
+        constraints, state = begun = _begun(problem, options, curvature)
+        making = _Making(options, curvature, problem.xs_init is not None, constraints.formulation.rows)
+        try:
+            program = making.program(problem)
+        except NoPieces:
+            names = ", ".join(_python_parts(problem, options)) or "a part of it"
+            raise ValueError(
+                f"export: {names} is computed in Python, expected problems all of whose terms are compiled"
+            ) from None
+        program.load(state, constraints)
+        found = _Search(making, problem, program, begun).all()
+        program.load(state, constraints)
+        put = [parameter.put for parameter in found.parameters]
+        for call in put:
+            call()
+        entries = {
+            "begin": PreparedCalls(*put, program.begin),
+            "step": program.step,
+            "solve": PreparedCalls(*put, program.begin, program.go_on),
+        }
+        arrays = _arrays_of(program)
+        for parameter in found.parameters:
+            arrays |= parameter.arrays
+        write_library(folder, name, entries, arrays, program.calls, target, _constants())
+    return Path(folder)
+
+
+def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) -> None:
+    """Raise ValueError for what a library cannot do."""
+    if transcription_of(problem) is not None or depends_on_x0(problem):
+        raise ValueError("export: got a problem with a free initial state, parameters or a Periodic, expected a given x0")
+    if options.soft_penalty > 0.0:
+        raise ValueError(f"export: got soft_penalty={options.soft_penalty}, expected 0")
+    if curvature.hessian != "parallel":
+        raise ValueError(f"export: got hessian={curvature.hessian!r}, expected 'parallel'")
+
+
+def _constants() -> dict[str, int]:
+    """Names of numbers in the header."""
+    starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": KEEP}
+    return starts | {meaning: code for code, meaning in enumerate(MEANINGS)}
+
+
+def _arrays_of(program: AloneProgram) -> dict[str, np.ndarray]:
+    """What a program in C reads and writes besides parameters."""
+    s, rows = program.state, program.rows
+    arrays = {
+        "x0": program.x0, "xs": program.xs, "us": program.us, "k": program.k, "K": program.K,
+        "start": program.starts["mode"], "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
+        "cost": s["own_cost"], "gradient_norm": s["gradient_norm"], "violation": s["violation"],
+        "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
+    }  # fmt: skip
+    if rows is not None:
+        arrays |= {"values": rows.c, "multipliers": rows.dual, "factors": rows.own.D}
+    return arrays
