@@ -3,7 +3,8 @@
     begin      rollout of the controls, under the gains of the last plan if that is kept, or states with their gaps;
                cost, expansion, multipliers
     step       an iteration of `trajopt.solvers.compiled`
-    solve      begin, then iterations until there is a status
+    go_on      iterations until there is a status
+    shift      the plan moves on by a knot
 
 These are entries of a library for programs that nobody can be asked in (`trajopt.solvers.export`).  A start is never
 replaced by the initial state at rest, and units of penalties, rows and mu are those of the start that the library was
@@ -180,3 +181,21 @@ def take_first(source, target):
     """Copy as many numbers of the source as the target has."""
     for i in range(target.shape[0]):
         target[i] = source[i]
+
+
+@by_address
+def shift(xs, us, K, first, dual):
+    """Move the plan on by a knot, the last one repeated; multipliers stay where a knot has another number of rows."""
+    N = us.shape[0]
+    for t in range(N):
+        for i in range(xs.shape[1]):
+            xs[t, i] = xs[t + 1, i]
+        rows = first[t + 1] - first[t]
+        if t + 1 < N and first[t + 2] - first[t + 1] == rows:
+            for i in range(rows):
+                dual[first[t] + i] = dual[first[t + 1] + i]
+    for t in range(N - 1):
+        for i in range(us.shape[1]):
+            us[t, i] = us[t + 1, i]
+            for j in range(K.shape[2]):
+                K[t, i, j] = K[t + 1, i, j]

@@ -14,8 +14,8 @@ What happens rarely is left to the loop in Python, for which ASK is returned wit
 an acceptable step, or along other directions where a step is short; numbers that are not finite; mu beyond its limit,
 or on states that have gaps; under constraints exact models that are indefinite, barriers, and searches for feasibility.
 Where the loop is `alone`, as in a library without Python (`trajopt.solvers.alone`), it goes on by itself, and counts how
-often it would have asked: it takes the step found, raises mu after a search without one, and takes the Gauss-Newton
-direction; barriers and searches for feasibility are left out.
+often it would have asked: it takes the step found, raises mu after a search without one, that of controls where
+states have gaps, too, and takes the Gauss-Newton direction; barriers and searches for feasibility are left out.
 """
 
 import numpy as np
@@ -127,8 +127,8 @@ def sweep(s, side, exact, mu):
 def find_direction(s, side, exact):
     """`trajopt.solvers.iteration.find_direction`: True if a direction was found, its mu, True for an exact one, and the
     last knot at which a sweep failed."""
-    mu, knot = s.mu, -1
-    if not abs(s.gradient_norm) < np.inf or (s.closed == 0 and mu > 0.0):
+    mu, knot, on_states = s.mu, -1, s.closed == 0 and s.alone == 0
+    if not abs(s.gradient_norm) < np.inf or (on_states and mu > 0.0):
         return False, mu, False, knot
     if exact and s.exact_known != 0:
         knot = sweep(s, side, True, mu)
@@ -141,7 +141,7 @@ def find_direction(s, side, exact):
     failed = sweep(s, side, False, mu)
     while failed >= 0:
         knot, mu = failed, increased(mu)
-        if s.finite == 0 or mu > s.limit or s.closed == 0:
+        if s.finite == 0 or mu > s.limit or on_states:
             return False, mu, False, knot
         failed = sweep(s, side, False, mu)
     if not exact:
@@ -420,6 +420,8 @@ def iterate(state, sides, records):
             if s.alone == 0:
                 enter(s.restore)
                 return ASK
+            s.asked += 1
+        elif s.closed == 0 and s.mu > 0.0:
             s.asked += 1
     record.cost, record.predicted_decrease, record.gradient_norm, record.mu = (
         s.own_cost, s.predicted, s.gradient_norm, s.mu

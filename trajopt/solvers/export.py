@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.rows import Rows, pack
-from trajopt.solvers.alone import CONTROLS, KEEP, MEANINGS, START, STATES, begin, go_on, put_numbers, step, take_first
+from trajopt.solvers import export_texts as texts
+from trajopt.solvers.alone import CONTROLS, KEEP, MEANINGS, START, STATES, begin, go_on, put_numbers, shift, step, take_first
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import ALPHAS, NOTHING, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
@@ -50,7 +52,7 @@ class AloneProgram(Program):
     ----------
     x0, k, K : the initial state, and the gains of the last direction, where programs read and write them
     starts : array of `trajopt.solvers.alone.START`
-    begin, step, go_on : prepared calls
+    begin, step, go_on, shift : prepared calls
     """
 
     def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, closing: bool) -> None:
@@ -82,6 +84,8 @@ class AloneProgram(Program):
         self.begin = PreparedCall(begin, self.state, start, self.x0, *points, gaps, self.gaps, self.K, *of_rows)
         self.step = PreparedCall(step, self.state, start, gains)
         self.go_on = PreparedCall(go_on, self.state, start, gains)
+        firsts = np.zeros(N + 2, np.intp) if own is None else own.first
+        self.shift = PreparedCall(shift, self.xs, self.us, self.K, firsts, of_rows[-1])
         self._kept += [take, self._iterate, *first]
 
     def load(self, state: State, constraints: Unconstrained) -> None:
@@ -90,12 +94,13 @@ class AloneProgram(Program):
         s = self.state
         s["alone"], s["checked"], s["since"], self.starts["mu"] = 1, 0, NEVER, state.regularization.mu
         self.starts["mode"] = CONTROLS if self._given_gaps is None else STATES
+        self.k[...], self.K[...] = 0.0, 0.0
 
     @property
     def calls(self) -> list[PreparedCall]:
         """All calls that are made, those that others make by their addresses too."""
         kept = [call for call in self._kept if isinstance(call, PreparedCall)]
-        return list(dict.fromkeys([self.begin, self.step, self.go_on, *kept]))
+        return list(dict.fromkeys([self.begin, self.step, self.go_on, self.shift, *kept]))
 
 
 # ------------------------------------------------------------------------------------------------ the program
@@ -412,22 +417,102 @@ def export(
             raise ValueError(
                 f"export: {names} is computed in Python, expected problems all of whose terms are compiled"
             ) from None
-        program.load(state, constraints)
         found = _Search(making, problem, program, begun).all()
-        program.load(state, constraints)
-        put = [parameter.put for parameter in found.parameters]
-        for call in put:
-            call()
+        solves = Solves(program, begun, found)
         entries = {
-            "begin": PreparedCalls(*put, program.begin),
+            "begin": PreparedCalls(*solves.put, program.begin),
             "step": program.step,
-            "solve": PreparedCalls(*put, program.begin, program.go_on),
+            "solve": PreparedCalls(*solves.put, program.begin, program.go_on),
+            "shift": program.shift,
         }
         arrays = _arrays_of(program)
         for parameter in found.parameters:
             arrays |= parameter.arrays
+        times = solves.timed()
+        solves.reset()
         write_library(folder, name, entries, arrays, program.calls, target, _constants())
+    _describe(Path(folder), name, problem, program, found, times)
     return Path(folder)
+
+
+class _Times(NamedTuple):
+    """Seconds of a solve with so many iterations, and of begin and a step from its plan."""
+
+    solve: float
+    iterations: int
+    cycle: float
+
+
+class Solves(NamedTuple):
+    """A program, what it has begun, and its parameters."""
+
+    program: AloneProgram
+    begun: tuple[Unconstrained, State]
+    found: _Found
+
+    @property
+    def put(self) -> list[PreparedCall]:
+        """Calls that take parameters over."""
+        return [parameter.put for parameter in self.found.parameters]
+
+    def reset(self) -> None:
+        """Put the program into its first state."""
+        constraints, state = self.begun
+        self.program.load(state, constraints)
+        for call in self.put:
+            call()
+
+    def timed(self) -> _Times:
+        """Times of the calls."""
+        program, times = self.program, []
+        for _ in range(2):
+            self.reset()
+            start = perf_counter()
+            program.begin()
+            program.go_on()
+            solve, iterations = perf_counter() - start, int(program.state["tried"][0])
+        program.starts["mode"] = KEEP
+        for _ in range(CYCLES):
+            start = perf_counter()
+            program.begin()
+            program.step()
+            times.append(perf_counter() - start)
+        return _Times(solve, iterations, float(np.median(times)))
+
+
+CYCLES = 5
+"""Number of cycles that are timed."""
+
+
+def _describe(
+    folder: Path, name: str, problem: Problem, program: AloneProgram, found: _Found, times: _Times
+) -> None:
+    """Write the examples, and what the README says of solves."""
+    milliseconds = max(1, round(1e3 * float(np.diff(problem.times[:2])[0])))
+    listed = [
+        f"| {', '.join(f'`{array}`' for array in each.arrays)} | {each.attribute} of {', '.join(each.terms)} |"
+        for each in found.parameters
+    ]
+    fixed = ", ".join(found.fixed)
+    replaced = {
+        "MILLISECONDS": str(milliseconds),
+        "MEANINGS": ", ".join(f"{code} {meaning}" for code, meaning in enumerate(MEANINGS)),
+        "ROWS\n": "" if program.rows is None else texts.OF_ROWS,
+        "PARAMETERS": "\n".join(listed),
+        "FIXED": f"Other values stay as they are in the library: {fixed}." if found.fixed else "",
+        "ITERATIONS": f"({times.iterations} iterations)",
+        "SOLVE": f"{1e3 * times.solve:.3g}",
+        "CYCLE": f"{1e3 * times.cycle:.3g}",
+        "NAME": name,
+        "UPPER": name.upper(),
+    }
+    files = {"example.c": texts.EXAMPLE, "example.cpp": texts.EXAMPLE_CPP, "control_loop.c": texts.CONTROL_LOOP}
+    of_library = folder.joinpath("README.md").read_text(encoding="utf-8")
+    for file, text in (files | {"README.md": texts.README}).items():
+        pattern = re.compile("|".join(replaced))
+        written = pattern.sub(lambda found: replaced[found[0]], text)
+        before = of_library if file == "README.md" else ""
+        folder.joinpath(file).write_text(before + written, encoding="utf-8")
 
 
 def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) -> None:
