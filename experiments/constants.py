@@ -73,9 +73,11 @@ def constants() -> list[Constant]:
 
 
 def compiled_names() -> set[str]:
-    """Names that compiled functions read."""
+    """Names that compiled functions read, but for those of the compiled iteration, which makes none here."""
     found: set[str] = set()
     for file in FILES:
+        if file.stem in ("compiled", "program"):
+            continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and COMPILED & {ast.unparse(d) for d in node.decorator_list}:
                 found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
@@ -98,8 +100,10 @@ def times(value: Any, factor: float) -> Any:
 
 @contextmanager
 def changed(constant: Constant, factor: float) -> Iterator[None]:
-    """Context in which a constant is this much larger, in its own module and where others import it."""
+    """Context in which a constant is this much larger, in its own module and where others import it, and iterations are
+    made in Python, which reads it there."""
     with ExitStack() as stack:
+        stack.enter_context(patch("trajopt.solvers.program.program_of", lambda *_: None))
         value = getattr(import_module(constant.module), constant.name)
         for name, module in list(sys.modules.items()):
             if name.startswith("trajopt") and getattr(module, constant.name, None) is value:

@@ -63,6 +63,12 @@ class StateManifold:
         return self.difference(x_ref, xs), self.difference_expansion(x_ref, xs, np.zeros((len(xs), self.ndx)))[0]
 
     @NoDefault
+    def prepared_integrate(self, xs: np.ndarray, dxs: np.ndarray, moved: np.ndarray) -> Callable[[], Any] | None:
+        """A function without arguments that writes integrate(xs, dxs), of states (K, nx) and tangents (K, ndx) as these
+        are then, into moved (K, nx); None where there is none.  Not asked for where `integrate` is plain addition."""
+        ...
+
+    @NoDefault
     def prepared_difference(self, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray) -> Callable[[], Any] | None:
         """A function without arguments that writes difference(x0s, x1s), of states (K, nx) as these are then, into dx
         (K, ndx); None where there is none.  Not asked for where `difference` is plain subtraction."""

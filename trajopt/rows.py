@@ -112,7 +112,7 @@ def with_multipliers(
 
 
 @lru_cache
-def _random_signs(count: int) -> np.ndarray:
+def random_signs(count: int) -> np.ndarray:
     """Entries 1 and -1, the same ones for the same number of them."""
     return read_only([np.random.default_rng(0).choice([-1.0, 1.0], count)])[0]
 
@@ -124,7 +124,7 @@ def random_sum_gradient(
     of its squares is the sum of the squares of these rows' own gradients, at the cost of one."""
     N, ndx, nu = fu.shape
     signs = np.zeros(len(C[0]))
-    signs[chosen] = _random_signs(len(chosen))
+    signs[chosen] = random_signs(len(chosen))
     none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
     with np.errstate(all="ignore"):
         return adjoint(with_multipliers(none, first, C, signs))[1]

@@ -11,6 +11,7 @@ from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
+from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.spatial.spatial import accumulate, dot6, load6
 
 
@@ -89,6 +90,13 @@ def inverse_dynamics(
     tau = np.empty_like(v)
     _drive(model, q, v, a, loads, tau)
     return unbatch(single, tau)[0]
+
+
+def prepared_inverse_dynamics(
+    model: RigidBodyModel, q: np.ndarray, v: np.ndarray, a: np.ndarray, tau: np.ndarray
+) -> PreparedLaunch:
+    """The call that writes tau (K, nv) at what these arrays hold then, of a model without mimic joints."""
+    return _drive.prepared(model, q, v, a, None, tau)
 
 
 def bias_forces(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> np.ndarray:

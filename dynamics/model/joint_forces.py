@@ -7,6 +7,7 @@ from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.model_arrays import ModelArrays
 from dynamics.simd import fma, helper, kernel, load, splat, sqrt, store
+from dynamics.simd.prepared_calls import PreparedLaunch
 
 # --------------------------------------------------------------------------------------------
 # Springs and dampers between joints of one degree of freedom: K q + D v - c in the equation of motion.
@@ -134,3 +135,12 @@ def joint_forces(model: RigidBodyModel, q: np.ndarray, v: np.ndarray) -> tuple[n
     if len(model.arrays.joint_friction) or len(model.arrays.spring):
         _drive_joint_forces(model, *map(np.ascontiguousarray, (q, v)), f, df, ddf)
     return f, df, ddf
+
+
+def prepared_joint_forces(
+    model: RigidBodyModel, q: np.ndarray, v: np.ndarray, *forces: np.ndarray
+) -> PreparedLaunch | None:
+    """The call that writes `joint_forces` of a model without mimic joints into three arrays; None if they are zeros."""
+    if not (len(model.arrays.joint_friction) or len(model.arrays.spring)):
+        return None
+    return _drive_joint_forces.prepared(model, q, v, *forces)

@@ -9,20 +9,25 @@ with G the matrix of the velocities' multipliers.  Kernels run on the full model
 results leave.  Covectors and columns of derivatives are projected, G' x and A G, and Hessians become G'H G; of
 accelerations and next states the rows of the independent joints are kept, S x with S G = 1, so that multipliers of them
 enter as S' lam; and so do torques on the independent joints.
+
+Arrays enter and leave by compiled loops, which `run` makes: at once, or, as a `Recorded`, each time that what is
+prepared is called, between arrays that stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from dynamics.model.attachments import Mimic
-from dynamics.simd import aligned_arrays
+from dynamics.simd import aligned_arrays, routine
 from dynamics.simd.caller import warn
+from dynamics.simd.prepared_calls import PreparedCall
 
 KEPT, PROJECTED, AS_IS = "kp-"
 """How an axis of an array of the full model leaves: the rows of the independent joints are kept, it is projected by G',
@@ -30,6 +35,79 @@ or it has no degrees of freedom.  A state's axes, written K and P, are those of 
 
 EXPANSION = "KP", "K-", "PP", "-P", "--"
 """Axes of fx, fu, Hxx, Hux and Huu of a step."""
+
+
+Run = Callable[..., Any]
+"""What makes a call: run(function, *arguments)."""
+
+
+def at_once(function: Callable[..., Any], *arguments: Any) -> None:
+    """Make a call now."""
+    function(*arguments)
+
+
+class Recorded(list[Any]):
+    """Prepared calls in their order, to which `run` adds one."""
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Prepare a call."""
+        self.append(PreparedCall(function, *arguments))
+
+
+@routine
+def _widen(index, multiplier, offset, source, target):
+    """target[t] = multiplier * source[t, index] + offset"""
+    for t in range(target.shape[0]):
+        for i in range(target.shape[1]):
+            target[t, i] = multiplier[i] * source[t, index[i]] + offset[i]
+
+
+@routine
+def _widen_lanes(index, multiplier, offset, source, t, target):
+    """The same of states in lanes (C, N+1, nx, LANES), at knot t."""
+    for c in range(target.shape[0]):
+        for i in range(target.shape[2]):
+            for l in range(target.shape[3]):
+                target[c, t, i, l] = multiplier[i] * source[c, t, index[i], l] + offset[i]
+
+
+@routine
+def _keep(kept, source, target):
+    """target = source[:, kept], along the second axis of three."""
+    for o in range(target.shape[0]):
+        for i in range(kept.shape[0]):
+            for k in range(target.shape[2]):
+                target[o, i, k] = source[o, kept[i], k]
+
+
+@routine
+def _keep_lanes(kept, source, start, stop, target):
+    """target[:, t] = source[:, t, kept] of states in lanes (C, N+1, nx, LANES), for start <= t <= stop."""
+    for c in range(target.shape[0]):
+        for t in range(start, stop + 1):
+            for i in range(kept.shape[0]):
+                for l in range(target.shape[3]):
+                    target[c, t, i, l] = source[c, t, kept[i], l]
+
+
+@routine
+def _scatter(kept, source, target):
+    """target[:, kept] = source (K, n)"""
+    for o in range(source.shape[0]):
+        for i in range(kept.shape[0]):
+            target[o, kept[i]] = source[o, i]
+
+
+@routine
+def _project(index, multiplier, source, target):
+    """target = G'source along the second axis of three, G with `multiplier` in columns `index`."""
+    for o in range(target.shape[0]):
+        for i in range(target.shape[1]):
+            for k in range(target.shape[2]):
+                target[o, i, k] = 0.0
+        for i in range(index.shape[0]):
+            for k in range(target.shape[2]):
+                target[o, index[i], k] += multiplier[i] * source[o, i, k]
 
 
 class IdentityMap:
@@ -43,7 +121,7 @@ class IdentityMap:
         """Velocities or accelerations (..., nv) of the full model."""
         return v
 
-    def full_x(self, x: np.ndarray) -> np.ndarray:
+    def full_x(self, x: np.ndarray, run: Run = at_once) -> np.ndarray:
         """States (..., nq + nv) of the full model."""
         return x
 
@@ -51,12 +129,13 @@ class IdentityMap:
         """Torques (..., nv) on the full model with the same effect."""
         return tau
 
-    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+    def full_multipliers(self, lam: np.ndarray, run: Run = at_once) -> np.ndarray:
         """Multipliers (N, 2 nv) of next states of the full model."""
         return lam
 
-    def leave(self, axes: str, array: np.ndarray) -> np.ndarray:
-        """An array of the full model in the independent coordinates; `axes` has a letter for each of its last axes."""
+    def leave(self, axes: str, array: np.ndarray, out: np.ndarray | None = None, run: Run = at_once) -> np.ndarray:
+        """An array of the full model in the independent coordinates, in `out` if that is given; `axes` has a letter for
+        each of its last axes."""
         return array
 
     def receivers(self, axes: Sequence[str], arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -64,7 +143,12 @@ class IdentityMap:
         return arrays
 
     def deliver(
-        self, axes: Sequence[str], full: Sequence[np.ndarray], arrays: Sequence[np.ndarray], add: bool = False
+        self,
+        axes: Sequence[str],
+        full: Sequence[np.ndarray],
+        arrays: Sequence[np.ndarray],
+        add: bool = False,
+        run: Run = at_once,
     ) -> None:
         """Store, or add, what `receivers` received."""
 
@@ -72,14 +156,14 @@ class IdentityMap:
         """An array of as many states of the full model, which `keep_states` takes to `out` (K, nx)."""
         return out
 
-    def keep_states(self, full: np.ndarray, out: np.ndarray) -> None:
+    def keep_states(self, full: np.ndarray, out: np.ndarray, run: Run = at_once) -> None:
         """Store the independent coordinates of states."""
 
-    def full_loops(self, loops: Any, start: int, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    def full_loops(self, loops: Any, start: int, X: np.ndarray, run: Run = at_once) -> tuple[Any, np.ndarray]:
         """Closed loops of the full model, and the states (C, T+1, nx, LANES) of their rollout from knot `start`."""
         return loops, X
 
-    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray) -> None:
+    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray, run: Run = at_once) -> None:
         """Store the independent coordinates of the states from knot `start` to knot `stop`."""
 
 
@@ -129,11 +213,6 @@ class MimicMap(IdentityMap):
         return G
 
     @cached_property
-    def _state_G(self) -> np.ndarray:
-        """[G 0; 0 G]"""
-        return np.kron(np.eye(2), self.G)
-
-    @cached_property
     def _kept_x(self) -> np.ndarray:
         return np.concatenate([self.kept_q, len(self.index_q) + self.kept_v])
 
@@ -141,19 +220,48 @@ class MimicMap(IdentityMap):
     def _kept_dx(self) -> np.ndarray:
         return np.concatenate([self.kept_v, len(self.index_v) + self.kept_v])
 
+    @cached_property
+    def _of_q(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Index, multiplier and offset of configurations."""
+        return self.index_q, self.multiplier_q, self.offset
+
+    @cached_property
+    def _of_v(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those of velocities."""
+        return self.index_v, self.multiplier_v, np.zeros(len(self.index_v))
+
+    @cached_property
+    def _of_x(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those of states."""
+        (q, *of_q), (v, *of_v) = self._of_q, self._of_v
+        return np.concatenate([q, len(self.kept_q) + v]), *map(np.concatenate, zip(of_q, of_v, strict=True))
+
+    @cached_property
+    def _of_dx(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those of tangents."""
+        v, *of_v = self._of_v
+        return np.concatenate([v, len(self.kept_v) + v]), *(np.tile(x, 2) for x in of_v)
+
     # ------------------------------------------------------------------------------------------ what enters
+    @staticmethod
+    def _widened(by: tuple[np.ndarray, ...], x: np.ndarray, run: Run) -> np.ndarray:
+        """multiplier * x[..., index] + offset"""
+        x = np.ascontiguousarray(x, np.result_type(x, np.float64))
+        full = np.empty((*x.shape[:-1], len(by[0])), x.dtype)
+        run(_widen, *by, x.reshape(prod(x.shape[:-1]), x.shape[-1]), full.reshape(prod(x.shape[:-1]), len(by[0])))
+        return full
+
     def full_q(self, q: np.ndarray) -> np.ndarray:
         """See `IdentityMap`."""
-        return np.ascontiguousarray(self.multiplier_q * q[..., self.index_q] + self.offset)
+        return self._widened(self._of_q, q, at_once)
 
     def full_v(self, v: np.ndarray) -> np.ndarray:
         """See `IdentityMap`."""
-        return np.ascontiguousarray(self.multiplier_v * v[..., self.index_v])
+        return self._widened(self._of_v, v, at_once)
 
-    def full_x(self, x: np.ndarray) -> np.ndarray:
+    def full_x(self, x: np.ndarray, run: Run = at_once) -> np.ndarray:
         """See `IdentityMap`."""
-        n = len(self.kept_q)
-        return np.concatenate([self.full_q(x[..., :n]), self.full_v(x[..., n:])], axis=-1)
+        return self._widened(self._of_x, x, run)
 
     def full_torques(self, tau: np.ndarray) -> np.ndarray:
         """See `IdentityMap`: zero on mimic joints."""
@@ -161,23 +269,29 @@ class MimicMap(IdentityMap):
         full[..., self.kept_v] = tau
         return full
 
-    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+    def full_multipliers(self, lam: np.ndarray, run: Run = at_once) -> np.ndarray:
         """See `IdentityMap`: zero for those of mimic joints."""
         full = np.zeros((len(lam), 2 * len(self.index_v)))
-        full[:, self._kept_dx] = lam
+        run(_scatter, self._kept_dx, lam, full)
         return full
 
     # ------------------------------------------------------------------------------------------ what leaves
-    def leave(self, axes: str, array: np.ndarray) -> np.ndarray:
+    def leave(self, axes: str, array: np.ndarray, out: np.ndarray | None = None, run: Run = at_once) -> np.ndarray:
         """See `IdentityMap`."""
-        left = array
-        for axis, kind in enumerate(axes, -len(axes)):
+        left, named = np.ascontiguousarray(array), range(array.ndim - len(axes), array.ndim)
+        chosen = [(axis, kind) for axis, kind in zip(named, axes, strict=True) if kind != AS_IS]
+        for axis, kind in chosen:
+            of_states, before, after = kind.isupper(), left.shape[:axis], left.shape[axis + 1 :]
+            count = (2 if of_states else 1) * len(self.kept_v)
+            last = out is not None and (axis, kind) == chosen[-1]
+            into = out if last and out is not None else np.empty((*before, count, *after), left.dtype)
+            rows = [x.reshape(prod(before), x.shape[axis], prod(after)) for x in (left, into)]
             if kind.lower() == KEPT:
-                left = np.take(left, self.kept_v if kind == KEPT else self._kept_dx, axis=axis)
-            elif kind != AS_IS:
-                G = self.G if kind == PROJECTED else self._state_G
-                left = np.moveaxis(np.moveaxis(left, axis, -1) @ G, -1, axis)
-        return left if left is array else np.ascontiguousarray(left)
+                run(_keep, self._kept_dx if of_states else self.kept_v, *rows)
+            else:
+                run(_project, *(self._of_dx if of_states else self._of_v)[:2], *rows)
+            left = into
+        return left
 
     def receivers(self, axes: Sequence[str], arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """See `IdentityMap`; zeros, but for empty arrays and those without degrees of freedom."""
@@ -188,48 +302,59 @@ class MimicMap(IdentityMap):
         return found
 
     def deliver(
-        self, axes: Sequence[str], full: Sequence[np.ndarray], arrays: Sequence[np.ndarray], add: bool = False
+        self,
+        axes: Sequence[str],
+        full: Sequence[np.ndarray],
+        arrays: Sequence[np.ndarray],
+        add: bool = False,
+        run: Run = at_once,
     ) -> None:
         """See `IdentityMap`."""
         for kinds, found, array in zip(axes, full, arrays, strict=False):
-            if found is not array:
+            if found is array:
+                continue
+            if add or not array.flags.c_contiguous:
                 left = self.leave(kinds, found)
                 array[...] = array + left if add else left
+            else:
+                self.leave(kinds, found, array, run)
 
     def full_states(self, out: np.ndarray) -> np.ndarray:
         """See `IdentityMap`."""
         return np.empty((len(out), len(self.index_q) + len(self.index_v)))
 
-    def keep_states(self, full: np.ndarray, out: np.ndarray) -> None:
+    def keep_states(self, full: np.ndarray, out: np.ndarray, run: Run = at_once) -> None:
         """See `IdentityMap`."""
-        out[...] = full[:, self._kept_x]
+        run(_keep, self._kept_x, full[:, :, None], out[:, :, None])
 
-    def full_loops(self, loops: Any, start: int, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    def full_loops(self, loops: Any, start: int, X: np.ndarray, run: Run = at_once) -> tuple[Any, np.ndarray]:
         """See `IdentityMap`."""
         K = np.zeros((*loops.K.shape[:2], 2 * len(self.index_v) if loops.K.shape[2] else 0))
         if loops.K.shape[2]:
-            K[..., self._kept_dx] = loops.K
-        gaps = None if loops.gaps is None else loops.gaps @ self._state_G.T
-        x0 = None if loops.x0 is None else self.full_x(loops.x0)
+            rows = K.shape[0] * K.shape[1]
+            run(_scatter, self._kept_dx, loops.K.reshape(rows, loops.K.shape[2]), K.reshape(rows, K.shape[2]))
+        gaps = None if loops.gaps is None else self._widened(self._of_dx, loops.gaps, run)
+        x0 = None if loops.x0 is None else self.full_x(loops.x0, run)
         (full,) = aligned_arrays((*X.shape[:2], len(self.index_q) + len(self.index_v), X.shape[3]))
         if x0 is None or start > 0:  # else X has nothing yet
             for t in range(max(start - 1, 0), start + 1):  # feedback may be to the knot before, too
-                full[:, t] = np.moveaxis(self.full_x(np.moveaxis(X[:, t], 1, -1)), -1, 1)
-        before = self._full_before(loops.before)
-        return loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps, before=before), full
+                run(_widen_lanes, *self._of_x, X, t, full)
+        before = self._full_before(loops.before, run)
+        return loops._replace(x0=x0, xs=self.full_x(loops.xs, run), K=K, gaps=gaps, before=before), full
 
-    def _full_before(self, before: np.ndarray | None) -> np.ndarray | None:
+    def _full_before(self, before: np.ndarray | None, run: Run) -> np.ndarray | None:
         """Gains (N, nu, n + nu) of the velocities and controls of the knot before, as those of all velocities."""
         n = 0 if before is None else before.shape[2] - before.shape[1]
         if before is None or n == 0:
             return before
-        whole = np.zeros((*before.shape[:2], len(self.index_v) + before.shape[1]))
-        whole[:, :, self.kept_v[-n:]], whole[:, :, len(self.index_v) :] = before[:, :, :n], before[:, :, n:]
+        (N, nu, count), width = before.shape, len(self.index_v)
+        whole, places = np.zeros((N, nu, width + nu)), np.concatenate([self.kept_v[-n:], width + np.arange(nu)])
+        run(_scatter, places, before.reshape(N * nu, count), whole.reshape(N * nu, width + nu))
         return whole
 
-    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray) -> None:
+    def keep_rollout(self, full: np.ndarray, start: int, stop: int, X: np.ndarray, run: Run = at_once) -> None:
         """See `IdentityMap`."""
-        X[:, start : stop + 1] = full[:, start : stop + 1, self._kept_x]
+        run(_keep_lanes, self._kept_x, full, start, stop, X)
 
 
 def with_mimics(whole: Any, independent: Any, mimics: Sequence[Mimic]) -> Any:

@@ -37,6 +37,14 @@ def subtract(x0, x1, difference):
 
 
 @by_address
+def add(x, dx, total):
+    """total = x + dx"""
+    a, b, numbers = flat(x), flat(dx), flat(total)
+    for i in range(total.size):
+        numbers[i] = a[i] + b[i]
+
+
+@by_address
 def take_columns(source, first, target):
     """target = source[:, first : first + n]; target (K, n)."""
     for t in range(target.shape[0]):

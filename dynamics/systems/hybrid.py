@@ -337,7 +337,7 @@ class HybridSystem(RobotSystem):
         self._write("write_steps", (xs, us), (out,))
 
     def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
-        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
+        """See `trajopt.capabilities.Expansions`."""
         segments = self.segments_of(len(us))
         return _in_turn(system.prepared_steps(xs[a:b], us[a:b], following[a:b]) for _, system, a, b in segments)
 
@@ -349,7 +349,7 @@ class HybridSystem(RobotSystem):
     def prepared_roll(
         self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
     ) -> Callable[[], Any] | None:
-        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
+        """See `DiscreteSystem.prepared_roll`."""
         segments = self.segments_of(len(loops.us))
         return _in_turn(system.prepared_roll(loops, max(a, start), min(b, stop), X, U) for _, system, a, b in segments)
 

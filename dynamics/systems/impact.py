@@ -29,7 +29,7 @@ from dynamics.derivatives.implicit_function import store_state_blocks
 from dynamics.model.actuation import actuation_map
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
-from dynamics.model.mimic import EXPANSION, IDENTITY
+from dynamics.model.mimic import EXPANSION, Recorded
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import (
@@ -49,7 +49,7 @@ from dynamics.simd import (
 from dynamics.simd.array_loops import fill
 from dynamics.simd.lane_algebra import add_transpose, scale_into
 from dynamics.simd.lane_blocks import lanes, part, slicing
-from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch
+from dynamics.simd.prepared_calls import PreparedCalls, PreparedLaunch
 from dynamics.simd.span import by_reference
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.inertial_gradient import of_impacts
@@ -249,20 +249,25 @@ class Impact(RobotSystem):
         self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given)
         self.joint_map.keep_rollout(states, start, stop, X)
 
-    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
-        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
-        if self.joint_map is not IDENTITY:
-            return None
-        return self._launch(drive_impacts, impacts_size, len(us), xs, following, call=PreparedLaunch)
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> PreparedCalls:
+        """See `trajopt.capabilities.Expansions`."""
+        calls, states = Recorded(), self.joint_map.full_states(following)
+        x = self.joint_map.full_x(xs, calls.run)
+        calls.append(self._launch(drive_impacts, impacts_size, len(us), x, states, call=PreparedLaunch))
+        self.joint_map.keep_states(states, following, calls.run)
+        return PreparedCalls(*calls)
 
     def prepared_roll(
         self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
     ) -> Callable[[], Any] | None:
-        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
-        if self.joint_map is not IDENTITY:
-            return None
-        given = None if self.euclidean else True, loops, start, stop, X, U
-        return self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given, call=PreparedLaunch)
+        """See `DiscreteSystem.prepared_roll`."""
+        calls = Recorded()
+        loops, states = self.joint_map.full_loops(loops, start, X, calls.run)
+        given = None if self.euclidean else True, loops, start, stop, states, U
+        roll = self._launch(drive_impact_loops, impact_loops_size, loops.alphas.size, *given, call=PreparedLaunch)
+        calls.append(roll)
+        self.joint_map.keep_rollout(states, start, stop, X, calls.run)
+        return PreparedCalls(*calls)
 
     def prepared_expansion(
         self,
@@ -274,14 +279,17 @@ class Impact(RobotSystem):
         *H: np.ndarray,
     ) -> Callable[[], Any] | None:
         """See `trajopt.capabilities.Expansions`."""
-        if self.joint_map is not IDENTITY:
-            return super().prepared_expansion(xs, us, fx, fu, lam, *H)
-        N, size, zero = len(us), impact_expansion_size, [fu]
-        calls: list[Any] = [self._launch(drive_impact_linearization, size, N, xs, fx, call=PreparedLaunch)]
+        calls, enter, axes = Recorded(), self.joint_map, (EXPANSION[0], EXPANSION[2])
+        N, size, x, blocks = len(us), impact_expansion_size, enter.full_x(xs, calls.run), (fx, *H[:1])
+        for block in (fu, *H[1:]):
+            calls.run(fill, block, 0.0)
+        full = enter.receivers(axes, blocks)
+        calls.append(self._launch(drive_impact_linearization, size, N, x, full[0], call=PreparedLaunch))
         if lam is not None:
-            Hxx, *zero[1:] = H
-            calls.append(self._launch(drive_impact_curvature, size, N, xs, lam, Hxx, call=PreparedLaunch))
-        return PreparedCalls(*[PreparedCall(fill, block, 0.0) for block in zero], *calls)
+            given = x, enter.full_multipliers(lam, calls.run), full[1]
+            calls.append(self._launch(drive_impact_curvature, size, N, *given, call=PreparedLaunch))
+        enter.deliver(axes, full, blocks, run=calls.run)
+        return PreparedCalls(*calls)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """Write the results of `linearize`; fu = 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,21 @@ from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import felt_springs, joint_forces
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
+from dynamics.simd import helper, routine
+from dynamics.simd.array_loops import first_of, split_columns
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import ResidualWeights, add_hessians, check_weights, expand_squares
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.robot_system import SLOW, RobotSystem, plant_model
+from dynamics.systems.torque_calls import (
+    prepared_hessians,
+    prepared_jacobians,
+    prepared_points,
+    prepared_values,
+    write_hessians,
+    write_jacobians,
+    write_torques,
+)
 from dynamics.validation import as_flag, as_floats, as_kind, as_positive, as_whole_number
 
 # --------------------------------------------------------------------------------------------
@@ -29,6 +43,124 @@ from dynamics.validation import as_flag, as_floats, as_kind, as_positive, as_who
 #
 # so that a plan is a motion for any time step, and the robot's dynamics enter by costs and limits of the torques
 # (`dynamics.JointTorques`).  Since steps are linear, problems with limits of time and torques converge from far starts.
+
+
+@helper
+def _duration(timed, h, us, t):
+    """Duration of knot t: its last control, or h."""
+    return us[t, us.shape[1] - 1] if timed else h
+
+
+@routine
+def _step(n, h, timed, xs, us, following):
+    """Next states (K, 2 n)."""
+    for t in range(us.shape[0]):
+        d = _duration(timed, h, us, t)
+        for i in range(n):
+            v, a = xs[t, n + i], us[t, i]
+            following[t, i] = xs[t, i] + d * (v + 0.5 * d * a)
+            following[t, n + i] = v + d * a
+
+
+@routine
+def _linearize(n, h, timed, xs, us, fx, fu):
+    """fx and fu at all knots."""
+    fx[:], fu[:] = 0.0, 0.0
+    for t in range(us.shape[0]):
+        d = _duration(timed, h, us, t)
+        for i in range(n):
+            fx[t, i, i] = fx[t, n + i, n + i] = 1.0
+            fx[t, i, n + i] = fu[t, n + i, i] = d
+            fu[t, i, i] = 0.5 * d * d
+            if timed:
+                fu[t, i, n], fu[t, n + i, n] = xs[t, n + i] + d * us[t, i], us[t, i]
+
+
+@routine
+def _contract(n, h, timed, us, lam, Hxx, Hux, Huu):
+    """Hessians of lam'f, which are zero but for free durations."""
+    Hxx[:], Hux[:], Huu[:] = 0.0, 0.0, 0.0
+    if timed:
+        for t in range(us.shape[0]):
+            d = _duration(timed, h, us, t)
+            for i in range(n):
+                Hux[t, n, n + i] = lam[t, i]
+                Huu[t, n, i] = Huu[t, i, n] = d * lam[t, i] + lam[t, n + i]
+                Huu[t, n, n] += lam[t, i] * us[t, i]
+
+
+@helper
+def _within(value, limits, t, i):
+    """A control within the limits, or None; NaN stays NaN."""
+    if limits is None:
+        return value
+    if value < limits[t, 0, i]:
+        return limits[t, 0, i]
+    return limits[t, 1, i] if value > limits[t, 1, i] else value
+
+
+@helper
+def _leave_gap(gaps, t, left, X, c, l):
+    """Move state t of a candidate along what is left of its gap, if there are gaps."""
+    if gaps is not None:
+        for i in range(X.shape[2]):
+            X[c, t, i, l] -= left * gaps[t, i]
+
+
+@helper
+def _of_before(before, xs, us, t, i, X, U, c, l):
+    """Feedback to the knot before, if there is any."""
+    value = 0.0
+    if before is not None:
+        if t > 0:
+            nx, nu = xs.shape[1], us.shape[1]
+            m = before.shape[2] - nu
+            for j in range(m):
+                value += before[t, i, j] * (X[c, t - 1, nx - m + j, l] - xs[t - 1, nx - m + j])
+            for j in range(nu):
+                value += before[t, i, m + j] * (U[c, t - 1, j, l] - us[t - 1, j])
+    return value
+
+
+@helper
+def _pulled(shift, pull, t, i, c, l):
+    """A candidate's share of the pull, if there is any."""
+    return 0.0 if shift is None or pull is None else shift[c, l] * pull[t, i]
+
+
+@helper
+def _place(x0, X, c, l):
+    """The initial state, unless it is there."""
+    if x0 is not None:
+        for i in range(X.shape[2]):
+            X[c, 0, i, l] = x0[i]
+
+
+@routine
+def _roll(n, h, timed, start, stop, X, U, x0, xs, us, k, K, alphas, gaps, limits, shift, pull, before):
+    """Candidates in lanes, as of `RobotSystem.roll`."""
+    for c in range(X.shape[0]):
+        for l in range(X.shape[3]):
+            left = 1.0 - alphas[c, l]
+            if start == 0:
+                _place(x0, X, c, l)
+                _leave_gap(gaps, 0, left, X, c, l)
+            for t in range(start, stop):
+                for i in range(us.shape[1]):
+                    value = us[t, i]
+                    if K.shape[1] > 0:
+                        value += alphas[c, l] * k[t, i]
+                        for j in range(2 * n):
+                            value += K[t, i, j] * (X[c, t, j, l] - xs[t, j])
+                        value += _pulled(shift, pull, t, i, c, l)
+                        value += _of_before(before, xs, us, t, i, X, U, c, l)
+                    U[c, t, i, l] = _within(value, limits, t, i)
+                d = U[c, t, n, l] if timed else h
+                for i in range(n):
+                    v, a = X[c, t, n + i, l], U[c, t, i, l]
+                    X[c, t + 1, i, l] = X[c, t, i, l] + d * (v + 0.5 * d * a)
+                    X[c, t + 1, n + i, l] = v + d * a
+                _leave_gap(gaps, t + 1, left, X, c, l)
 
 
 class JointAccelerationSystem(RobotSystem):
@@ -94,65 +226,49 @@ class JointAccelerationSystem(RobotSystem):
         new.nu, new.free_duration = self.nu + 1, True
         return new
 
-    def _parts(self, xs, us):
-        """q, v, a and h, the last (K, 1) or a number."""
-        n = self.nv
-        return xs[: len(us), :n], xs[: len(us), n:], us[:, :n], us[:, n:] if self.free_duration else self.dt
+    @property
+    def _motion(self) -> tuple[int, float, bool]:
+        """What steps depend on."""
+        return self.nv, self.dt, self.free_duration
 
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        q, v, a, h = self._parts(xs, us)
-        out[:, : self.nv], out[:, self.nv :] = q + h * (v + (0.5 * h) * a), v + h * a
+        _step(*self._motion, xs, us, out)
+
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> PreparedCall:
+        """See `trajopt.capabilities.Expansions`."""
+        return PreparedCall(_step, *self._motion, xs, us, following)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
-        left = loops.alphas[:, None] - 1.0
-        if start == 0:
-            if loops.x0 is not None:
-                X[:, 0] = loops.x0[:, None]
-            if loops.gaps is not None:
-                X[:, 0] += left * loops.gaps[0][:, None]
-        for t in range(start, stop):
-            u = np.broadcast_to(loops.us[t][:, None], U[:, t].shape)
-            if loops.K.shape[1]:
-                u = u + loops.alphas[:, None] * loops.k[t][:, None] + loops.K[t] @ (X[:, t] - loops.xs[t][:, None])
-                if loops.shift is not None and loops.pull is not None:
-                    u += loops.shift[:, None] * loops.pull[t][:, None]
-                if loops.before is not None and t > 0:
-                    tail = slice(self.nx - loops.before.shape[2] + U.shape[2], None)
-                    off = X[:, t - 1, tail] - loops.xs[t - 1, tail, None], U[:, t - 1] - loops.us[t - 1][:, None]
-                    u += loops.before[t] @ np.concatenate(off, axis=1)
-            U[:, t] = u if loops.limits is None else np.clip(u, *loops.limits[t][:, :, None])
-            x, u = (Y.swapaxes(1, 2).reshape(-1, Y.shape[1]) for Y in (X[:, t], U[:, t]))
-            following = np.empty_like(x)
-            with np.errstate(all="ignore"):
-                self.write_steps(x, u, following)
-            X[:, t + 1] = following.reshape(len(X), -1, self.nx).swapaxes(1, 2)
-            if loops.gaps is not None:
-                X[:, t + 1] += left * loops.gaps[t + 1][:, None]
+        _roll(*self._motion, start, stop, X, U, *loops)
+
+    def prepared_roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> PreparedCall:
+        """See `DiscreteSystem.prepared_roll`."""
+        return PreparedCall(_roll, *self._motion, start, stop, X, U, *loops)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """Write the results of `linearize`."""
-        n, i = self.nv, np.arange(self.nv)
-        _, v, a, h = self._parts(xs, us)
-        fx[...], fu[...] = np.eye(2 * n), 0.0
-        fx[:, i, n + i] = fu[:, n + i, i] = h
-        fu[:, i, i] = 0.5 * h * h
-        if self.free_duration:
-            fu[:, :n, n], fu[:, n:, n] = v + h * a, a
+        _linearize(*self._motion, xs, us, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """Write the results of `hessian_products`, which are zero except for a free duration."""
-        for block in H:
-            block[...] = 0.0
-        if self.free_duration:
-            n, (_, Hux, Huu) = self.nv, H
-            _, _, a, h = self._parts(xs, us)
-            Hux[:, n, n:] = lam[:, :n]
-            Huu[:, n, :n] = Huu[:, :n, n] = h * lam[:, :n] + lam[:, n:]
-            Huu[:, n, n] = np.einsum("ti,ti->t", lam[:, :n], a)
+        _contract(*self._motion, us, lam, *H)
+
+    def prepared_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        lam: np.ndarray | None = None,
+        *H: np.ndarray,
+    ) -> Callable[[], Any]:
+        """See `trajopt.capabilities.Expansions`."""
+        first = PreparedCall(_linearize, *self._motion, xs, us, fx, fu)
+        return first if lam is None else PreparedCalls(first, PreparedCall(_contract, *self._motion, us, lam, *H))
 
     def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Result of `parameter_gradient`: zeros, since accelerations do not depend on masses."""
@@ -164,6 +280,9 @@ class JointAccelerationSystem(RobotSystem):
 # the controls.
 #
 #     r = ID(q, v, a) + f(q, v)      f of joint friction and springs (`joint_friction`)
+
+
+_NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
 
 
 class JointTorques:
@@ -211,15 +330,94 @@ class JointTorques:
     def evaluate(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """r (K, nv) at states xs (K, nx) and accelerations us (K, nv)."""
         q, v, a = self._points(xs, us)
-        return (inverse_dynamics(self._model, q, v, a) + joint_forces(self._model, q, v)[0]) * self.scale
+        r = np.empty(q.shape)
+        write_torques(inverse_dynamics(self._model, q, v, a), joint_forces(self._model, q, v)[0], self.scale, r)
+        return r
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """rx (K, nv, 2 nv) and ru (K, nv, nv)."""
+        n, J = self.nr, self._jacobian(xs, us, self.nr)
+        return np.ascontiguousarray(J[:, :, : 2 * n]), np.ascontiguousarray(J[:, :, 2 * n :])
+
+    def _jacobian(self, xs: np.ndarray, us: np.ndarray, nu: int) -> np.ndarray:
+        """J (K, nv, 2 nv + nu)."""
         q, v, a = self._points(xs, us)
         d, (K, D, _) = inverse_dynamics_derivatives(self._model, q, v, a), felt_springs(self._model.arrays)
-        friction = joint_forces(self._model, q, v)[1][:, :, None] * np.eye(self.nr)
-        rx = np.concatenate([d.dtau_dq + K, d.dtau_dv + D + friction], axis=2)
-        return self.scale[:, None] * rx, self.scale[:, None] * d.M
+        J, flat = np.zeros((len(us), self.nr, 2 * self.nr + nu)), [M.reshape(len(us), -1) for M in d]
+        write_jacobians(*flat, K, D, joint_forces(self._model, q, v)[1], self.scale, J)
+        return J
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not JointTorques:
+            return None
+        K, n, at = len(us), self.nr, prepared_points(self._model, xs, us)
+        r = np.zeros((K, n))
+        parts, found = [*at.calls, *prepared_values(self._model, at, self.scale, r)], (r, None, None)
+        if jacobians:
+            J, found = np.zeros((K, n, 3 * n)), (r, np.zeros((K, n, 2 * n)), np.zeros((K, n, n)))
+            parts += prepared_jacobians(self._model, at, self.scale, J)
+            parts.append(PreparedCall(split_columns, J, *found[1:]))
+        return PreparedCalls(*parts, result=lambda: found)
+
+    # ------------------------------------------------------------------------------------------- sums over knots
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is JointTorques
+
+    def add_expansion(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray,
+        weights: ResidualWeights,
+        target: Sequence[np.ndarray] | None,
+        curvature: Sequence[np.ndarray] | None,
+    ) -> float:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        check_weights(weights, self.nr, span)
+        start, (x, u), nu = span[0], (points[slice(*span)] for points in (xs, us)), us.shape[1]
+        r, into = self.evaluate(x, u), _NO_BLOCKS if target is None else target
+        J, mu = np.zeros((*r.shape, 0)) if target is None else self._jacobian(x, u, nu), np.zeros(r.shape)
+        total = expand_squares(weights.layout, weights.rows, start, r, J, mu, *into)
+        if curvature is not None:
+            (q, v, a), w, width = self._points(x, u), mu * self.scale, 2 * self.nr + nu
+            found, H = inverse_dynamics_hessian(self._model, q, v, a, w), np.zeros((len(u), width, width))
+            flat = [M.reshape(len(u), -1) for M in found]
+            write_hessians(*flat, w, joint_forces(self._model, q, v)[2], H)
+            add_hessians(start, H, mu, *curvature[2:])
+        return total
+
+    def prepared_sum(
+        self,
+        span: tuple[int, int],
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        weights: ResidualWeights,
+        target: Sequence[np.ndarray] | None,
+        curvature: Sequence[np.ndarray] | None,
+    ) -> Callable[[], float] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        check_weights(weights, self.nr, span)
+        if us is None or type(self) is not JointTorques:
+            return None
+        (x, u), K, n, z = (points[slice(*span)] for points in (xs, us)), span[1] - span[0], self.nr, 2 * self.nr
+        at, r, mu, J = prepared_points(self._model, x, u), *np.zeros((2, K, n)), np.zeros((K, n, z + us.shape[1]))
+        parts, into = [*at.calls, *prepared_values(self._model, at, self.scale, r)], _NO_BLOCKS
+        if target is not None:
+            into = target
+            parts += prepared_jacobians(self._model, at, self.scale, J)
+        total = PreparedCall(expand_squares, weights.layout, weights.rows, span[0], r, J, mu, *into)
+        parts.append(total)
+        if curvature is not None:
+            H = np.zeros((K, J.shape[2], J.shape[2]))
+            parts += prepared_hessians(self._model, at, self.scale, mu, H)
+            parts.append(PreparedCall(add_hessians, span[0], H, mu, *curvature[2:]))
+            parts.append(PreparedCall(first_of, total.room.view(np.float64)))
+        return PreparedCalls(*parts)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, mu: np.ndarray

@@ -16,11 +16,11 @@ from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
-from dynamics.model.mimic import EXPANSION, IDENTITY
+from dynamics.model.mimic import EXPANSION, Recorded
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
-from dynamics.simd.prepared_calls import PreparedLaunch
+from dynamics.simd.prepared_calls import PreparedCalls, PreparedLaunch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.expansion import (
@@ -270,11 +270,13 @@ class RigidBodySystem(RobotSystem):
         self._launch(drive_steps, rollout_size, len(xs), self.joint_map.full_x(xs), us, states)
         self.joint_map.keep_states(states, out)
 
-    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> Callable[[], Any] | None:
-        """See `trajopt.capabilities.Expansions`; None for robots with mimic joints."""
-        if self.joint_map is not IDENTITY:
-            return None
-        return self._launch(drive_steps, rollout_size, len(us), xs, us, following, call=PreparedLaunch)
+    def prepared_steps(self, xs: np.ndarray, us: np.ndarray, following: np.ndarray) -> PreparedCalls:
+        """See `trajopt.capabilities.Expansions`."""
+        calls, states = Recorded(), self.joint_map.full_states(following)
+        given = self.joint_map.full_x(xs, calls.run), us, states
+        calls.append(self._launch(drive_steps, rollout_size, len(us), *given, call=PreparedLaunch))
+        self.joint_map.keep_states(states, following, calls.run)
+        return PreparedCalls(*calls)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
@@ -285,11 +287,13 @@ class RigidBodySystem(RobotSystem):
     def prepared_roll(
         self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray
     ) -> Callable[[], Any] | None:
-        """See `DiscreteSystem.prepared_roll`; None for robots with mimic joints."""
-        if self.joint_map is not IDENTITY:
-            return None
-        rest = loops.alphas.size, loops, start, stop, X, U
-        return self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch)
+        """See `DiscreteSystem.prepared_roll`."""
+        calls = Recorded()
+        loops, states = self.joint_map.full_loops(loops, start, X, calls.run)
+        rest = loops.alphas.size, loops, start, stop, states, U
+        calls.append(self._launch(drive_closed_loops, rollout_size, *rest, call=PreparedLaunch))
+        self.joint_map.keep_rollout(states, start, stop, X, calls.run)
+        return PreparedCalls(*calls)
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
@@ -358,13 +362,17 @@ class RigidBodySystem(RobotSystem):
         *H: np.ndarray,
     ) -> Callable[[], Any] | None:
         """See `trajopt.capabilities.Expansions`."""
-        if self.joint_map is not IDENTITY:
-            return super().prepared_expansion(xs, us, fx, fu, lam, *H)
+        calls, blocks = Recorded(), (fx, fu, *H)
+        full, x = self.joint_map.receivers(EXPANSION, blocks), self.joint_map.full_x(xs, calls.run)
         if lam is None:
-            first = len(us), xs, us, fx, fu
-            return self._launch(drive_linearization, linearization_size, *first, call=PreparedLaunch)
-        both = len(us), xs, us, lam, Expansion(fx, fu, *H)
-        return self._launch(drive_expansion, expansion_size, *both, call=PreparedLaunch)
+            first = linearization_size, len(us), x, us, *full
+            call = self._launch(drive_linearization, *first, call=PreparedLaunch)
+        else:
+            given = x, us, self.joint_map.full_multipliers(lam, calls.run), Expansion(*full)
+            call = self._launch(drive_expansion, expansion_size, len(us), *given, call=PreparedLaunch)
+        calls.append(call)
+        self.joint_map.deliver(EXPANSION, full, blocks, run=calls.run)
+        return PreparedCalls(*calls)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns."""

@@ -34,6 +34,7 @@ from dynamics.systems.state_difference import (
     integrate_jacobian,
     integrate_states,
     prepared_difference,
+    prepared_integrate,
 )
 from dynamics.validation import as_array, as_flag
 
@@ -282,6 +283,10 @@ class RobotSystem(DiscreteSystem):
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
         """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
         return difference_of_states(self.model, x0, x1)
+
+    def prepared_integrate(self, xs: np.ndarray, dxs: np.ndarray, moved: np.ndarray) -> Callable[[], Any] | None:
+        """See `trajopt.capabilities.StateManifold`."""
+        return prepared_integrate(self.model, xs, dxs, moved)
 
     def prepared_difference(self, x0s: np.ndarray, x1s: np.ndarray, dx: np.ndarray) -> Callable[[], Any] | None:
         """See `trajopt.capabilities.StateManifold`."""

@@ -12,7 +12,7 @@ from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, NO_WEIGHTS, Rows
 from dynamics.residuals.squares import add_entry, add_row
 from dynamics.simd import LANES, fma, kernel, load, splat, store
-from dynamics.simd.array_loops import subtract
+from dynamics.simd.array_loops import add, subtract
 from dynamics.simd.lane_algebra import combine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedLaunch
 from dynamics.simd.sizes import Size
@@ -243,6 +243,15 @@ def integrate_states(model: RigidBodyModel, x: ArrayLike, dx: ArrayLike) -> np.n
         out = np.empty((K, nx))
         _drive_integrate(model.joint_space, x, dx, out, knots=K)
     return out[0] if one and other else out
+
+
+def prepared_integrate(
+    model: RigidBodyModel, x: np.ndarray, dx: np.ndarray, out: np.ndarray
+) -> PreparedCall | PreparedLaunch:
+    """The call that writes `integrate_states` of x (K, nx) and dx (K, 2 nv), as these are then, into out (K, nx)."""
+    if model.is_euclidean:
+        return PreparedCall(add, x, dx, out)
+    return _drive_integrate.prepared(model.joint_space, x, dx, out)
 
 
 def difference_of_states(model: RigidBodyModel, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:

@@ -22,9 +22,11 @@ from dynamics.model.edits import builder_of
 from dynamics.simd.squares import ResidualWeights
 from tests.reference.complex_dynamics import STEP as COMPLEX
 from tests.reference.complex_dynamics import Point, Robot
+from tests.reference.prepared import PreparedSystem
 from tests.reference.random_robots import random_inertia, random_rotation, random_states
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, CONTRACTED, IDENTITY, ORACLE, SLOPE, relative_error
+from trajopt.problem.jerk import JerkSystem
 
 STEP = 1e-5
 MIMICS = (("thumb", "index", -0.7, 0.2), ("ring", "thumb", 1.5, -0.1), ("slide", "wrist", 0.3, 0.05))
@@ -398,6 +400,23 @@ def test_phases_and_impacts(hand, rng):
     assert np.abs(dynamics.frame_velocity(hand, xs[3, : hand.nq], xs[3, hand.nq :], "tip")[:3]).max() < 1e-9
     assert system.contact_impulses(xs).shape == system.contact_forces(xs, us).shape == (5, 1, 3)
     assert np.abs(system.contact_impulses(xs)[2]).max() > 0.0 and np.abs(system.contact_forces(xs, us)[3]).max() > 0.0
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("phases", [False, True])
+def test_prepared_functions_are_calls(hand, phases, timed, rng):
+    """To the last bit those that are not prepared, with feedback to the knot before, too."""
+    in_phases = HybridSystem(hand, 0.01, [("flight", [], 2), ("stance", ["tip"], 3)])
+    system = in_phases if phases else RigidBodySystem(hand, 0.01, "rk4")
+    N = in_phases.horizon if phases else 9
+    us = 0.1 * rng.normal(size=(N, system.nu))
+    xs = system.rollout(np.hstack(random_states(hand, 1, rng, 1))[0], us)
+    if timed:
+        system, us = system.timed(), np.hstack([us, np.full((N, 1), system.dt)])
+    PreparedSystem(system, xs, us, rng, 1e-4).check()
+    jerks = JerkSystem(system)
+    zs = np.hstack([xs, xs[:, -hand.nv :]])
+    PreparedSystem(jerks, zs, us, rng, 1e-4).check()
 
 
 def test_springs_and_damping_of_mimic_joints():

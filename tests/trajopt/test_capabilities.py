@@ -114,6 +114,9 @@ class Everything(CirclePendulum):
         J[:, 0, 0], J[:, 1, 0], J[:, 2, 1] = -xs[:, 1], xs[:, 0], 1.0
         return J
 
+    def prepared_integrate(self, xs, dxs, moved):
+        return lambda: np.copyto(moved, self.integrate(xs, dxs))
+
     def prepared_difference(self, x0s, x1s, dx):
         return lambda: np.copyto(dx, self.difference(x0s, x1s))
 
@@ -241,6 +244,14 @@ def same_prepared_difference(wrapper, inner, zs, xs, us):
     yield dz[:, :2], dx
 
 
+def same_prepared_integration(wrapper, inner, zs, xs, us):
+    moved, y, dz = np.zeros((N, 4)), np.zeros((N, 3)), 0.1 * np.arange(3.0 * N).reshape(N, 3)
+    wrapper.prepared_integrate(zs[:-1], dz, moved)()
+    inner.prepared_integrate(xs[:-1], dz[:, :2], y)()
+    yield moved, wrapper.integrate(zs[:-1], dz)
+    yield moved[:, :3], y
+
+
 def same_prepared_steps(wrapper, inner, zs, xs, us):
     following = np.zeros((N, 4))
     wrapper.prepared_steps(zs[:-1], us, following)()
@@ -292,6 +303,7 @@ SAME = {
     "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
     "difference_with_jacobian": same_difference,
     "prepared_difference": same_prepared_difference,
+    "prepared_integrate": same_prepared_integration,
     "prepared_steps": same_prepared_steps,
     "prepared_expansion": same_prepared_expansion,
     "prepared_rollouts": same_prepared_rollouts,

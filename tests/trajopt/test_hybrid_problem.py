@@ -200,7 +200,7 @@ OF_THE_ROBOT = (
     "state_names", "tangent_names", "tangent_units", "control_names", "control_units", "state_limits", "control_limits",
     "control_speeds",
     "integrator_order", "single_joints", "joint_efforts", "joint_feedback", "joint_inertias", "state_space",
-    "start_advice", "contact_frames", "prepared_difference",
+    "start_advice", "contact_frames", "prepared_integrate", "prepared_difference",
 )  # fmt: skip
 """Capabilities that have nothing to do with knots."""
 

@@ -35,6 +35,10 @@ def trot():
     return problems.make("quadruped_trot").system
 
 
+def accelerations():
+    return dynamics.JointAccelerationSystem(problems.make("arm").system.model, 0.05)
+
+
 def declared(carried):
     free, parameters = np.array([1, 2]), np.array([1])
     return declared_system(of_function(), 7, Declared(np.zeros(4), free, carried, parameters))
@@ -47,7 +51,12 @@ SYSTEMS = {
     "rates and jerks": lambda: trajopt.ControlRateSystem(JerkSystem(quadrotor())),
     "durations, of_function": lambda: trajopt.FreeDurationSystem(of_function(), phases=[4, 3]),
     "durations, arm": lambda: trajopt.FreeDurationSystem(arm(), phases=[7]),
+    "accelerations": accelerations,
+    "rates, accelerations": lambda: trajopt.ControlRateSystem(accelerations()),
+    "jerks, accelerations": lambda: JerkSystem(accelerations()),
+    "durations, accelerations": lambda: trajopt.FreeDurationSystem(accelerations(), phases=[3, 4]),
     "durations, trot": lambda: trajopt.FreeDurationSystem(trot()).window(0, 12),
+    "durations, quadrotor": lambda: trajopt.FreeDurationSystem(quadrotor(), phases=[4, 2]),
     "a number declared": lambda: declared(np.array([], dtype=int)),
     "two numbers declared": lambda: declared(np.array([0])),
 }
@@ -63,18 +72,13 @@ def prepared(system, rng, *methods):
     return PreparedSystem(system, xs, us, rng, 1e-3, *methods)
 
 
-PARTLY = "durations, trot", "two numbers declared"
-"""Systems whose rollouts, or those with gaps, are not prepared."""
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_prepared_calls_are_the_plain_ones(name, rng):
-    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name in PARTLY else ())).check()
+    prepared(SYSTEMS[name](), rng, *((BUT_ROLLOUTS,) if name == "two numbers declared" else ())).check()
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_gaits_with_free_durations_roll_out_by_prepared_calls(limited, rng):
-    """Where no gaps are to be kept, and where candidates diverge, too."""
+def test_candidates_that_diverge_are_the_plain_ones(limited, rng):
     given = prepared(SYSTEMS["durations, trot"](), rng, BUT_ROLLOUTS)
     lower, upper = given.limits if limited else (None, None)
     loop = given.x0, given.xs, given.us, *given.policy, given.alphas, None, lower, upper
@@ -86,9 +90,30 @@ def test_gaits_with_free_durations_roll_out_by_prepared_calls(limited, rng):
         for got, wanted in zip(found, given.system.closed_loop_rollout(*loop), strict=True):
             assert np.array_equal(got, wanted, equal_nan=True)
     assert np.isfinite(found[0]).all() == limited
-    assert given.system.prepared_rollouts(*loop[:6], given.gaps) is None
 
 
 def test_two_numbers_or_more_are_not_prepared(rng):
     given = prepared(SYSTEMS["two numbers declared"](), rng, BUT_ROLLOUTS)
     assert given.system.prepared_rollouts(given.x0, given.xs, given.us, *given.policy, given.alphas) is None
+
+
+def around_changing_functions(stiffness):
+    def sprung(x, u):
+        return x[1], u[0] - stiffness[0] * x[0] ** 3
+
+    system = trajopt.CallableSystem(xdot=sprung, nx=2, nu=1, dt=0.1)
+    return trajopt.ControlRateSystem(system), trajopt.FreeDurationSystem(system, phases=[4, 3])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_checks_are_those_of_the_system_inside(which, rng):
+    """A function that has changed is noticed, and then other calls are made, whose results lie where they lay."""
+    stiffness = [1.0]
+    given = prepared(around_changing_functions(stiffness)[which], rng)
+    given.check()
+    stiffness[0] = 2.0
+    views = [view for roll in given.rolls for view in roll.result()]
+    assert not all(map(replay, given.functions))
+    assert all(map(replay, given.functions))
+    for got, wanted in zip([*views, given.following], given.plain(), strict=False):
+        assert np.array_equal(got, wanted)

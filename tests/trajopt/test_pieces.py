@@ -18,11 +18,18 @@ from trajopt.problem.objective import zero_blocks
 from trajopt.rows import pack
 
 PIECES = (
-    "acrobot", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar", "humanoid_stand",
+    "acrobot", "arm", "arm_minimum_time", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "four_bar",
+    "humanoid_stand",
     "pendulum_limits", "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "soft_manipulator_reach",
     "unicycle_obstacles",
 )  # fmt: skip
-"""Problems whose costs are made of prepared calls."""
+"""Problems of all kinds of costs."""
+WITH_ROWS = (
+    "arm_minimum_time", "arm_obstacle", "humanoid_stand", "quadruped_jump", "soft_manipulator_obstacle",
+    "unicycle_obstacles",
+)  # fmt: skip
+IN_PYTHON = "flexible_satellite", "soft_swimmer"
+"""Problems of states with equivalents, whose differences are taken in numpy."""
 
 
 def replay(function):
@@ -37,6 +44,14 @@ def replay(function):
         return calls[-1].result()
     finally:
         set_num_threads(count)
+
+
+@pytest.fixture
+def one_thread():
+    count = num_threads()
+    set_num_threads(1)
+    yield
+    set_num_threads(count)
 
 
 def trajectory(problem, rng):
@@ -71,6 +86,20 @@ def check_costs(problem, rng):
         xs[...], us[...] = trajectory(problem, rng)
     xs[-1, 0] = np.nan
     assert cost() == replay(cost) == np.inf
+
+
+@pytest.mark.parametrize("name", problems.names())
+def test_all_problems_are_prepared_calls(name, one_thread):
+    problem = problems.make(name)
+    us, n = problem.us_init.copy(), problem.system.ndx
+    xs, blocks = np.repeat(problem.x0[None], len(us) + 1, axis=0), zero_blocks(len(us), n, us.shape[1])
+    rows, objective = pack(problem, problem.residual_constraints), problem.objective
+    c, Cx, Cu = np.empty(len(rows)), np.empty((len(rows), n)), np.empty((len(rows), us.shape[1]))
+    costs = objective.prepared_value(xs, us), objective.prepared_expansion(xs, us, blocks, blocks)
+    assert [calls_of(function) is not None for function in costs] == [name not in IN_PYTHON] * 2
+    of_rows = rows.prepared_values(xs, us, c), rows.prepared_linearization(xs, us, c, Cx, Cu)
+    assert all(calls_of(function) is not None for function in of_rows)
+    assert calls_of(rows.prepared_curvature(xs, us, c, blocks)) is not None
 
 
 @pytest.mark.parametrize("name", PIECES)
@@ -112,12 +141,13 @@ def test_other_costs(rng):
     tool = dynamics.FrameTranslation(system.model, "tool", [0.1, 0.2, 0.3])
     some = trajopt.StateResidual(system, components=[1, 8, 4])
     held, norm = dynamics.ControlGravity(system.model), trajopt.SquaredNorm(tool)
-    barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
+    barrier, controls = trajopt.QuadraticBarrier(-0.1, 0.1), trajopt.ControlResidual(system, 0.2)
     running = [
         trajopt.LinearCost(rng.standard_normal((N, 12)), 0.1), trajopt.LinearCost(controls=rng.standard_normal(6)),
         trajopt.ControlCost(0.1, 0.2, trajopt.SmoothAbs(0.1)), trajopt.ResidualCost(norm, 2.0, reference=0.1),
         trajopt.ResidualCost(norm, 2.0, trajopt.PseudoHuber(0.1), at=(1, 5)), trajopt.ResidualCost(some, 1.0, barrier),
-        trajopt.ResidualCost(trajopt.SquaredNorm(held), 0.01), trajopt.StateCost(system, np.zeros(12), 1.0),
+        trajopt.ResidualCost(trajopt.SquaredNorm(held), 0.01), trajopt.ResidualCost(controls, 0.1),
+        trajopt.StateCost(system, np.zeros(12), 1.0),
     ]  # fmt: skip
     terminal = [trajopt.ResidualCost(norm, 1.0), trajopt.LinearCost(1.0), trajopt.ResidualCost(some, [1.0, 2.0, 3.0])]
     check_costs(arm_with(running, terminal), rng)
@@ -174,8 +204,20 @@ def test_limits(rng):
     ]
     problem = trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=limits)
     check_rows(problem, rng)
+    jerking = trajopt.JerkSystem(arm.system)
+    bounds = [trajopt.JerkBounds(jerking, -1.0, [1.0, np.inf, 2.0, 3.0, 4.0, np.inf])]
+    x0 = jerking.state(arm.x0)
+    check_rows(trajopt.Problem(jerking, x0, N, [trajopt.ControlCost(0.1)], [], constraints=bounds), rng)
     accelerations = trajopt.AccelerationResidual(arm.system, [0, 3])
     check_costs(arm_with([trajopt.ResidualCost(accelerations, 0.1), trajopt.ControlCost(0.1)], []), rng)
+
+
+@pytest.mark.parametrize("name", ["arm", "quadrotor"])
+def test_periodic_motions(name, rng):
+    start = problems.make(name)
+    system, x0 = start.system, start.x0
+    periodic = trajopt.Periodic(system)
+    check_rows(trajopt.Problem(system, x0, N, [trajopt.ControlCost(0.1)], [], constraints=[periodic]), rng)
 
 
 def test_states_on_manifolds(rng):
@@ -193,7 +235,7 @@ def test_sums_of_squared_norms_and_accelerations(rng):
     tool = dynamics.FrameTranslation(arm.system.model, "tool", [0.1, 0.2, 0.3])
     held, some = dynamics.ControlGravity(arm.system.model), trajopt.StateResidual(arm.system, components=[1, 8, 4])
     barrier = trajopt.QuadraticBarrier(-0.1, 0.1)
-    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held)
+    norms = trajopt.SquaredNorm(tool), trajopt.SquaredNorm(held), trajopt.ControlResidual(arm.system, 0.3)
     for residual in (*norms, some, trajopt.AccelerationResidual(arm.system)):
         for activation in ("quadratic", barrier):
             itself = arm_with([trajopt.ResidualCost(residual, 0.5, activation, 0.1)], [])
@@ -278,10 +320,7 @@ def check_rows(problem, rng):
         lam[...], rows.D[...] = rng.standard_normal(len(rows)), rng.uniform(0.5, 2.0, len(rows))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["arm_obstacle", "humanoid_stand", "quadruped_jump", "soft_manipulator_obstacle", "unicycle_obstacles"],
-)
+@pytest.mark.parametrize("name", WITH_ROWS)
 def test_rows(name, rng):
     check_rows(problems.make(name), rng)
 

@@ -20,7 +20,7 @@ _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 @by_address
-def _subtract(z, reference, r):
+def subtract_reference(z, reference, r):
     """r = z - reference, (K, n), (n,)"""
     for k in range(z.shape[0]):
         for i in range(z.shape[1]):
@@ -79,7 +79,7 @@ class Deviation:
         z = us if self._of_controls and us is not None else xs
         check_rows("residual", z, 0, (self.nr,))
         r, (rx, ru) = np.zeros(z.shape), self.jacobians(z, None) if jacobians else (None, None)
-        return PreparedCalls(PreparedCall(_subtract, z, self._reference, r), result=lambda: (r, rx, ru))
+        return PreparedCalls(PreparedCall(subtract_reference, z, self._reference, r), result=lambda: (r, rx, ru))
 
     def with_own_numbers(self) -> Deviation:
         """As `trajopt.interfaces.residual` has it."""

@@ -18,7 +18,7 @@ from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares
 from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.cost_of_residual import along, evaluated, linearized, prepared_rows, sums
-from trajopt.costs.deviation import Deviation, ManifoldDifference
+from trajopt.costs.deviation import Deviation, ManifoldDifference, subtract_reference
 from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, without_controls
 from trajopt.interfaces.residual import Blocks, Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.stepwise import prepare
@@ -217,7 +217,7 @@ def _default(system: System) -> np.ndarray:
         raise ValueError(f"reference: got none, expected a state of {type(system).__name__} ({error})") from None
 
 
-class ControlResidual:
+class ControlResidual(SummedRows):
     """r = u - u_ref.
 
     Parameters
@@ -250,6 +250,21 @@ class ControlResidual:
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is ControlResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        if us is None or type(self) is not ControlResidual:
+            return None
+        r, slopes = np.zeros(us.shape), self.jacobians(us, us) if jacobians else (None, None)
+        reference = np.full(self.nr, 1.0) * self.reference
+        return PreparedCalls(PreparedCall(subtract_reference, us, reference, r), result=lambda: (r, *slopes))
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd import routine
+from dynamics.simd.array_loops import first_of
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares
 from trajopt.costs.cost_of_residual import evaluated, linearized, prepared_rows
@@ -105,7 +106,7 @@ class SummedRows:
             for H, block in zip(hessians, curvature[2:], strict=True)
             if H is not None and block is not None
         ]
-        return PreparedCalls(*parts, total, bend, *add, result=total.result)
+        return PreparedCalls(*parts, total, bend, *add, PreparedCall(first_of, total.room.view(np.float64)))
 
     def prepared_hessians(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

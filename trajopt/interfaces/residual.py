@@ -98,7 +98,7 @@ class PreparedResidual(Protocol):
         curvature: Blocks | None,
     ) -> Callable[[], float] | None:
         """A function without arguments that does what `add_expansion` does with these, whose numbers may change from
-        call to call; None where there is none."""
+        call to call; None where there is none.  Where something is expanded it need not return the sum."""
         ...
 
     def prepared_rows(

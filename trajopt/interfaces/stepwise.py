@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics.simd.array_loops import subtract
 from dynamics.simd.prepared_calls import PreparedCall
-from trajopt.capabilities import Expansions, StateManifold, capability
+from trajopt.capabilities import Expansions, StateManifold, capability, members
 from trajopt.interfaces.system import System, as_manifold, window
 
 
@@ -85,6 +85,7 @@ def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tup
 
 
 METHODS = {
+    "prepared_integrate": ("integrate",),
     "prepared_difference": ("difference",),
     "prepared_steps": ("step", "write_steps"),
     "prepared_rollouts": ("closed_loop_rollout",),
@@ -96,7 +97,7 @@ METHODS = {
 def prepare(system: System, name: str, *arguments: Any) -> Callable[[], Any] | None:
     """What one of `METHODS` of a system prepares with these arguments; None where it has none that stands for its
     methods."""
-    group = StateManifold if name == "prepared_difference" else Expansions
+    group = StateManifold if name in members(StateManifold) else Expansions
     method = getattr(capability(system, group), name)
     if method is None or not stands_for(type(system), name, *METHODS[name]):
         return None

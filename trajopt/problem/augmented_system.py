@@ -39,18 +39,20 @@ from trajopt.problem.extended_calls import (
     candidates_in_memory,
     control_candidates,
     follow_kept,
+    gaps_left,
     keep,
     keeping_loop,
     place_candidates,
     place_choices,
     place_matrix,
     shifts_of,
+    stay_without,
     subtract_gaps,
     take_points,
     tile_plan,
 )
 from trajopt.problem.extended_system import ExtendedSystem, Lifted, Refused, joined
-from trajopt.problem.objective import place_of
+from trajopt.problem.knot_rows import place_of
 
 FOR_A_SOLVE = "a system with numbers that are chosen in front of the horizon is made for a solve"
 
@@ -313,16 +315,17 @@ class AugmentedSystem(ExtendedSystem):
         self, inside, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None, shift=None, pull=None, before=None
     ):
         """Knots that choose one by one, those between them by the system inside; of one number more in the state, and
-        where what is chosen and gaps are vectors."""
+        where it is vectors that are chosen."""
         whole = x0.ndim == 1 and len(us) == self.horizon and shift is pull is before is None
-        flat = self._manifold is None or (gaps is None and not self._chooses_state.any())
-        if not (whole and flat and self.memory == 1):
+        if not whole or self.memory != 1 or (self._manifold is not None and self._chooses_state.any()):
             return None
         A, N = len(alphas), len(us)
         Z, W, starts = np.zeros((A, N + 1, self.nx)), np.zeros((A, N, self.nu)), np.zeros((A, self.nx))
         calls: list[Any] = [PreparedCall(repeat, x0, starts)]
         if gaps is not None:
-            calls.append(PreparedCall(subtract_gaps, alphas, gaps[0], starts))
+            moved, along = self._prepared_gap(alphas, gaps[0], starts)
+            calls += [along, PreparedCall(stay_without, gaps[0], starts, moved)]
+            starts = moved
         calls.append(PreparedCall(place_columns, starts, Z.reshape(A, -1), 0))
         none = np.empty((0, self.nu))
         limits = (none, none) if lower is None or upper is None else (lower, upper)
@@ -333,6 +336,15 @@ class AugmentedSystem(ExtendedSystem):
             roll = part._prepared_choices if self.setting[a] else part._prepared_motion
             calls.append(roll(alphas, *plan, a, Z, W))
         return None if None in calls else PreparedCalls(*calls, result=lambda: (Z, W))
+
+    def _prepared_gap(self, alphas: np.ndarray, gap: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, Any]:
+        """States (A, nx) moved along what candidates leave of a gap, and the calls that write them, None where there
+        are none."""
+        if self._manifold is None:
+            return states, PreparedCall(subtract_gaps, alphas, gap, states)
+        moved, dx = np.zeros(states.shape), np.zeros((len(states), self.ndx))
+        integrate = prepare(self, "prepared_integrate", states, dx, moved)
+        return moved, None if integrate is None else PreparedCalls(PreparedCall(gaps_left, alphas, gap, dx), integrate)
 
     def _prepared_choices(self, alphas, zs, us, k, K, gaps, lower, upper, first, Z, W) -> Any:
         """Calls of `_roll_choices`, from knot `first` of Z and W on; None where there are none."""
@@ -353,10 +365,12 @@ class AugmentedSystem(ExtendedSystem):
                 PreparedCall(place_columns, u, W.reshape(A, -1), (first + t) * nw),
                 PreparedCall(place_choices, np.arange(A), *choice, at, u, following),
             ]
+            moved = following
             if len(gaps):
-                calls.append(PreparedCall(subtract_gaps, alphas, gaps[t + 1], following))
-            calls.append(PreparedCall(place_candidates, following, at, u, first + t + 1, Z))
-        return None if difference is None else PreparedCalls(*calls)
+                moved, along = self._prepared_gap(alphas, gaps[t + 1], following)
+                calls.append(along)
+            calls.append(PreparedCall(place_candidates, moved, at, u, first + t + 1, Z))
+        return None if None in calls else PreparedCalls(*calls)
 
     def _prepared_motion(self, alphas, zs, us, k, K, gaps, lower, upper, first, Z, W) -> Any:
         """Calls of `_roll_out_keeping` with one number, from knot `first` of Z and W on; None where there are none."""

@@ -375,6 +375,25 @@ def subtract_gaps(alphas, gap, states):
 
 
 @by_address
+def gaps_left(alphas, gap, dx):
+    """dx = -(1 - alpha) gap, of candidates (A, n)."""
+    for a in range(dx.shape[0]):
+        for i in range(dx.shape[1]):
+            dx[a, i] = -(1.0 - alphas[a]) * gap[i]
+
+
+@by_address
+def stay_without(gap, states, moved):
+    """States are not moved, to the last bit, along a gap of zeros."""
+    for i in range(gap.shape[0]):
+        if gap[i] != 0.0:
+            return
+    for a in range(states.shape[0]):
+        for i in range(states.shape[1]):
+            moved[a, i] = states[a, i]
+
+
+@by_address
 def shifts_of(starts, zs, nx, shift):
     """How far the one number behind x is off that of the plan."""
     for a in range(shift.shape[0]):

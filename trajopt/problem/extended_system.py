@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynamics.simd.array_loops import fill, place_columns, subtract, take_columns
+from dynamics.simd.array_loops import add, fill, place_columns, subtract, take_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from trajopt.callable_system.functions import plain
 from trajopt.capabilities import Expansions, StateManifold, capability
@@ -174,6 +174,18 @@ class ExtendedSystem(ClosedLoopRollouts):
             inside = self.split(x_ref)[0], self.split(xs)[0], self._split_tangent(mu)[0]
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
+
+    @Lifted
+    def prepared_integrate(self, inside, xs, dxs, moved):
+        """The integration inside, in arrays of its own, and that of the numbers appended."""
+        K, n, d = len(moved), self.system.nx, self.system.ndx
+        x, dx, y = np.zeros((K, n)), np.zeros((K, d)), np.zeros((K, n))
+        if (integrate := inside(x, dx, y)) is None:
+            return None
+        p, dp, q = (np.zeros((K, self.memory)) for _ in range(3))
+        taken = (xs, 0, x), (dxs, 0, dx), (xs, n, p), (dxs, d, dp)
+        calls = *(PreparedCall(take_columns, *each) for each in taken), integrate, PreparedCall(add, p, dp, q)
+        return PreparedCalls(*calls, *(PreparedCall(place_columns, *each) for each in ((y, moved, 0), (q, moved, n))))
 
     @Lifted
     def prepared_difference(self, inside, x0s, x1s, dx):

@@ -7,13 +7,20 @@ With p = v of the knot before, z = (x, p), and a(x, u) the acceleration of the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd import by_address, routine
+from dynamics.simd.array_loops import fill
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import multipliers
 from dynamics.validation import as_number_or_vector
+from trajopt.costs.cost_of_residual import prepared_rows
 from trajopt.costs.residuals import AccelerationResidual, velocity_count
+from trajopt.costs.summed_rows import SummedRows
 from trajopt.interfaces.system import System, state_array, tangent_names
 from trajopt.interfaces.terms import At, subject_of
 from trajopt.problem.constraints import Limits, ResidualConstraint
@@ -63,7 +70,32 @@ class JerkSystem(ExtendedSystem):
         return [f"{name} before" for name in names]
 
 
-class JerkResidual:
+@routine
+def jerks(a, xs, columns, before, dt, r):
+    """Write (a - a_before)/dt (K, nr), a (K, nr) being accelerations: v and v before are these columns of xs."""
+    for k in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            r[k, i] = (a[k, i] - (xs[k, columns[i]] - xs[k, before[i]]) / dt) / dt
+
+
+@routine
+def jerk_jacobians(J, before, dt, into):
+    """Write (J - before)/dt (K, nr, n), before (nr, n)."""
+    for k in range(J.shape[0]):
+        for i in range(J.shape[1]):
+            for j in range(J.shape[2]):
+                into[k, i, j] = (J[k, i, j] - before[i, j]) / dt
+
+
+@by_address
+def jerk_multipliers(mu, dt, weights):
+    """Write mu/dt (K, nr) to the first columns of weights."""
+    for k in range(mu.shape[0]):
+        for i in range(mu.shape[1]):
+            weights[k, i] = mu[k, i] / dt
+
+
+class JerkResidual(SummedRows):
     """r = (a - a_before)/dt, rad/s^3 or m/s^3, of the accelerations of two steps that follow each other.
 
     Parameters
@@ -100,14 +132,58 @@ class JerkResidual:
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        tail = self._before[:, self.system.ndx - 2 * self.system.memory :]
-        before = xs[:, -2 * self.system.memory :] @ tail.T
-        return (self._lifted.evaluate(xs, us) - before) / self.system.dt
+        a = self._lifted.evaluate(xs, us)
+        r = np.empty(a.shape)
+        jerks(a, xs, *self._columns, self.system.dt, r)
+        return r
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """rx (K, nr, ndx), ru (K, nr, nu)."""
         rx, ru = self._lifted.jacobians(xs, us)
-        return (rx - self._before) / self.system.dt, ru / self.system.dt
+        into = np.empty(rx.shape), np.empty(ru.shape)
+        jerk_jacobians(rx, self._before, self.system.dt, into[0])
+        jerk_jacobians(ru, np.zeros(ru.shape[1:]), self.system.dt, into[1])
+        return into
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of a state that are the velocities, and those before."""
+        n, nx = self.system.memory, self.system.nx
+        return nx - 2 * n + self._a.components, nx - n + self._a.components
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is JerkResidual
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        inside = prepared_rows(self._lifted, xs, us, jacobians) if type(self) is JerkResidual else None
+        if inside is None:
+            return None
+        (a, ax, au), dt = inside.arrays, float(self.system.dt)
+        r, rx, ru = (None if array is None else np.zeros(array.shape) for array in (a, ax, au))
+        parts = [inside, PreparedCall(jerks, a, xs, *self._columns, dt, r)]
+        if jacobians:
+            parts.append(PreparedCall(jerk_jacobians, ax, self._before, dt, rx))
+            parts.append(PreparedCall(jerk_jacobians, au, np.zeros(au.shape[1:]), dt, ru))
+        return PreparedCalls(*parts, result=lambda: (r, rx, ru))
+
+    def prepared_hessians(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[Callable[[], Any], tuple[np.ndarray | None, ...]] | None:
+        """See `trajopt.costs.summed_rows.SummedRows`."""
+        assert us is not None
+        K, n, m, weights = len(us), self.system.ndx, self.system.nu, multipliers(np.zeros(mu.shape))
+        H = np.zeros((K, n, n)), np.zeros((K, m, n)), np.zeros((K, m, m))
+        into = np.zeros((K, n)), np.zeros((K, m)), *H
+        add = self._lifted.prepared_sum((0, K), xs, us, weights, None, into)
+        if add is None:
+            return None
+        weigh = PreparedCall(jerk_multipliers, mu, float(self.system.dt), weights.rows)
+        return PreparedCalls(weigh, *[PreparedCall(fill, block, 0.0) for block in H], add), H
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

@@ -8,14 +8,20 @@ With M the identity and r_0 = x_0 this is x_N (-) x_0; another M, such as a mirr
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.array_loops import fill, place_columns
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
+from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array, as_number_or_vector
+from trajopt.costs.cost_of_residual import prepared_rows
+from trajopt.costs.deviation import subtract_reference
 from trajopt.costs.residuals import StateResidual
+from trajopt.costs.summed_rows import SummedRows
 from trajopt.interfaces.system import System, as_manifold, check_system, neutral_state, state_array, tangent_names
 from trajopt.interfaces.terms import state_space
 from trajopt.problem.augmented_system import AugmentedSystem
@@ -24,7 +30,7 @@ from trajopt.problem.initial_state import moving_components, named_components
 from trajopt.problem.lifted_terms import LiftedResidual
 
 
-class PeriodicResidual:
+class PeriodicResidual(SummedRows):
     """r = x (-) r_0 - M (x_0 (-) r_0) for the last state x, restricted to some components.
 
     Parameters
@@ -77,6 +83,36 @@ class PeriodicResidual:
     ) -> tuple[np.ndarray | None, None, None]:
         """Hessians of mu'r with respect to the state."""
         return self._end.hessian_products(xs, None, mu)
+
+    @property
+    def sums_squares(self) -> bool:
+        """See `trajopt.interfaces.residual.SummedResidual`."""
+        return type(self) is PeriodicResidual and self._end.sums_squares
+
+    def prepared_rows(
+        self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
+    ) -> Callable[[], tuple[Any, ...]] | None:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        end = prepared_rows(self._end, xs, None, jacobians) if type(self) is PeriodicResidual else None
+        if end is None:
+            return None
+        r, found = np.zeros(end.arrays[0].shape), end.arrays[1:]
+        return PreparedCalls(
+            end, PreparedCall(subtract_reference, end.arrays[0], self._offset, r), result=lambda: (r, *found)
+        )
+
+    def prepared_hessians(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[Callable[[], Any], tuple[np.ndarray | None, ...]] | None:
+        """See `trajopt.costs.summed_rows.SummedRows`."""
+        weights, (K, n) = multipliers(np.zeros(mu.shape)), (len(xs), self.system.ndx)
+        H = np.zeros((K, n, n))
+        into = np.zeros((K, n)), None, H, None, None
+        add = self._end.prepared_sum((0, K), xs, None, weights, None, into)
+        if add is None:
+            return None
+        weigh = PreparedCall(place_columns, mu, weights.rows, 0)
+        return PreparedCalls(weigh, PreparedCall(fill, H, 0.0), add), (H, None, None)
 
     @property
     def _end(self) -> StateResidual:

@@ -185,7 +185,7 @@ def _move_up(knots, steps, N, rows, moved):
             moved[i, j] = rows[later if i < end else i, j]
 
 
-def _moved_up(knots: np.ndarray, steps: int, N: int, rows: np.ndarray) -> np.ndarray:
+def moved_up(knots: np.ndarray, steps: int, N: int, rows: np.ndarray) -> np.ndarray:
     """Rows (K, n) of growing knots; those of knots before N are the ones of the first knot that is so many steps later
     or more, or of the last one before N."""
     moved = np.empty(rows.shape)
@@ -299,12 +299,12 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             xs = whole if all_finite(whole) else None
         knots = np.arange(N + 1)
         knots.flags.writeable = False  # as those of reports are
-        us, K = (_moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
+        us, K = (moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
         reports = [
-            report._replace(multipliers=_moved_up(report.knots, steps, N, report.multipliers))
+            report._replace(multipliers=moved_up(report.knots, steps, N, report.multipliers))
             for report in self.constraints
         ]
-        costate = _moved_up(knots, steps, N + 1, self.Vx)
+        costate = moved_up(knots, steps, N + 1, self.Vx)
         return self._start(us, xs, tuple(reports), costate, K.reshape(self.K.shape))
 
     def policy(

@@ -1,14 +1,13 @@
-"""Solves without Python, compiled: a start from the first controls, and iterations until one ends.
+"""Solves without Python, compiled: a start, and iterations until one ends.
 
     begin      rollout of the controls, under the gains of the last plan if that is kept, or states with their gaps;
                cost, expansion, multipliers
     step       an iteration of `trajopt.solvers.compiled`
     go_on      iterations until there is a status
-    shift      the plan moves on by a knot
 
-These are entries of a library for programs that nobody can be asked in (`trajopt.solvers.export`).  A start is never
-replaced by the initial state at rest, and units of penalties, rows and mu are those of the start that the library was
-made with.
+Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`).  These are entries of a
+library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never replaced by the initial
+state at rest, and the units of rows and of mu are those of the start that the library was made with.
 """
 
 import numpy as np
@@ -16,22 +15,23 @@ import numpy as np
 from dynamics.simd import by_address, decision
 from dynamics.simd.prepared_calls import enter, float_at, integer_at, put_float
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
-from trajopt.solvers.compiled import record_type
-from trajopt.solvers.formulation import EPSILON
-from trajopt.solvers.iteration import GO_ON
+from trajopt.solvers.compiled import INDEFINITE, INVALID, record_type
+from trajopt.solvers.iteration import ENDS, GO_ON
 
-DIVERGED = 6
+DIVERGED = INVALID + 1
 """Code of a start whose cost or constraints are not finite."""
-MEANINGS = (
-    "running", "converged", "max_iterations", "line_search_failed", "not_positive_definite", "invalid_derivatives",
-    "diverged",
-)  # fmt: skip
-"""Names of codes, by their places, as those of `trajopt.Status`."""
-CONTROLS, STATES, KEEP = range(3)
-"""From what a solve starts: controls; states and controls, with gaps between them; or the last plan, its gains and
+MEANINGS = {
+    **{code: "running" if end is None else str(end) for code, end in enumerate(ENDS)},
+    INDEFINITE: "not_positive_definite",
+    INVALID: "invalid_derivatives",
+    DIVERGED: "diverged",
+}
+"""Names of codes, as those of `trajopt.Status`."""
+CONTROLS, STATES, PLAN = range(3)
+"""From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""
-START = record_type("mu", "mode rollouts take gaps iterate code_at")
-"""First mu; from what to start; addresses of calls, 0 where none finds gaps, and of the iteration's code."""
+START = record_type("mu scale", "mode rollouts take iterate code_at")
+"""First mu, and its unit; from what to start; addresses of calls, and of the iteration's code."""
 
 
 @by_address
@@ -42,10 +42,11 @@ def put_numbers(values, entry, factor, places):
 
 
 @decision
-def _first_multipliers(s, start, lower, upper, dual):
-    """`trajopt.solvers.augmented_lagrangian.first_multipliers`, with the units that are known."""
+def _first_multipliers(s, start, cycle, lower, upper, dual):
+    """`trajopt.solvers.augmented_lagrangian.first_multipliers`."""
     penalty, largest = 0.0, 0.0
-    if start.mode == KEEP:
+    enter(cycle.units)
+    if start.mode == PLAN:
         project(lower, upper, dual, dual)
         enter(s.measure)
         for i in range(dual.shape[0]):
@@ -60,17 +61,18 @@ def _first_multipliers(s, start, lower, upper, dual):
 
 
 @decision
-def _roll_out(s, start, x0, trajectory, new, K):
+def _roll_out(s, start, x0, trajectory, candidate, gaps, K):
     """Write the rollout of the controls, under the gains K about the states if the last plan is kept."""
-    (xs, us), (new_xs, new_us) = trajectory, new
-    if start.mode != KEEP:
-        for t in range(xs.shape[0]):
-            for i in range(xs.shape[1]):
-                xs[t, i] = x0[i]
-        for t in range(K.shape[0]):
-            for i in range(K.shape[1]):
-                for j in range(K.shape[2]):
-                    K[t, i, j] = 0.0
+    (xs, us), (new_xs, new_us) = trajectory, candidate
+    for t in range(xs.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = 0.0
+        for i in range(xs.shape[1]):
+            xs[t, i] = xs[t, i] if start.mode == PLAN else x0[i]
+    for t in range(K.shape[0]):
+        for i in range(K.shape[1]):
+            for j in range(K.shape[2]):
+                K[t, i, j] = K[t, i, j] if start.mode == PLAN else 0.0
     s.lane = 0
     enter(start.rollouts)
     enter(start.take)
@@ -80,86 +82,48 @@ def _roll_out(s, start, x0, trajectory, new, K):
     for t in range(us.shape[0]):
         for i in range(us.shape[1]):
             us[t, i] = new_us[t, i]
-
-
-@decision
-def _clear(rows):
-    for t in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            rows[t, i] = 0.0
-
-
-@decision
-def _leave_gaps(s, start, trajectory, new, limits, found, gaps):
-    """Write the states' gaps, and the controls within their limits, to where the cost is computed, too; True unless
-    the gaps are not finite."""
-    (xs, us), (new_xs, new_us), (lower, upper) = trajectory, new, limits
-    size, finite = 0.0, True
-    for t in range(us.shape[0]):
-        for i in range(us.shape[1]):
-            if lower.shape[0] > 0:
-                us[t, i] = min(max(us[t, i], lower[t, i]), upper[t, i])
-            new_us[t, i] = us[t, i]
-    for t in range(xs.shape[0]):
-        for i in range(xs.shape[1]):
-            new_xs[t, i] = xs[t, i]
-            size = max(size, abs(xs[t, i]))
-    enter(start.gaps)
-    for t in range(gaps.shape[0]):
-        for i in range(gaps.shape[1]):
-            gaps[t, i] = found[t, i]
-            finite = finite and abs(gaps[t, i]) < np.inf
-            s.largest_gap = max(s.largest_gap, abs(gaps[t, i]))
-            s.total_gap += abs(gaps[t, i])
-    s.closed = not s.largest_gap > EPSILON * size
-    if s.closed != 0:
-        s.total_gap = s.largest_gap = 0.0
-        _clear(gaps)
-    return finite
+    s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
 
 
 @by_address
-def begin(state, starts, x0, trajectory, new, limits, found, gaps, K, c, lower, upper, dual):
-    """The state before the first iteration, from trajectory = (xs, us)."""
+def begin(state, starts, cycles, x0, trajectory, candidate, gaps, K, c, limits, dual, lam, D):
+    """The state before the first iteration, from trajectory = (xs, us), which candidate is the next one of; lam: the
+    multipliers of a plan, in the user's units."""
     s, start = state[0], starts[0]
-    s.predicted, s.gap_weight, s.mu, s.idle, s.tried, s.asked = np.inf, 0.0, start.mu, 0, 0, 0
-    s.directed, s.gained, s.closed, s.exact_known, s.gauss_newton_known, s.finite = 0, 0, 1, 0, 1, 1
-    s.total_gap = s.largest_gap = s.gradient_norm = s.violation = 0.0
-    known = True
-    _clear(gaps)
-    if start.mode == STATES and start.gaps != 0:
-        known = _leave_gaps(s, start, trajectory, new, limits, found, gaps)
+    s.predicted, s.gap_weight, s.mu, s.scale, s.idle, s.tried, s.asked = np.inf, 0.0, start.mu, start.scale, 0, 0, 0
+    s.directed, s.gained, s.exact_known, s.gauss_newton_known, s.finite, s.violation = 0, 0, 0, 1, 1, 0.0
+    if start.mode == STATES:
+        enter(cycles[0].open)
     else:
-        _roll_out(s, start, x0, trajectory, new, K)
+        _roll_out(s, start, x0, trajectory, candidate, gaps, K)
     enter(s.value)
     s.own_cost = s.cost = float_at(s.value_at)
-    s.status = GO_ON if known and abs(s.cost) < np.inf else DIVERGED
+    s.status = GO_ON if abs(s.cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
+    for i in range(dual.shape[0]):
+        dual[i] = lam[i] / D[i] if start.mode == PLAN else 0.0
     if s.rows > 0:
-        if start.mode != KEEP:
-            for i in range(dual.shape[0]):
-                dual[i] = 0.0
         enter(s.keep_dual)
     enter(s.expand)
     if s.rows > 0:
         for i in range(c.shape[0]):
             if not abs(c[i]) < np.inf:
                 s.status = DIVERGED
-        _first_multipliers(s, start, lower, upper, dual)
+        _first_multipliers(s, start, cycles[0], *limits, dual)
 
 
 @by_address
-def step(state, starts, gains):
+def step(state, starts, sides, cycles):
     """An iteration; its code is the status."""
     _iterate(state[0], starts[0])
-    _finish(state[0], gains)
+    _leave_plan(state[0], sides[state[0].side], cycles[0])
 
 
 @by_address
-def go_on(state, starts, gains):
+def go_on(state, starts, sides, cycles):
     """Iterations from the state, until there is a status."""
     while state[0].status == GO_ON:
         _iterate(state[0], starts[0])
-    _finish(state[0], gains)
+    _leave_plan(state[0], sides[state[0].side], cycles[0])
 
 
 @decision
@@ -169,33 +133,13 @@ def _iterate(s, start):
 
 
 @decision
-def _finish(s, gains):
-    """Write the gains of the last direction to where programs read them, and the largest violation."""
-    enter(gains[s.side])
+def _leave_plan(s, side, cycle):
+    """Write gains, costate and multipliers of the plan, and the largest violation, to where programs read them."""
+    if s.directed == 0 and s.status >= INDEFINITE:
+        return
+    enter(side.costate)
+    enter(side.publish)
+    enter(cycle.publish)
     if s.rows > 0:
         enter(s.measure)
-
-
-@by_address
-def take_first(source, target):
-    """Copy as many numbers of the source as the target has."""
-    for i in range(target.shape[0]):
-        target[i] = source[i]
-
-
-@by_address
-def shift(xs, us, K, first, dual):
-    """Move the plan on by a knot, the last one repeated; multipliers stay where a knot has another number of rows."""
-    N = us.shape[0]
-    for t in range(N):
-        for i in range(xs.shape[1]):
-            xs[t, i] = xs[t + 1, i]
-        rows = first[t + 1] - first[t]
-        if t + 1 < N and first[t + 2] - first[t + 1] == rows:
-            for i in range(rows):
-                dual[first[t] + i] = dual[first[t + 1] + i]
-    for t in range(N - 1):
-        for i in range(us.shape[1]):
-            us[t, i] = us[t + 1, i]
-            for j in range(K.shape[2]):
-                K[t, i, j] = K[t + 1, i, j]
+        enter(cycle.choose)

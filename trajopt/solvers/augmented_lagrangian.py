@@ -21,6 +21,7 @@ derivative; with the dual iterate it is that of primal-dual methods, and steps a
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -246,7 +247,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 @routine
-def _largest_derivative(lx, lu, lxx, luu):
+def largest_derivative(lx, lu, lxx, luu):
     """Largest entry of the cost's gradients and of the diagonals of its Hessians; inf if one is not finite."""
     largest = 0.0
     for g, H in ((lx, lxx), (lu, luu)):
@@ -260,8 +261,13 @@ def _largest_derivative(lx, lu, lxx, luu):
 
 def penalty_scale(e: Expansion) -> float:
     """Largest derivative of the cost in an expansion; 1 where all vanish or one is not finite."""
-    scale = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
-    return scale if np.isfinite(scale) and scale > 0.0 else 1.0
+    return scale_of(largest_derivative(e.lx, e.lu, e.lxx, e.luu))
+
+
+@decision
+def scale_of(largest):
+    """The unit of penalties for this largest derivative."""
+    return largest if largest > 0.0 and largest < np.inf else 1.0
 
 
 def influence(model: LocalModel, rows: Rows) -> np.ndarray:
@@ -271,20 +277,41 @@ def influence(model: LocalModel, rows: Rows) -> np.ndarray:
     return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
 
 
-def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
-    """A fraction of the penalty 1 / S with which a step of the model halves violations, S the mean of C luu^-1 C' over
-    rows; and the typical derivative of rows with respect to controls.  None where these are not known."""
-    squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
-    with np.errstate(all="ignore"):
-        S, slope = float((squares / luu).sum()) / max(len(rows), 1), float(np.sqrt(squares.mean()))
-    return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
+@routine
+def stiffness(gradient, luu):
+    """Sum of C luu^-1 C' over rows, and the typical derivative of rows with respect to controls, from the gradient
+    (N, nu) of the sum of all rows with random signs."""
+    total, squares, (N, nu) = 0.0, 0.0, gradient.shape
+    for t in range(N):
+        for i in range(nu):
+            square = gradient[t, i] * gradient[t, i]
+            squares += square
+            total += square / luu[t, i, i]
+    return total, math.sqrt(squares / max(N * nu, 1))
+
+
+@decision
+def units_of(scale, total, slope, rows, large):
+    """`units`, from a cost's largest derivative and what `stiffness` returns; large: True for rows that are scaled by
+    the size of their terms.  A fraction of 1 / S, with S the mean of C luu^-1 C', is that of the penalty with which a
+    step of the model halves violations."""
+    S = total / max(rows, 1)
+    if S > 0.0 and S < np.inf and slope > 0.0 and slope < np.inf and (large or SOFT / S > scale):
+        return SOFT / S, slope
+    return scale, 1.0
 
 
 def units(model: LocalModel, rows: Rows) -> tuple[float, float]:
     """Units of penalties, and of slopes of rows (`Multipliers`), such that the largest penalty leaves little of the
     violations, as of a heavy body that is moved by newtons."""
-    scale, stiff = penalty_scale(model.expansion), _stiffness(model, rows)
-    return (scale, 1.0) if stiff is None or not (rows.large or stiff[0] > scale) else stiff
+    found = stiffness(influence(model, rows), model.expansion.luu)
+    return units_of(penalty_scale(model.expansion), *found, len(rows), rows.large)
+
+
+@decision
+def penalty_of_warm_start(penalty, scale):
+    """The penalty of a single step from a warm start with this one: firm, and no larger than that of deployed gains."""
+    return max(min(penalty, LARGEST_PENALTY * scale), FIRM * scale)
 
 
 def first_multipliers(
@@ -298,11 +325,12 @@ def first_multipliers(
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     dual = projected(rows, dual)
     least = (FIRM if firm else FIRST) * scale
-    if warm is not None:
+    if warm is not None and firm:
+        penalty = penalty_of_warm_start(penalty, scale)
+    elif warm is not None:
         assert model.rows is not None
         violation = measures(rows, model.rows.c, dual).scaled
-        bound = np.inf if firm else bearable(dual, scale, violation)
-        penalty = min(penalty, LARGEST_PENALTY * scale, bound)
+        penalty = min(penalty, LARGEST_PENALTY * scale, bearable(dual, scale, violation))
     return Multipliers(dual, dual, max(penalty, least), scale, slope)
 
 

@@ -43,17 +43,17 @@ from trajopt.solvers.augmented_lagrangian import (
 )
 from trajopt.solvers.constrained import AT_START, AWAY, BOLD, CLOSE, KINKED, NEAR, helps, penalty_factor
 from trajopt.solvers.formulation import ALPHAS, exact_wanted
-from trajopt.solvers.iteration import GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
+from trajopt.solvers.iteration import ENDS, GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
 from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weight
 
-ASK = -1
-"""Code of an iteration that is left to the loop in Python."""
-INDEFINITE, INVALID = 4, 5
-"""Codes of ends without a direction, behind those of `trajopt.solvers.iteration.ENDS`, of a loop that is alone."""
+ASK = len(ENDS)
+"""Code of an iteration that is left to the loop in Python, beyond those of ends."""
+INDEFINITE, INVALID = ASK + 1, ASK + 2
+"""Codes of ends without a direction, of a loop that is alone."""
 
 
 def record_type(floats: str, integers: str) -> np.dtype:
-    """Type of records with these floats and integers."""
+    """Type of a record of numbers with these names."""
     return np.dtype([(name, "f8") for name in floats.split()] + [(name, "i8") for name in integers.split()])
 
 
@@ -79,14 +79,17 @@ SIDE = record_type(
     "",
     """
     sweep sweep_exactly mu_at mu_exactly_at found found_exactly close close_exactly finite finite_exactly
-    add_curvature rollouts take predict minimum minimum_exactly leave move_dual
+    add_curvature rollouts take predict minimum minimum_exactly leave move_dual costate publish
     """,
 )
 """Calls that read or write a sweep's results.  There are three sides: of the last direction, which stays until another
 one is found, of the one that is found, and of one that is tried."""
-RECORD = record_type("cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot")
+RECORD = record_type(
+    "cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot"
+)
 """Numbers of a `trajopt.results.records.IterationRecord`."""
-SIDES = 4
+SIDES = len(("of the last direction", "of the one that is found", "tried", "tried after that"))
+"""Number of sides; the first trial is two behind the last direction."""
 
 
 # ------------------------------------------------------------------------------------------------ direction
@@ -255,7 +258,7 @@ def update_penalty(s, sides, found, exact, mu):
         penalty, d1, d2, promise, after = s.penalty, s.d1, s.d2, s.promise, s.after
         bold = raise_penalty(s, sides, found, exact, mu, BOLD)
         if bold != found:
-            alpha = search(s, sides[bold], expected_decrease(s)[0] * s.total_gap)
+            alpha = search(s, sides[bold], expected_decrease(s)[0] * s.total_gap, rounding_of_search(s))
             lower = s.new_violation <= PROGRESS * s.total
             if alpha == 1.0 and lower and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost):
                 return bold, alpha
@@ -301,15 +304,17 @@ def find_constrained_direction(s, sides, exact, enough):
 
 # ------------------------------------------------------------------------------------------------ step
 @decision
-def search(s, side, weighted_gap):
+def rounding_of_search(s):
+    """The rounding of the merit by which a step under constraints may raise it, where less than that is promised
+    (`trajopt.solvers.constrained.AugmentedLagrangian.search`)."""
+    return s.rounding if s.rows > 0 and -(s.d1 + 0.5 * s.d2) <= visible(s) else 0.0
+
+
+@decision
+def search(s, side, weighted_gap, noise):
     """`trajopt.solvers.line_search.search`: length of the first acceptable step, 0 for none.  Its candidate, the cost
     and the violation there are left."""
-    noise, bound = 0.0, np.inf
-    if s.rows > 0:
-        if -(s.d1 + 0.5 * s.d2) <= visible(s):
-            noise = s.rounding
-        if s.closed != 0 and s.scaled >= NEARLY_MET:
-            bound = WORSE * s.total
+    bound = WORSE * s.total if s.rows > 0 and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
     enter(side.rollouts)
     alpha = 1.0
     for lane in range(len(ALPHAS)):
@@ -414,7 +419,9 @@ def iterate(state, sides, records):
     invisible = s.idle >= LONGEST and s.closed != 0 and s.predicted <= visible(s)
     end = end_before_step(converged, s.tried, s.most, s.idle, s.mu, invisible)
     if end == GO_ON:
-        s.alpha = alpha if alpha > 0.0 else search(s, sides[found], s.gap_weight * s.total_gap)
+        if alpha == 0.0:
+            alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+        s.alpha = alpha
         elsewhere = s.rows == 0 and (exact or s.limited != 0)
         if s.alpha == 0.0 or (s.alpha < LONG_STEP and elsewhere):
             if s.alone == 0:

@@ -33,7 +33,8 @@ from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
 from trajopt.rows import Rows, pack
 from trajopt.solvers import export_texts as texts
-from trajopt.solvers.alone import CONTROLS, KEEP, MEANINGS, START, STATES, begin, go_on, put_numbers, shift, step, take_first
+from trajopt.solvers.alone import CONTROLS, MEANINGS, PLAN, START, STATES, begin, go_on, put_numbers, step
+from trajopt.solvers.cycle import CONVERGED, NO_DIRECTION, NO_STEP, STEPPED, Cycle
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import ALPHAS, NOTHING, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
@@ -46,71 +47,60 @@ SAME, ALIKE = 1e-13, 1e-8
 
 
 class AloneProgram(Program):
-    """A program with a start and an end for which no Python is needed.
+    """A program with a start and an end for which no Python is needed, and with cycles.
 
     Attributes
     ----------
-    x0, k, K : the initial state, and the gains of the last direction, where programs read and write them
     starts : array of `trajopt.solvers.alone.START`
-    begin, step, go_on, shift : prepared calls
+    begin, step, go_on : prepared calls
+    cycle : Cycle
     """
 
-    def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, closing: bool) -> None:
-        super().__init__(slots, curvature, rows, closing)
-        problem, (N, n, nu) = slots.problem, self.fu.shape
-        self.x0, self.starts = slots.x0, np.zeros(1, START)
-        flat = np.zeros(N * nu * (1 + n))
-        self.k, self.K = flat[: N * nu].reshape(N, nu), flat[N * nu :].reshape(N, nu, n)
-        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros((N, nu)), self.K)
-        start, gaps = self.starts, self.gaps
-        start["rollouts"] = self._calls(rollouts).address
+    def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, mu: float) -> None:
+        super().__init__(slots, curvature, rows, True)
+        self.starts, none = np.zeros(1, START), np.zeros(0)
+        self.cycle = Cycle(self, mu)
+        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
+        start, own, record = self.starts, self.rows, self.cycle.record
+        start["rollouts"] = self.calls(rollouts).address
         assert rollouts is not None
         take = self._taken(rollouts())
         start["take"], start["iterate"] = take.address, self._iterate.address
         start["code_at"] = self._iterate.result_address
-        if closing:
-            found = prepared_gaps(problem.system, slots.x0, self.xs, self.us)
-            if prepared_difference(problem.system, self.xs, self.xs, gaps) is None:
-                raise NoPieces
-            start["gaps"] = self._calls(found).address
-            assert found is not None
-            gaps = found()
-        first = [PreparedCall(take_first, results[0].base, flat) for results in self._results]
-        gains = np.array([call.address for call in first], np.int64)
-        points = (self.xs, self.us), (self._new_xs, self._new_us), self._of_limits
-        own = self.rows
-        none = np.zeros(0)
-        of_rows = (none,) * 4 if own is None else (own.c, *own.limits, own.dual)
-        self.begin = PreparedCall(begin, self.state, start, self.x0, *points, gaps, self.gaps, self.K, *of_rows)
-        self.step = PreparedCall(step, self.state, start, gains)
-        self.go_on = PreparedCall(go_on, self.state, start, gains)
-        firsts = np.zeros(N + 2, np.intp) if own is None else own.first
-        self.shift = PreparedCall(shift, self.xs, self.us, self.K, firsts, of_rows[-1])
-        self._kept += [take, self._iterate, *first]
+        plan = (self.xs, self.us), self.candidate, self.gaps, self.K
+        of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
+        D = none if own is None else own.own.D
+        self.begin = PreparedCall(
+            begin, self.state, start, record, slots.x0, *plan, *of_rows, self.cycle.lam, D
+        )  # fmt: skip
+        self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
+        self._kept += [take, self._iterate]
 
     def load(self, state: State, constraints: Unconstrained) -> None:
         """Take over the state of a solve, to go on alone."""
         super().load(state, constraints)
-        s = self.state
-        s["alone"], s["checked"], s["since"], self.starts["mu"] = 1, 0, NEVER, state.regularization.mu
-        self.starts["mode"] = CONTROLS if self._given_gaps is None else STATES
-        self.k[...], self.K[...] = 0.0, 0.0
+        s, mu, self.cycle.x0[...] = self.state, state.regularization, self.slots.problem.x0
+        s["alone"], s["checked"], s["since"], s["side"], s["asked"], s["status"] = 1, 0, NEVER, 0, 0, 0
+        self.starts["mu"], self.starts["scale"] = mu.mu, mu.scale
+        self.starts["mode"] = CONTROLS if self.slots.problem.xs_init is None else STATES
+        self.cycle.record["outcome"], self.cycle.record["asked"] = 0, 0
+        for numbers in (self.K, self.cycle.costate, self.cycle.lam):
+            numbers[...] = 0.0
 
     @property
-    def calls(self) -> list[PreparedCall]:
+    def all_calls(self) -> list[PreparedCall]:
         """All calls that are made, those that others make by their addresses too."""
         kept = [call for call in self._kept if isinstance(call, PreparedCall)]
-        return list(dict.fromkeys([self.begin, self.step, self.go_on, self.shift, *kept]))
+        return list(dict.fromkeys([self.begin, self.step, self.go_on, self.cycle.call, *kept]))
 
 
 # ------------------------------------------------------------------------------------------------ the program
 class _Making(NamedTuple):
-    """How programs of problems that differ in values are made: options and curvature; whether states are to start from;
-    the rows of the first problem, whose factors all have."""
+    """How programs of problems that differ in values are made: options and curvature; and the rows of the first
+    problem, whose factors all have."""
 
     options: LoopOptions
     curvature: Curvature
-    closing: bool
     rows: Rows | None
 
     def program(self, problem: Problem) -> AloneProgram:
@@ -121,7 +111,7 @@ class _Making(NamedTuple):
         if rows is not None and self.rows is not None:
             rows = rows.with_factors(self.rows.factors)
             rows = replace(rows, rounding=self.rows.rounding, large=self.rows.large)
-        return AloneProgram(Slots(problem, limits), self.curvature, rows, self.closing)
+        return AloneProgram(Slots(problem, limits), self.curvature, rows, self.options.initial_regularization)
 
 
 def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tuple[Unconstrained, State]:
@@ -218,7 +208,7 @@ class _Numbers:
     def __init__(self, program: AloneProgram) -> None:
         found: dict[int, np.ndarray] = {}
         self.shapes = []
-        for call in program.calls:
+        for call in program.all_calls:
             names = call.function.py_func.__code__.co_varnames
             for name, value in zip(names, call.arguments, strict=False):
                 if name in SCRATCH:
@@ -409,7 +399,7 @@ def export(
     _check_kind(problem, options, curvature)
     with in_this_thread_alone():
         constraints, state = begun = _begun(problem, options, curvature)
-        making = _Making(options, curvature, problem.xs_init is not None, constraints.formulation.rows)
+        making = _Making(options, curvature, constraints.formulation.rows)
         try:
             program = making.program(problem)
         except NoPieces:
@@ -423,20 +413,20 @@ def export(
             "begin": PreparedCalls(*solves.put, program.begin),
             "step": program.step,
             "solve": PreparedCalls(*solves.put, program.begin, program.go_on),
-            "shift": program.shift,
+            "cycle": PreparedCalls(*solves.put, program.cycle.call),
         }
         arrays = _arrays_of(program)
         for parameter in found.parameters:
             arrays |= parameter.arrays
         times = solves.timed()
         solves.reset()
-        write_library(folder, name, entries, arrays, program.calls, target, _constants())
+        write_library(folder, name, entries, arrays, program.all_calls, target, _constants())
     _describe(Path(folder), name, problem, program, found, times)
     return Path(folder)
 
 
 class _Times(NamedTuple):
-    """Seconds of a solve with so many iterations, and of begin and a step from its plan."""
+    """Seconds of a solve with so many iterations, and of a cycle from its plan."""
 
     solve: float
     iterations: int
@@ -471,11 +461,10 @@ class Solves(NamedTuple):
             program.begin()
             program.go_on()
             solve, iterations = perf_counter() - start, int(program.state["tried"][0])
-        program.starts["mode"] = KEEP
         for _ in range(CYCLES):
+            program.cycle.x0[...] = program.xs[1]
             start = perf_counter()
-            program.begin()
-            program.step()
+            program.cycle.call()
             times.append(perf_counter() - start)
         return _Times(solve, iterations, float(np.median(times)))
 
@@ -496,11 +485,11 @@ def _describe(
     fixed = ", ".join(found.fixed)
     replaced = {
         "MILLISECONDS": str(milliseconds),
-        "MEANINGS": ", ".join(f"{code} {meaning}" for code, meaning in enumerate(MEANINGS)),
+        "MEANINGS": ", ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()),
         "ROWS\n": "" if program.rows is None else texts.OF_ROWS,
         "PARAMETERS": "\n".join(listed),
         "FIXED": f"Other values stay as they are in the library: {fixed}." if found.fixed else "",
-        "ITERATIONS": f"({times.iterations} iterations)",
+        "ITERATIONS": f"{times.iterations} iterations",
         "SOLVE": f"{1e3 * times.solve:.3g}",
         "CYCLE": f"{1e3 * times.cycle:.3g}",
         "NAME": name,
@@ -527,19 +516,19 @@ def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) ->
 
 def _constants() -> dict[str, int]:
     """Names of numbers in the header."""
-    starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": KEEP}
-    return starts | {meaning: code for code, meaning in enumerate(MEANINGS)}
+    starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": PLAN}
+    outcomes = {"stepped": STEPPED, "optimal": CONVERGED, "no_direction": NO_DIRECTION, "no_step": NO_STEP}
+    return starts | {meaning: code for code, meaning in MEANINGS.items()} | outcomes
 
 
 def _arrays_of(program: AloneProgram) -> dict[str, np.ndarray]:
     """What a program in C reads and writes besides parameters."""
-    s, rows = program.state, program.rows
+    s, cycle = program.state, program.cycle
     arrays = {
-        "x0": program.x0, "xs": program.xs, "us": program.us, "k": program.k, "K": program.K,
-        "start": program.starts["mode"], "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
+        "x0": cycle.x0, "xs": cycle.xs, "us": cycle.us, "K": cycle.K, "start": program.starts["mode"],
+        "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
+        "outcome": cycle.record["outcome"], "cycles_asked": cycle.record["asked"],
         "cost": s["own_cost"], "gradient_norm": s["gradient_norm"], "violation": s["violation"],
         "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
     }  # fmt: skip
-    if rows is not None:
-        arrays |= {"values": rows.c, "multipliers": rows.dual, "factors": rows.own.D}
-    return arrays
+    return arrays | ({} if program.rows is None else {"multipliers": cycle.lam})

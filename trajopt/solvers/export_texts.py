@@ -4,7 +4,7 @@ In the texts NAME stands for the name of the library, UPPER for that in capitals
 """
 
 EXAMPLE = """\
-/* A solve, and one from another state with the plan that it has left.
+/* A solve, a cycle of predictive control, and a solve from its plan.
 
        cc example.c -I. libNAME.a -lm -o example */
 #include <inttypes.h>
@@ -26,11 +26,15 @@ int main(void) {
         printf("%g ", NAME_us(self)[i]); /* the first control */
     printf("\\n");
 
-    /* From the state that follows.  The last plan is where this solve begins. */
+    /* A knot later, from the state that was planned: the plan moves up, and an iteration improves it. */
     for (int i = 0; i < UPPER_x0_SIZE; i++)
         NAME_x0(self)[i] = NAME_xs(self)[UPPER_xs_DIM1 + i];
+    if (NAME_cycle(self))
+        return 1;
+    printf("a cycle to cost %.6g\\n", *NAME_cost(self));
+
+    /* To convergence from there. */
     *NAME_start(self) = UPPER_FROM_PLAN;
-    NAME_shift(self);
     if (NAME_solve(self))
         return 1;
     show(self);
@@ -82,9 +86,9 @@ int main() {
 CONTROL_LOOP = """\
 /* Predictive control at 1 kHz, with the functions of a hardware interface as in ros2_control: read, update, write.
 
-   Every millisecond the control is that of the plan with its gains, and an iteration improves the plan from the state
-   that was read; every KNOT milliseconds the plan moves on by a knot.  Where an iteration takes longer than a
-   millisecond, run it in a thread of its own, and leave `update` the gains.
+   Every millisecond an iteration improves the plan from the state that was read, and its first control is written;
+   every KNOT milliseconds the plan moves up by a knot.  Where an iteration takes longer than a millisecond, make cycles
+   alone, or let a thread of its own make them.
 
        cc control_loop.c -I. libNAME.a -lm -o control_loop && ./control_loop 1000 */
 #define _POSIX_C_SOURCE 200112L
@@ -98,7 +102,8 @@ CONTROL_LOOP = """\
 
 enum { NX = UPPER_x0_SIZE, NU = UPPER_us_DIM1, KNOT = MILLISECONDS };
 
-/* A robot's drivers go here.  This robot does what the plan says: it is `part` of the way from one knot to the next. */
+/* A robot's drivers go here.  This robot does what the plan says: it is `part` of the way to the next
+   knot. */
 static void read_state(NAME_t *self, double part, double *x) {
     const double *xs = NAME_xs(self);
     for (int i = 0; i < NX; i++)
@@ -109,13 +114,13 @@ static void write_control(const double *u) {
     (void)u;
 }
 
-static int update(NAME_t *self, const double *x, double *u) {
+static int update(NAME_t *self, int moves_up, const double *x, double *u) {
     memcpy(NAME_x0(self), x, sizeof(double) * NX);
     *NAME_start(self) = UPPER_FROM_PLAN;
-    if (NAME_begin(self) || NAME_step(self))
+    if (moves_up ? NAME_cycle(self) : NAME_begin(self) || NAME_step(self))
         return 1;
     memcpy(u, NAME_us(self), sizeof(double) * NU);
-    return *NAME_status(self) == UPPER_DIVERGED;
+    return 0;
 }
 
 static double seconds(void) {
@@ -133,11 +138,9 @@ int main(int count, char **words) {
     struct timespec next;
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (long cycle = 0; cycle < cycles; cycle++) {
-        read_state(self, (double)(cycle % KNOT) / KNOT, x);
+        read_state(self, 1.0 / KNOT, x);
         double begin = seconds();
-        if (cycle % KNOT == 0 && cycle > 0)
-            NAME_shift(self);
-        if (update(self, x, u))
+        if (update(self, cycle % KNOT == 0 && cycle > 0, x, u))
             return 2;
         double took = seconds() - begin;
         longest = took > longest ? took : longest;
@@ -164,26 +167,28 @@ README = """
 | `NAME_begin` | takes parameters over, and starts a solve from `x0`: cost, derivatives, first multipliers |
 | `NAME_step` | one iteration |
 | `NAME_solve` | begins, then iterates until there is a status |
-| `NAME_shift` | moves the plan (states, controls, gains, multipliers) on by one knot, the last one repeated |
+| `NAME_cycle` | a cycle of predictive control from `x0`, a knot later: takes parameters over, moves the plan of the last solve or cycle up by a knot, and makes one iteration, as `Solution.shifted` and a real-time iteration do |
 
 All return 0.  How a solve goes is in the arrays:
 
 | array | |
 |---|---|
-| `start` | what a solve starts from: UPPER_FROM_CONTROLS, `us` rolled out; UPPER_FROM_STATES, `xs` and `us` with gaps between states and dynamics, for libraries of problems that have initial states; UPPER_FROM_PLAN, `us` rolled out with the gains `K` about `xs`, and with the multipliers of the last solve |
+| `start` | what a solve starts from: UPPER_FROM_CONTROLS, `us` rolled out; UPPER_FROM_STATES, `xs` and `us` with gaps between states and dynamics; UPPER_FROM_PLAN, `us` rolled out with the gains `K` about `xs`, and with the multipliers of the last solve |
 | `xs`, `us` | the trajectory: the start, and the iterate |
-| `k`, `K` | of the last sweep, u = us + K (x - xs) |
+| `K` | gains of the last sweep, u = us + K (x - xs) |
 | `status` | MEANINGS |
 | `iterations`, `asked` | since `begin`; and in how many of them Python would have done more (below) |
 | `cost`, `gradient_norm`, `violation`, `gap` | of the iterate: without terms of constraints; the largest violation in the constraints' units; the largest gap |
+| `outcome`, `cycles_asked` | of the last cycle: 0 a step, 1 none, since the plan is optimal, 2 none, since derivatives are not finite, 3 none that lowers the cost; and in how many cycles so far Python would have done more |
 | `tolerance`, `max_iterations` | of the next iterations |
 ROWS
-Begin a solve after every change of `x0`, `us`, `xs` or a parameter.
+
+Begin a solve after every change of `x0`, `us`, `xs` or a parameter, or make a cycle.
 
 ## Parameters
 
-Values in the units of the problem, which `NAME_begin` and `NAME_solve` take over; of functions of time with a row for
-each knot.
+Values in the units of the problem, which `NAME_begin`, `NAME_solve` and `NAME_cycle` take over; of functions of time
+with a row for each knot.
 
 | array | of the problem |
 |---|---|
@@ -193,13 +198,13 @@ FIXED
 
 ## Times
 
-On the machine where this was written, in one thread: a solve from the first start ITERATIONS, SOLVE ms; begin and one
-step from a plan CYCLE ms.
+On the machine where this was written, in one thread: a solve from the first start (ITERATIONS) SOLVE ms, a
+cycle CYCLE ms.
 
 ## Where Python would do more
 
 In Python some iterations are interrupted for what is rare.  The library goes on without, and counts these iterations in
-`asked`; while it is 0 the iterates have the same bits as those of `PreparedSolver.solve`.
+`asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;
@@ -210,9 +215,8 @@ In Python some iterations are interrupted for what is rare.  The library goes on
 - a start that leads away: Python starts at rest instead; the library does not.
 
 Ends are final: saddles are not left, and no second solve is made.  The gains are those of the last sweep, with the
-penalty that it had.  Units of penalties, of rows of constraints and of mu are those at the start that the library was
-made with.
+penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
 """
 
-OF_ROWS = """| `values`, `multipliers`, `factors` | of all constraints' rows, knot by knot, times the factors: a row is value / factor, its multiplier multiplier * factor |
+OF_ROWS = """| `multipliers` | of the plan's rows of constraints, knot by knot, and by constraints there |
 """

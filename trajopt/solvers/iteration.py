@@ -117,8 +117,9 @@ class State(NamedTuple):
         return ENDS[end_before_step(converged, self.tried, most, self.stall.idle, self.regularization.mu, invisible)]
 
 
-GO_ON, ENDS = 0, (None, Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED)
-"""Codes of the ends of a solve before a step, by their places; 0 for none."""
+ENDS = None, Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED
+"""Ends of a solve before a step, whose codes are their places; None to go on."""
+GO_ON = ENDS.index(None)
 
 
 @decision

@@ -162,7 +162,7 @@ class PreparedSolver:
         """
         name = self.problem.name or "problem" if name is None else as_text("name", name)
         solver: Any = self.solver
-        return export(self.problem, solver, solver.curvature, folder, name, target)
+        return export(self.problem, solver, solver._curvature(), folder, name, target)
 
     def solve(
         self,

@@ -62,11 +62,12 @@ from trajopt.solvers.formulation import (
     write_gradient_at,
 )
 from trajopt.solvers.iteration import ENDS, GO_ON, Stall, State, Unconstrained
+from trajopt.solvers.options import LoopOptions
 
 Callback = Callable[[Progress], bool | None]
 KINDS = GAUSS_NEWTON, EXACT
-NEVER = 2**62
-"""Number of steps after which no search for feasibility is made."""
+NEVER = np.iinfo(np.int64).max
+"""Step of a search for feasibility after which there is none."""
 
 
 # ------------------------------------------------------------------------------------------------ parts of an iteration
@@ -268,7 +269,10 @@ def _end_search(state, numbers, found, results, c, changed, lower, upper, after)
 
 # ------------------------------------------------------------------------------------------------ the program
 class NoPieces(Exception):
-    """Raised, without arguments, where a part of a problem is Python, or shared by threads."""
+    """Raised where a part of a problem is Python, or shared by threads."""
+
+    def __init__(self) -> None:
+        super().__init__("a part of the problem is no prepared call")
 
 
 def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
@@ -334,6 +338,10 @@ class Program:
     current : False once a function of the user is not what was traced: another program is to be prepared
     state, sides, records : arrays of `trajopt.solvers.compiled.STATE`, `SIDE`, `RECORD`
     xs, us, gaps, costate : of the iterate
+    candidate : states and controls that a search has found
+    K : gains of the side that has been published
+    multiplier : (N+1, ndx) of the curvature of the dynamics at the next iterate
+    limits : lower and upper ones of the controls, of size zero where there are none
 
     Raises
     ------
@@ -349,20 +357,21 @@ class Program:
         nx, n, nu = system.nx, system.ndx, system.nu
         if capability(system, Steps).step_noise is not None or curvature.hessian != "parallel":
             raise NoPieces
-        self._slots, self._all_of_costs = slots, curvature.cost_hessian == "exact"
+        self.slots, self._all_of_costs = slots, curvature.cost_hessian == "exact"
         self._kept: list[Any] = []
         self._checks: list[Callable[[], bool]] = []
         self.state, self.sides, self.records = np.zeros(1, STATE), np.zeros(SIDES, SIDE), np.zeros(1, RECORD)
         self.xs, self.us, self._new_xs, self._new_us = (np.zeros((N + t, m)) for t, m in ((1, nx), (0, nu)) * 2)
+        self.candidate, self.K = (self._new_xs, self._new_us), np.zeros((N, nu, n))
         self.gaps, self._dx, self._du = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros((N, nu))
         self._given_gaps = self.gaps if closing else None
-        self.costate, self._gradient, self._multiplier = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N + 1, n))
+        self.costate, self._gradient, self.multiplier = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N + 1, n))
         self.fx, self.fu = np.zeros((N, n, n)), np.zeros((N, n, nu))
         self._gradients, self._lagrangian = _parts((N + 1, n), (N, nu)), _parts((N + 1, n), (N, nu))
         self._models = [self._model(self._gradients) for _ in KINDS]
         self._held = self._model(_parts((N + 1, n), (N, nu)))
         self.box = None if limits is None else box_around(self.us, *limits)
-        self._of_limits = limits or (NOTHING, NOTHING)
+        self.limits = limits or (NOTHING, NOTHING)
         self._of_box = (NOTHING, NOTHING) if self.box is None else (self.box.lower, self.box.upper)
         points = self.xs, self.us, self._new_xs, self._new_us
         self.rows = None if rows is None else _OfRows(rows, points, n, nu)
@@ -378,13 +387,18 @@ class Program:
         self.state["limited"], self.state["checked"] = limits is not None, len(self._checks) > 0
         self.state["rows"] = 0 if rows is None else len(rows)
 
+    @property
+    def model(self) -> tuple[np.ndarray, ...]:
+        """Gradients and Gauss-Newton Hessians of the costs: lx, lu, lxx, lux, luu."""
+        return self._models[0].blocks
+
     # -------------------------------------------------------------------------------------------- preparation
     def _model(self, gradients: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> _Model:
         N, n, nu = self.fu.shape
         hessians, blocks = _parts((N + 1, n, n), (N, nu, n), (N, nu, nu))
         return _Model(gradients[0], hessians, (*gradients[1], *blocks))
 
-    def _calls(self, *parts: Callable[[], Any] | None) -> PreparedCall:
+    def calls(self, *parts: Callable[[], Any] | None) -> PreparedCall:
         """One call that makes those of all parts, which are to be pieces."""
         calls = []
         for part in parts:
@@ -398,7 +412,7 @@ class Program:
 
     def _prepare_state(self) -> None:
         """Prepare the calls of `STATE`."""
-        system, objective, rows = self._slots.problem.system, self._slots.objective, self.rows
+        system, objective, rows = self.slots.problem.system, self.slots.objective, self.rows
         value = objective.prepared_value(self._new_xs, self._new_us)
         self._checks += checks_of(value)
         words, saved = self.state.view(np.int64), np.zeros(self.state.view(np.int64).shape, np.int64)
@@ -423,7 +437,7 @@ class Program:
         curvature = exact.blocks if self._all_of_costs else None
         names["expand_exactly"] = (
             clear, PreparedCall(_clear, lxx[-1].reshape(-1)),
-            prepared_derivatives(system, *points, self.fx, self.fu, self._multiplier[1:], lxx[:-1], lux, luu),
+            prepared_derivatives(system, *points, self.fx, self.fu, self.multiplier[1:], lxx[:-1], lux, luu),
             objective.prepared_expansion(*points, exact.blocks, curvature),
             *self._idle(exact), *self._adjoint(curvature),
         )  # fmt: skip
@@ -431,12 +445,12 @@ class Program:
             self._checks += checks_of(rows.evaluate)
             names |= self._of_rows(rows)
         for name, parts in names.items():
-            self.state[name] = self._calls(*parts).address
+            self.state[name] = self.calls(*parts).address
         self.state["value_at"] = [call.result_address for call in calls_of(value) or ()][-1]
 
     def _idle(self, model: _Model) -> list[PreparedCall]:
         """The call that settles idle controls in a model, if there are such."""
-        knots = idle_knots(self._slots.problem.system)
+        knots = idle_knots(self.slots.problem.system)
         return [prepared_idle_controls(Expansion(self.fx, self.fu, *model.blocks), knots)] if len(knots) else []
 
     def _adjoint(self, curvature: tuple[np.ndarray, ...] | None) -> list[Callable[[], Any]]:
@@ -452,7 +466,7 @@ class Program:
             calls.append(rows.add_multipliers(*lagrangian))
         e = Expansion(self.fx, self.fu, *lagrangian, *self._models[0].blocks[2:])
         calls.append(prepared_adjoint(e, self.costate, self._gradient))
-        of_controls = self._gradient, self.us, *self._of_limits, *self._of_box
+        of_controls = self._gradient, self.us, *self.limits, *self._of_box
         calls.append(PreparedCall(_measure, self.state, *of_controls))
         return calls
 
@@ -482,18 +496,20 @@ class Program:
 
     def _prepared_side(self, side: np.void) -> tuple[np.ndarray, ...]:
         """Prepare the calls of a side; returns its arrays k, K, Vx, Vxx."""
-        slots, system, (N, n, nu) = self._slots, self._slots.problem.system, self.fu.shape
+        slots, system, (N, n, nu) = self.slots, self.slots.problem.system, self.fu.shape
         flat, results = _parts((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         k, K, Vx, Vxx = results
         candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, self._given_gaps)
         if not self._results:  # those of all sides compare the same function
             self._checks += () if candidates is None else checks_of(candidates)
         calls = {
-            "rollouts": self._calls(candidates),
-            "add_curvature": self._curvature(Vx),
-            "predict": self._calls(
+            "rollouts": self.calls(candidates),
+            "add_curvature": self.curvature_with(Vx),
+            "costate": PreparedCall(_copy, Vx.reshape(-1), self.multiplier.reshape(-1)),
+            "publish": PreparedCall(_copy, K.reshape(-1), self.K.reshape(-1)),
+            "predict": self.calls(
                 prepared_difference(system, self.xs, self._new_xs, self._dx),
-                PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self._multiplier),
+                PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self.multiplier),
             ),
         }
         assert candidates is not None
@@ -523,8 +539,8 @@ class Program:
         p, w = np.zeros((2, len(rows.c)))
         moved = self.state, rows.changed, *rows.limits, rows.dual, rows.centre, p, w
         return {
-            "leave": self._calls(change_rows, PreparedCall(_leave, self.state, rows.changed, *rows.limits)),
-            "move_dual": self._calls(change_rows, PreparedCall(_move_dual, *moved)),
+            "leave": self.calls(change_rows, PreparedCall(_leave, self.state, rows.changed, *rows.limits)),
+            "move_dual": self.calls(change_rows, PreparedCall(_move_dual, *moved)),
         }
 
     def _minimum(
@@ -534,7 +550,7 @@ class Program:
         search = self._search
         assert search is not None
         given = (
-            self.fx, self.fu, *model.blocks, self.gaps, *self._of_box, self.us, *self._of_limits, rows.first,
+            self.fx, self.fu, *model.blocks, self.gaps, *self._of_box, self.us, *self.limits, rows.first,
             *rows.C, rows.c, *rows.limits, rows.dual, rows.centre, rows.p, k, K,
         )  # fmt: skip
         pairs = zip(given, search.given, strict=True)
@@ -543,7 +559,7 @@ class Program:
         left = rows.c, search.best[2], *rows.limits, rows.changed
         end = PreparedCall(_end_search, self.state, search.numbers, search.saved, results, *left)
         self._kept += search.parts
-        return self._calls(*copies, begin, search.run, end)
+        return self.calls(*copies, begin, search.run, end)
 
     def _taken(self, candidates: tuple[np.ndarray, np.ndarray]) -> PreparedCall:
         """The call that copies a candidate, from views of the rollouts."""
@@ -557,9 +573,9 @@ class Program:
         self._kept += candidates
         return PreparedCall(_take, self.state, *addresses, *between, *following, self._new_xs, self._new_us)
 
-    def _curvature(self, Vx: np.ndarray) -> PreparedCall:
+    def curvature_with(self, Vx: np.ndarray) -> PreparedCall:
         """The call that writes the exact Hessians from those of Gauss-Newton, with multipliers Vx (N+1, ndx)."""
-        system, objective, rows = self._slots.problem.system, self._slots.objective, self.rows
+        system, objective, rows = self.slots.problem.system, self.slots.objective, self.rows
         gauss_newton, exact = self._models
         N, n, nu = self.fu.shape
         _, gradients = _parts((N + 1, n), (N, nu))
@@ -575,9 +591,19 @@ class Program:
         parts.append(prepared_derivatives(system, self.xs, self.us, *again, Vx[1:], *of_dynamics))
         for sums in zip(gauss_newton.blocks[2:], of_costs, of_dynamics, exact.blocks[2:], strict=True):
             parts.append(PreparedCall(_add, *[H.reshape(-1) for H in sums]))
-        return self._calls(*parts)
+        return self.calls(*parts)
 
     # -------------------------------------------------------------------------------------------- in and out
+    def set_options(self, options: LoopOptions, curvature: Curvature, rows: Rows | None) -> None:
+        """Take over the options of a solver, and the numbers of rows."""
+        s, tolerance = self.state, options.feasibility_tolerance
+        s["tolerance"], s["absolute_tolerance"] = options.tolerance, options.absolute_tolerance
+        s["threshold"], s["limit"], s["most"] = curvature.threshold, options.max_regularization, options.max_iterations
+        s["feasibility_tolerance"], s["complementarity_tolerance"] = tolerance, options.complementarity_tolerance
+        if self.rows is not None and rows is not None:
+            self.rows.take(rows)
+            s["scaled_tolerance"] = (np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance)
+
     def load(self, state: State, constraints: Unconstrained) -> None:
         """Take over the state of a solve under these constraints."""
         model, iterate, options = state.model, state.model.iterate, constraints.options
@@ -594,9 +620,8 @@ class Program:
         for own, given in zip((self.box or ())[:2], (model.box or ())[:2], strict=True):
             own[...] = given
         s = self.state
-        s["tolerance"], s["absolute_tolerance"] = options.tolerance, options.absolute_tolerance
-        s["threshold"], s["limit"] = constraints.formulation.curvature.threshold, mu.limit
-        s["most"], s["scale"], s["mu"], s["predicted"] = options.max_iterations, mu.scale, mu.mu, state.predicted
+        self.set_options(options, constraints.formulation.curvature, constraints.formulation.rows)
+        s["limit"], s["scale"], s["mu"], s["predicted"] = mu.limit, mu.scale, mu.mu, state.predicted
         s["cost"], s["own_cost"] = iterate.cost, iterate.own_cost
         s["gradient_norm"], s["gap_weight"] = model.gradient_norm, state.gap_weight
         s["total_gap"], s["largest_gap"] = iterate.total_gap, 0.0 if gaps is None else np.abs(gaps).max()
@@ -608,15 +633,12 @@ class Program:
             self._load_rows(self.rows, state, constraints)
 
     def _load_rows(self, own: _OfRows, state: State, constraints: Any) -> None:
-        rows, at, m, options = constraints.rows, state.model.rows, state.multipliers, constraints.options
+        at, m = state.model.rows, state.multipliers
         assert at is not None and at.weights is not None and m is not None and state.feasibility is not None
-        own.take(rows)
         own.c[...], own.dual_of_model[...], own.dual[...], own.centre[...] = at.c, at.dual, m.dual, m.centre
         for mine, given in zip((*own.C, own.p, own.w), (*at.C, *at.weights), strict=True):
             mine[...] = given
-        s, tolerance = self.state, options.feasibility_tolerance
-        s["feasibility_tolerance"], s["complementarity_tolerance"] = tolerance, options.complementarity_tolerance
-        s["scaled_tolerance"] = (np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance)
+        s = self.state
         s["penalty"], s["unit"], s["slope"], s["error"] = m.penalty, m.scale, m.slope, m.error
         s["stationary"], s["residual"], s["ceiling"] = m.stationary, m.residual, m.ceiling
         s["violation_before"], s["waits"] = m.violation, m.waits

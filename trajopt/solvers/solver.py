@@ -65,8 +65,7 @@ class IterationLines:
 class ShootingSolver(LoopOptions):
     """Base of the solvers; they differ in the curvature of their steps."""
 
-    @property
-    def curvature(self) -> Curvature:
+    def _curvature(self) -> Curvature:
         """Curvature in exact sweeps; by default there are none."""
         return Curvature()
 
@@ -114,7 +113,7 @@ class ShootingSolver(LoopOptions):
             raise TypeError(f"callback: got {type(callback).__name__}, expected a function of the progress")
         lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
-        solution = solve(problem, self, self.curvature, us, xs, called, warm_start, time_limit)
+        solution = solve(problem, self, self._curvature(), us, xs, called, warm_start, time_limit)
         if lines is not None:
             lines.end(solution)
         return solution
@@ -205,7 +204,5 @@ class DDP(ShootingSolver):
         as_choice("cost_hessian", self.cost_hessian, COST_HESSIANS)
         as_not_negative("switch_threshold", self.switch_threshold)
 
-    @property
-    def curvature(self) -> Curvature:
-        """Curvature in exact sweeps."""
+    def _curvature(self) -> Curvature:
         return Curvature(self.hessian, self.cost_hessian, self.switch_threshold, self.escape)

@@ -1,0 +1,398 @@
+"""Predictive control without Python: one call moves the plan up by a knot and makes a real-time iteration from x0.
+
+    the plan moves up: states end with that to which the last control leads; the last control is repeated
+    its gaps to the dynamics and to x0, its cost, its model to first order
+    multipliers and penalty of the last cycle, the latter firm
+    direction of one sweep, exact where the last predicted decrease was a small part of the cost
+    first acceptable step; a short one is compared with the step to the minimum of the piecewise quadratic model, and
+    one that does not gain what an exact model predicts with a Gauss-Newton step
+    the iterate and its multipliers, and the costate for the curvature of the next cycle
+
+As `Solution.shifted` and `trajopt.solvers.real_time` do, bit for bit, without anything of a `Solution`.  Where the loop
+in Python would hold the controls that limits clip, the short step is taken as it is, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynamics.simd import by_address, decision
+from dynamics.simd.array_loops import copy, fill
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at
+from trajopt.backward.expansions import Expansion, largest_gradient_entry, prepared_adjoint, prepared_gaps
+from trajopt.backward.regularization import LONG_STEP, small
+from trajopt.backward.slots import Slots
+from trajopt.interfaces.stepwise import prepare
+from trajopt.interfaces.system import window
+from trajopt.problem.problem import Problem
+from trajopt.results.solution import Solution, moved_up
+from trajopt.rows import Rows, add_terms, random_signs
+from trajopt.solvers.augmented_lagrangian import (
+    NEARLY_MET,
+    PROGRESS,
+    largest_derivative,
+    penalty_of_warm_start,
+    project,
+    scale_of,
+    stiffness,
+    units_of,
+)
+from trajopt.solvers.compiled import (
+    SIDES,
+    expected_decrease,
+    find_direction,
+    find_minimum,
+    record_type,
+    rounding_of_search,
+    satisfied,
+    search,
+    sweep,
+)
+from trajopt.solvers.formulation import EPSILON, Curvature, Iterate, exact_wanted
+from trajopt.solvers.iteration import kept
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.program import Program
+from trajopt.solvers.solve import transcribe
+from trajopt.solvers.start import taken_over
+
+STEPPED, CONVERGED, NO_DIRECTION, NO_STEP = range(4)
+"""Outcomes of a cycle: a step; none, since the plan is optimal; none, since the model has no direction, its numbers not
+being finite; none, since no step lowers the merit.  Where there is none the plan has moved up all the same."""
+CYCLE = record_type(
+    "first_mu",
+    """
+    outcome asked move_up open units project add_curvature keep take_kept before publish halve give choose
+    """,
+)
+"""Outcome, number of short steps taken as they were, and addresses of calls."""
+
+
+# ------------------------------------------------------------------------------------------------ the cycle
+@decision
+def begin(s, c):
+    """The plan from x0, its gaps, cost, model and multipliers."""
+    enter(c.move_up)
+    enter(c.open)
+    enter(s.value)
+    s.cost = s.own_cost = float_at(s.value_at)
+    s.mu, s.scale, s.gap_weight, s.idle, s.tried, s.directed, s.gained = c.first_mu, 1.0, 0.0, 0, 0, 0, 0
+    s.gauss_newton_known, s.exact_known = 1, 0
+    if s.rows > 0:
+        enter(s.keep_dual)
+    enter(s.expand)
+    if s.rows > 0:
+        enter(c.units)
+        s.penalty = penalty_of_warm_start(s.penalty, s.unit)
+        enter(c.project)
+        enter(s.weigh)
+        enter(s.measure)
+
+
+@by_address
+def cycle(state, sides, records, cycles):
+    """Make a cycle; its outcome is written."""
+    s, c = state[0], cycles[0]
+    begin(s, c)
+    found, other = (s.side + 1) % SIDES, (s.side + 2) % SIDES
+    exact = exact_wanted(s.threshold, s.predicted, s.cost)
+    if exact:
+        enter(c.add_curvature)
+        s.exact_known = 1
+    ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
+    if not ok:
+        c.outcome = NO_DIRECTION
+        return
+    s.gap_weight, s.predicted = expected_decrease(s)
+    enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
+    s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
+    if small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s):
+        c.outcome = CONVERGED
+        stay(s, c, sides[found])
+        return
+    s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+    long, promise = s.alpha >= LONG_STEP, -(s.d1 + 0.5 * s.d2)
+    if not (long and s.alpha == 1.0 and kept(promise, s.cost - s.new_cost)):
+        if s.rows > 0 and not long:
+            search_elsewhere(s, c, sides, found, other, exact, True)
+        elif s.rows == 0 and exact:
+            search_elsewhere(s, c, sides, found, other, False, False)
+        c.asked += s.rows == 0 and s.limited != 0 and s.alpha < LONG_STEP
+    c.outcome = NO_STEP if s.alpha == 0.0 else STEPPED
+    if s.alpha > 0.0:
+        step(s, c, sides[s.side])
+    else:
+        stay(s, c, sides[found])
+
+
+@decision
+def search_elsewhere(s, c, sides, found, other, exact, to_minimum):
+    """`trajopt.solvers.iteration.Unconstrained.search_elsewhere`, and that under constraints, which goes to the minimum
+    of the piecewise model: the better one of the step that was found and one along another direction."""
+    alpha, cost, own, violation, d1, d2 = s.alpha, s.new_cost, s.new_own_cost, s.new_violation, s.d1, s.d2
+    enter(c.keep)
+    good = sweep(s, sides[other], exact, s.mu) < 0
+    if good and to_minimum:
+        find_minimum(s, sides[other], exact, s.mu)
+        good = s.promise > 0.0
+    if good:
+        s.alpha = search(s, sides[other], s.gap_weight * s.total_gap, 0.0)
+        good = s.alpha > 0.0 and not (alpha > 0.0 and cost <= s.new_cost)
+    if good:
+        s.kind, s.side = exact, other
+        s.gap_weight, s.predicted = expected_decrease(s)
+        return
+    s.alpha, s.new_cost, s.new_own_cost, s.new_violation, s.d1, s.d2 = alpha, cost, own, violation, d1, d2
+    enter(c.take_kept)
+
+
+@decision
+def step(s, c, side):
+    """`trajopt.solvers.real_time.RealTimeIteration._stepped`: the iterate, its multipliers and its costate."""
+    if s.rows > 0:
+        enter(c.before)
+        if s.alpha >= LONG_STEP:
+            enter(side.move_dual)
+        if s.new_violation > max(NEARLY_MET, PROGRESS * s.total):
+            enter(c.halve)
+        enter(c.give)
+    finish(c, side, side.predict)
+    enter(s.step)
+    s.own_cost, s.cost, s.tried = s.new_own_cost, s.new_cost, 1
+
+
+@decision
+def stay(s, c, side):
+    """Without a step: the plan that has moved up, under the gains that were found; and whichever multipliers of its
+    rows leave the smaller gradient (`trajopt.solvers.solve`)."""
+    if s.rows > 0:
+        enter(c.choose)
+    finish(c, side, side.costate)
+
+
+@decision
+def finish(c, side, costate):
+    """Write what the next cycle begins with, and who applies the control: costate, by this call, multipliers, gains."""
+    enter(costate)
+    enter(side.publish)
+    enter(c.publish)
+
+
+# ------------------------------------------------------------------------------------------------ its parts
+@by_address
+def _move_up(xs, us, costate, last):
+    """Move up by a knot: states end with the last one, controls and costate with their last rows."""
+    N = us.shape[0]
+    for t in range(N):
+        for i in range(xs.shape[1]):
+            xs[t, i] = xs[t + 1, i]
+        for i in range(costate.shape[1]):
+            costate[t, i] = costate[t + 1, i]
+        if t + 1 < N:
+            for i in range(us.shape[1]):
+                us[t, i] = us[t + 1, i]
+    for i in range(xs.shape[1]):
+        xs[N, i] = last[0, i]
+
+
+@by_address
+def _take_multipliers(source, lam, D, dual):
+    """Multipliers of scaled rows from those of rows a knot later, in the user's units, which move up, too."""
+    for i in range(dual.shape[0]):
+        dual[i] = lam[source[i]] / D[i]
+    for i in range(dual.shape[0]):
+        lam[i] = dual[i] * D[i]
+
+
+@by_address
+def _give_multipliers(dual, D, lam):
+    for i in range(dual.shape[0]):
+        lam[i] = dual[i] * D[i]
+
+
+@by_address
+def _choose(state, gradient, us, lower, upper, dual, p, D, lam):
+    """Write the multipliers p, with which the Lagrangian has this gradient, or the dual iterate's, whose largest entry
+    is known, in the user's units."""
+    limited = lower.shape[0] > 0
+    if limited:
+        norm = largest_gradient_entry(gradient, us, lower, upper)
+    else:
+        norm = largest_gradient_entry(gradient, us, None, None)
+    for i in range(lam.shape[0]):
+        lam[i] = (dual[i] if state[0].gradient_norm < norm else p[i]) * D[i]
+
+
+@by_address
+def _clip(us, lower, upper):
+    for t in range(lower.shape[0]):
+        for i in range(us.shape[1]):
+            us[t, i] = min(max(us[t, i], lower[t, i]), upper[t, i])
+
+
+@by_address
+def _open(state, found, gaps, xs):
+    """Take over gaps that are more than the states' rounding."""
+    s, largest, size = state[0], 0.0, 0.0
+    s.total_gap = 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            s.total_gap += abs(found[t, i])
+            largest = max(largest, abs(found[t, i]))
+        for i in range(xs.shape[1]):
+            size = max(size, abs(xs[t, i]))
+    s.closed = not largest > EPSILON * size
+    if s.closed != 0:
+        s.total_gap = largest = 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = 0.0 if s.closed != 0 else found[t, i]
+    s.largest_gap = largest
+
+
+@by_address
+def _find_units(state, large, lx, lu, lxx, luu, gradient):
+    """Write the units of penalties and slopes (`trajopt.solvers.augmented_lagrangian.units`)."""
+    s = state[0]
+    total, slope = stiffness(gradient, luu)
+    s.unit, s.slope = units_of(scale_of(largest_derivative(lx, lu, lxx, luu)), total, slope, s.rows, large)
+
+
+@by_address
+def _add_rows(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu)
+
+
+@by_address
+def _project(lower, upper, dual, centre):
+    project(lower, upper, dual, dual)
+    for i in range(dual.shape[0]):
+        centre[i] = dual[i]
+
+
+@by_address
+def _halve(before, dual):
+    for i in range(dual.shape[0]):
+        dual[i] = PROGRESS * before[i]
+
+
+Warm = tuple[np.ndarray, float]
+
+
+def source_of(rows: Rows, N: int) -> np.ndarray:
+    """For each row (R,) the one whose multiplier it takes when a plan moves up by a knot."""
+    places = rows.unpacked(np.arange(len(rows), dtype=np.float64))
+    moved = [moved_up(knots, 1, N, each) for knots, each in zip(rows.knots, places, strict=True)]
+    return rows.packed("places", moved).astype(np.int64)
+
+
+class Cycle:
+    """Cycles of predictive control over one plan, in arrays that stay.
+
+    Parameters
+    ----------
+    program : Program
+        For states with gaps; others that use it leave a plan there.
+    mu : the first regularization
+
+    Attributes
+    ----------
+    xs, us : the plan
+    K : its gains
+    costate : (N+1, ndx), of the plan
+    lam : (R,) multipliers of the plan's rows, in the user's units
+    """
+
+    def __init__(self, program: Program, mu: float) -> None:
+        self.program, slots = program, program.slots
+        self.x0, self.xs, self.us, self.K = slots.x0, program.xs, program.us, program.K
+        self.costate, self.record = np.zeros(program.costate.shape), np.zeros(1, CYCLE)
+        state, system, (N, nu) = program.state, slots.problem.system, self.us.shape
+        last = np.zeros((1, system.nx))
+        final = window(system, N - 1, N)
+        after = prepare(final, "prepared_steps", self.xs[N:], self.us[N - 1 :], last)
+        gaps = prepared_gaps(system, self.x0, self.xs, self.us)
+        new_xs, new_us = program.candidate
+        kept_xs, kept_us = new_xs.copy(), new_us.copy()
+        moved: list[Callable[[], Any] | None] = [after, PreparedCall(_move_up, self.xs, self.us, self.costate, last)]
+        published = [PreparedCall(copy, program.multiplier, self.costate)]
+        calls: dict[str, list[Any]] = {
+            "open": [
+                PreparedCall(_clip, self.us, *program.limits), gaps,
+                PreparedCall(_open, state, None if gaps is None else gaps(), program.gaps, self.xs),
+                PreparedCall(copy, self.xs, new_xs), PreparedCall(copy, self.us, new_us),
+            ],
+            "add_curvature": [program.curvature_with(self.costate)],
+            "keep": [PreparedCall(copy, new_xs, kept_xs), PreparedCall(copy, new_us, kept_us)],
+            "take_kept": [PreparedCall(copy, kept_xs, new_xs), PreparedCall(copy, kept_us, new_us)],
+        }  # fmt: skip
+        rows = program.rows
+        self.lam = np.zeros(0 if rows is None else len(rows.c))
+        if rows is not None:
+            R, n, D = len(rows.c), self.costate.shape[1], rows.own.D
+            before = np.zeros(R)
+            moved.append(PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual))
+            lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
+            e = program.model
+            influence = Expansion(program.fx, program.fu, lx, lu, *e[2:])
+            signs = random_signs(R).copy(), np.zeros(R)
+            calls |= {
+                "units": [
+                    PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
+                    PreparedCall(_add_rows, rows.first, *rows.C, *signs, lx, lu, *rows.no_hessians),
+                    prepared_adjoint(influence, unused, gradient),
+                    PreparedCall(_find_units, state, rows.own.large, e[0], e[1], e[2], e[4], gradient),
+                ],
+                "project": [PreparedCall(_project, *rows.limits, rows.dual, rows.centre)],
+                "before": [PreparedCall(copy, rows.dual, before)],
+                "halve": [PreparedCall(_halve, before, rows.dual)],
+                "choose": [
+                    PreparedCall(copy, e[0], lx), PreparedCall(copy, e[1], lu),
+                    PreparedCall(_add_rows, rows.first, *rows.C, rows.p, rows.none, lx, lu, *rows.no_hessians),
+                    prepared_adjoint(influence, unused, gradient),
+                    PreparedCall(
+                        _choose, state, gradient, self.us, *program.limits, rows.dual_of_model, rows.p, D, self.lam
+                    ),
+                ],
+                "give": [PreparedCall(_give_multipliers, rows.dual, D, self.lam)],
+            }  # fmt: skip
+        calls |= {"move_up": moved, "publish": published}
+        for name, parts in calls.items():
+            self.record[name] = program.calls(*parts).address
+        self.record["first_mu"] = mu
+        self.call = PreparedCall(cycle, state, program.sides, program.records, self.record)
+
+    def take(self, plan: Solution, multipliers: Warm | None) -> None:
+        """Take over the plan to begin with, of the same problem, with the numbers that the program has; multipliers:
+        those of its rows, scaled, and their penalty, None where there are none."""
+        self.xs[...], self.us[...], self.K[...], self.costate[...] = plan.xs, plan.us, plan.K, plan.Vx
+        self.program.state["predicted"] = plan.log[-1].predicted_decrease if plan.log else np.inf
+        if self.program.rows is not None and multipliers is not None:
+            self.lam[...], self.program.state["penalty"] = multipliers[0] * self.program.rows.own.D, multipliers[1]
+
+    def __call__(self, x0: np.ndarray) -> int:
+        """Make a cycle from x0 (nx,); returns its outcome."""
+        self.x0[...] = x0
+        self.call()
+        return int(self.record["outcome"][0])
+
+
+def cycle_of(options: LoopOptions, curvature: Curvature, problem: Problem, plan: Solution) -> Cycle:
+    """Cycles of a solver's real-time iteration that begin with a plan.
+
+    Raises `trajopt.solvers.program.NoPieces` if some part of the problem is Python.
+    """
+    formulation = transcribe(problem, options, curvature)
+    rows, multipliers, warm = formulation.rows, None, plan.warm_start()
+    if rows is not None:
+        start = Iterate(plan.xs, plan.us, plan.us, plan.cost, None, 0.0, plan.cost)
+        rows, multipliers, _ = taken_over(problem, warm, rows, start)
+        multipliers = multipliers or (np.zeros(len(rows)), 0.0)
+    program = Program(Slots(problem, formulation.limits), curvature, rows, True)
+    formulation.close()
+    program.set_options(options, curvature, rows)
+    cycle = Cycle(program, options.initial_regularization)
+    cycle.take(plan, multipliers)
+    return cycle
