@@ -42,6 +42,8 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NEVER, NoPieces, Program
 from trajopt.solvers.solve import constraints_of, transcribe
 
+ROUNDING = 4
+"""Number of last bits by which a factor may differ from a quotient of numbers."""
 SAME, ALIKE = 1e-13, 1e-8
 """Relative difference of numbers that are the same one times the same factor; and of results with the same values."""
 
@@ -193,7 +195,8 @@ def _another(term: Any, attribute: str, value: Any, rng: np.random.Generator) ->
         return tuple([_another(term, attribute, part, rng) for part in value])
     size = np.abs(np.where(np.isfinite(value), value, 0.0)) + rng.uniform(1.0, 2.0, np.shape(value))
     if np.shape(value)[-2:] == (3, 3):
-        return np.linalg.qr(rng.standard_normal(np.shape(value)))[0]
+        rotation = np.linalg.qr(rng.standard_normal(np.shape(value)))[0]
+        return rotation * np.sign(np.linalg.det(rotation))[..., None, None]
     of = owner(term, attribute)
     if attribute == "reference" and isinstance(of, StateCost | StateResidual) and np.shape(value)[-1:] == (of.system.nx,):
         rows = np.atleast_2d(value)
@@ -231,35 +234,46 @@ def _arrays(value: Any) -> list[np.ndarray]:
     return [value] if isinstance(value, np.ndarray) else []
 
 
-def _matched(
-    base: _Numbers, found: tuple[_Numbers, _Numbers], given: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Which of the given values, times which factors, numbers at which addresses are: of two programs with other
-    values, compared with one.  None where none is, or the programs differ in more than numbers."""
-    if any(other.shapes != base.shapes for other in found):
+class _Places(NamedTuple):
+    """For numbers that calls read: which of the given values they are, times which factor, and their addresses."""
+
+    entry: np.ndarray
+    factor: np.ndarray
+    places: np.ndarray
+
+
+def _matched(numbers: list[_Numbers], given: list[np.ndarray]) -> _Places | None:
+    """Where the numbers of programs are given values times factors: of a program with the first values, and two with
+    others.  None where none is, or the programs differ in more than numbers."""
+    if any(other.shapes != numbers[0].shapes for other in numbers[1:]):
         return None
-    first, second = (other.values for other in found)
+    base, first, second = (each.values for each in numbers)
     with np.errstate(all="ignore"):
-        changed = np.flatnonzero((first != base.values) & (first != second) & (first != 0.0))
-        ratio, ratios = second[changed] / first[changed], given[1] / given[0]
+        changed = np.flatnonzero((first != base) & (first != second) & (first != 0.0))
+        ratio, ratios = second[changed] / first[changed], given[2] / given[1]
         order = np.argsort(ratios)
         right = np.searchsorted(ratios[order], ratio).clip(1 if len(order) > 1 else 0, len(order) - 1)
-        near = order[np.stack([right - 1, right])]
-        entry = np.where(np.abs(ratios[near[0]] - ratio) < np.abs(ratios[near[1]] - ratio), *near)
+        left, right = order[right - 1], order[right]
+        entry = np.where(np.abs(ratios[left] - ratio) < np.abs(ratios[right] - ratio), left, right)
+        factor, before = first[changed] / given[1][entry], given[0][entry]
         known = np.abs(ratios[entry] - ratio) <= SAME * np.abs(ratio)
-    changed, entry = changed[known], entry[known]
-    return None if not len(changed) else (entry, _factors(given, entry, first[changed], second[changed]), base.places[changed])
+        known &= np.isclose(base[changed], factor * before, SAME, 0.0) | ((before == 0.0) & (base[changed] == 0.0))
+        changed, entry = changed[known], entry[known]
+        there = [(values[entry], each.values[changed]) for values, each in zip(given, numbers, strict=True)]
+        return _Places(entry, _factors(there), numbers[0].places[changed]) if len(changed) else None
 
 
-def _factors(
-    given: tuple[np.ndarray, np.ndarray], entry: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-    """Factors with which given values are these numbers to the last bit, where there are such."""
-    factor = first / given[0][entry]
-    for one in (factor, np.nextafter(factor, np.inf), np.nextafter(factor, -np.inf)):
-        exact = (one * given[0][entry] == first) & (one * given[1][entry] == second)
-        factor = np.where(exact, one, factor)
-    return factor
+def _factors(there: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Factors that make numbers of values, (value, number) of each program, to the last bit of the first one's and as
+    many others as possible."""
+    best, known = there[-1][1] / there[-1][0], np.zeros(len(there[-1][0]))
+    for value, number in there:
+        quotient = np.where(value != 0.0, number, 0.0) / np.where(value != 0.0, value, 1.0)
+        for bits in range(-ROUNDING, ROUNDING + 1):
+            factor = quotient + bits * np.spacing(quotient)
+            exact = sum(weight * (factor * x == y) for weight, (x, y) in zip((4.0, 1.0, 1.0), there, strict=True))
+            best, known = np.where(exact > known, factor, best), np.maximum(exact, known)
+    return best
 
 
 class _Candidate(NamedTuple):
@@ -339,10 +353,10 @@ class _Search:
             except (ValueError, NoPieces):
                 return []
             given.append(np.concatenate([leaf.reshape(-1) for leaf in _leaves(value) or ()]))
-        matched = _matched(self._numbers, tuple(map(_Numbers, programs)), tuple(given))
+        own = np.concatenate([leaf.reshape(-1) for leaf in _leaves(each.value) or ()])
+        matched = _matched([self._numbers, *map(_Numbers, programs)], [own, *given])
         if matched is None:
             return []
-        own = np.concatenate([leaf.reshape(-1) for leaf in _leaves(each.value) or ()])
         values = given[1].copy()
         put = PreparedCall(put_numbers, values, *matched)
         outcomes = self._outcome(self._base, put), self._outcome(programs[1], None)
@@ -386,6 +400,98 @@ def _named(each: _Candidate, values: np.ndarray, put: PreparedCall) -> Parameter
 
 
 # ------------------------------------------------------------------------------------------------ the library
+class _Times(NamedTuple):
+    """Seconds of a solve with so many iterations, and of a cycle from its plan."""
+
+    solve: float
+    iterations: int
+    cycle: float
+
+
+CYCLES = 5
+"""Number of cycles that are timed."""
+
+
+class Solves(NamedTuple):
+    """What a library consists of: a program, what it has begun, and its parameters."""
+
+    program: AloneProgram
+    begun: tuple[Unconstrained, State]
+    found: _Found
+
+    @property
+    def entries(self) -> dict[str, PreparedCalls]:
+        """Functions by name."""
+        program, put = self.program, [parameter.put for parameter in self.found.parameters]
+        return {
+            "begin": PreparedCalls(*put, program.begin),
+            "step": PreparedCalls(program.step),
+            "solve": PreparedCalls(*put, program.begin, program.go_on),
+            "cycle": PreparedCalls(*put, program.cycle.call),
+        }
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays by name, those of parameters last."""
+        program, s, cycle = self.program, self.program.state, self.program.cycle
+        arrays = {
+            "x0": cycle.x0, "xs": cycle.xs, "us": cycle.us, "K": cycle.K, "start": program.starts["mode"],
+            "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
+            "outcome": cycle.record["outcome"], "cycles_asked": cycle.record["asked"],
+            "cost": s["own_cost"], "gradient_norm": s["gradient_norm"], "violation": s["violation"],
+            "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
+        }  # fmt: skip
+        if program.rows is not None:
+            arrays["multipliers"] = cycle.lam
+        for parameter in self.found.parameters:
+            arrays |= parameter.arrays
+        return arrays
+
+    def reset(self) -> None:
+        """Put the program into its first state."""
+        constraints, state = self.begun
+        self.program.load(state, constraints)
+        for parameter in self.found.parameters:
+            parameter.put()
+
+    def timed(self) -> _Times:
+        """Times of the calls, from the first state, to which it returns."""
+        program, entries, solve, times = self.program, self.entries, 0.0, []
+        for _ in range(2):
+            self.reset()
+            start = perf_counter()
+            entries["solve"]()
+            solve = perf_counter() - start
+        iterations = int(program.state["tried"][0])
+        for _ in range(CYCLES):
+            program.cycle.x0[...] = program.xs[1]
+            start = perf_counter()
+            entries["cycle"]()
+            times.append(perf_counter() - start)
+        self.reset()
+        return _Times(solve, iterations, float(np.median(times)))
+
+
+def solves_of(problem: Problem, options: LoopOptions, curvature: Curvature) -> Solves:
+    """The solves of a problem without Python, in this process.
+
+    Raises ValueError for a problem that needs Python, or more than a given initial state."""
+    _check_kind(problem, options, curvature)
+    with in_this_thread_alone():
+        constraints, _ = begun = _begun(problem, options, curvature)
+        making = _Making(options, curvature, constraints.formulation.rows)
+        try:
+            program = making.program(problem)
+        except NoPieces:
+            names = ", ".join(_python_parts(problem, options)) or "a part of it"
+            raise ValueError(
+                f"export: {names} is computed in Python, expected problems all of whose terms are compiled"
+            ) from None
+        solves = Solves(program, begun, _Search(making, problem, program, begun).all())
+    solves.reset()
+    return solves
+
+
 def export(
     problem: Problem,
     options: LoopOptions,
@@ -396,87 +502,35 @@ def export(
 ) -> Path:
     """See `trajopt.solvers.prepared.PreparedSolver.export`."""
     check_place(folder, target)
-    _check_kind(problem, options, curvature)
-    with in_this_thread_alone():
-        constraints, state = begun = _begun(problem, options, curvature)
-        making = _Making(options, curvature, constraints.formulation.rows)
-        try:
-            program = making.program(problem)
-        except NoPieces:
-            names = ", ".join(_python_parts(problem, options)) or "a part of it"
-            raise ValueError(
-                f"export: {names} is computed in Python, expected problems all of whose terms are compiled"
-            ) from None
-        found = _Search(making, problem, program, begun).all()
-        solves = Solves(program, begun, found)
-        entries = {
-            "begin": PreparedCalls(*solves.put, program.begin),
-            "step": program.step,
-            "solve": PreparedCalls(*solves.put, program.begin, program.go_on),
-            "cycle": PreparedCalls(*solves.put, program.cycle.call),
-        }
-        arrays = _arrays_of(program)
-        for parameter in found.parameters:
-            arrays |= parameter.arrays
-        times = solves.timed()
-        solves.reset()
-        write_library(folder, name, entries, arrays, program.all_calls, target, _constants())
-    _describe(Path(folder), name, problem, program, found, times)
+    solves = solves_of(problem, options, curvature)
+    times = solves.timed()
+    write_library(folder, name, solves.entries, solves.arrays, solves.program.all_calls, target, _constants())
+    _describe(Path(folder), name, solves, times)
     return Path(folder)
 
 
-class _Times(NamedTuple):
-    """Seconds of a solve with so many iterations, and of a cycle from its plan."""
-
-    solve: float
-    iterations: int
-    cycle: float
-
-
-class Solves(NamedTuple):
-    """A program, what it has begun, and its parameters."""
-
-    program: AloneProgram
-    begun: tuple[Unconstrained, State]
-    found: _Found
-
-    @property
-    def put(self) -> list[PreparedCall]:
-        """Calls that take parameters over."""
-        return [parameter.put for parameter in self.found.parameters]
-
-    def reset(self) -> None:
-        """Put the program into its first state."""
-        constraints, state = self.begun
-        self.program.load(state, constraints)
-        for call in self.put:
-            call()
-
-    def timed(self) -> _Times:
-        """Times of the calls."""
-        program, times = self.program, []
-        for _ in range(2):
-            self.reset()
-            start = perf_counter()
-            program.begin()
-            program.go_on()
-            solve, iterations = perf_counter() - start, int(program.state["tried"][0])
-        for _ in range(CYCLES):
-            program.cycle.x0[...] = program.xs[1]
-            start = perf_counter()
-            program.cycle.call()
-            times.append(perf_counter() - start)
-        return _Times(solve, iterations, float(np.median(times)))
+def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) -> None:
+    """Raise ValueError for what a library cannot do."""
+    if transcription_of(problem) is not None or depends_on_x0(problem):
+        raise ValueError("export: got a problem with a free initial state, parameters or a Periodic, expected a given x0")
+    if options.soft_penalty > 0.0:
+        raise ValueError(f"export: got soft_penalty={options.soft_penalty}, expected 0")
+    if curvature.hessian != "parallel":
+        raise ValueError(f"export: got hessian={curvature.hessian!r}, expected 'parallel'")
 
 
-CYCLES = 5
-"""Number of cycles that are timed."""
+def _constants() -> dict[str, int]:
+    """Names of numbers in the header."""
+    starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": PLAN}
+    outcomes = {"stepped": STEPPED, "optimal": CONVERGED, "no_direction": NO_DIRECTION, "no_step": NO_STEP}
+    return starts | {meaning: code for code, meaning in MEANINGS.items()} | outcomes
 
 
 def _describe(
-    folder: Path, name: str, problem: Problem, program: AloneProgram, found: _Found, times: _Times
+    folder: Path, name: str, solves: Solves, times: _Times
 ) -> None:
     """Write the examples, and what the README says of solves."""
+    program, found, problem = solves.program, solves.found, solves.program.slots.problem
     milliseconds = max(1, round(1e3 * float(np.diff(problem.times[:2])[0])))
     listed = [
         f"| {', '.join(f'`{array}`' for array in each.arrays)} | {each.attribute} of {', '.join(each.terms)} |"
@@ -502,33 +556,3 @@ def _describe(
         written = pattern.sub(lambda found: replaced[found[0]], text)
         before = of_library if file == "README.md" else ""
         folder.joinpath(file).write_text(before + written, encoding="utf-8")
-
-
-def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) -> None:
-    """Raise ValueError for what a library cannot do."""
-    if transcription_of(problem) is not None or depends_on_x0(problem):
-        raise ValueError("export: got a problem with a free initial state, parameters or a Periodic, expected a given x0")
-    if options.soft_penalty > 0.0:
-        raise ValueError(f"export: got soft_penalty={options.soft_penalty}, expected 0")
-    if curvature.hessian != "parallel":
-        raise ValueError(f"export: got hessian={curvature.hessian!r}, expected 'parallel'")
-
-
-def _constants() -> dict[str, int]:
-    """Names of numbers in the header."""
-    starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": PLAN}
-    outcomes = {"stepped": STEPPED, "optimal": CONVERGED, "no_direction": NO_DIRECTION, "no_step": NO_STEP}
-    return starts | {meaning: code for code, meaning in MEANINGS.items()} | outcomes
-
-
-def _arrays_of(program: AloneProgram) -> dict[str, np.ndarray]:
-    """What a program in C reads and writes besides parameters."""
-    s, cycle = program.state, program.cycle
-    arrays = {
-        "x0": cycle.x0, "xs": cycle.xs, "us": cycle.us, "K": cycle.K, "start": program.starts["mode"],
-        "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
-        "outcome": cycle.record["outcome"], "cycles_asked": cycle.record["asked"],
-        "cost": s["own_cost"], "gradient_norm": s["gradient_norm"], "violation": s["violation"],
-        "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
-    }  # fmt: skip
-    return arrays | ({} if program.rows is None else {"multipliers": cycle.lam})
