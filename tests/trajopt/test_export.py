@@ -1,4 +1,4 @@
-"""Exported solves: in C programs the same bits as in Python, for solves, cycles of predictive control and parameters."""
+"""Exported solves: in C programs the same bits as in Python, of solves, cycles of predictive control, parameters."""
 
 import ctypes
 import dataclasses
@@ -207,8 +207,8 @@ def assert_same(found, expected):
 
 @needs_cc
 def test_the_same_bits_as_in_python(native, tmp_path):
-    """A solve is that of the solver, and cycles are its real-time iterations; to rounding where the solver deploys other
-    gains than those of its last sweep, with a smaller penalty."""
+    """A solve is that of the solver, and cycles are its real-time iterations; nearly so where the solver deploys gains
+    with a smaller penalty than that of its last sweep."""
     xs = states(native)
     expected, plan = here(native, xs), SOLVER.solve(native.problem)
     assert_same(in_c(native, xs, tmp_path, *static(native)), expected)
@@ -403,7 +403,11 @@ def test_solves_from_elsewhere(of_arm):
 def test_examples(of_arm, tmp_path):
     """Those beside the library compile without warnings, and run."""
     strict = "-Wall", "-Wextra", "-Werror", "-I", str(of_arm.folder)
-    for name, compiler, arguments in (("example.c", "cc", ()), ("control_loop.c", "cc", ("60",)), ("example.cpp", "c++", ())):
+    for name, compiler, arguments in (
+        ("example.c", "cc", ()),
+        ("control_loop.c", "cc", ("60",)),
+        ("example.cpp", "c++", ()),
+    ):
         if shutil.which(compiler) is None:
             pytest.skip(f"no compiler {compiler} on the PATH")
         program = str(tmp_path / name.replace(".", "_"))

@@ -10,13 +10,20 @@ library for programs in which nobody can be asked (`trajopt.solvers.export`).  A
 state at rest, and the units of rows and of mu are those of the start that the library was made with.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.simd import by_address, decision
-from dynamics.simd.prepared_calls import enter, float_at, integer_at, put_float
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, integer_at, put_float
+from trajopt.backward.slots import Slots
+from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
 from trajopt.solvers.compiled import INDEFINITE, INVALID, record_type
-from trajopt.solvers.iteration import ENDS, GO_ON
+from trajopt.solvers.cycle import Cycle
+from trajopt.solvers.formulation import ALPHAS, Curvature
+from trajopt.solvers.iteration import ENDS, GO_ON, State, Unconstrained
+from trajopt.solvers.program import NEVER, Program
 
 DIVERGED = INVALID + 1
 """Code of a start whose cost or constraints are not finite."""
@@ -143,3 +150,52 @@ def _leave_plan(s, side, cycle):
     if s.rows > 0:
         enter(s.measure)
         enter(cycle.choose)
+
+
+# ------------------------------------------------------------------------------------------------ the program
+class AloneProgram(Program):
+    """A program with a start and an end for which no Python is needed, and with cycles.
+
+    Attributes
+    ----------
+    starts : array of `trajopt.solvers.alone.START`
+    begin, step, go_on : prepared calls
+    cycle : Cycle
+    """
+
+    def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, mu: float) -> None:
+        super().__init__(slots, curvature, rows, True)
+        self.starts, none = np.zeros(1, START), np.zeros(0)
+        self.cycle = Cycle(self, mu)
+        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
+        start, own, record = self.starts, self.rows, self.cycle.record
+        start["rollouts"] = self.calls(rollouts).address
+        assert rollouts is not None
+        take = self._taken(rollouts())
+        start["take"], start["iterate"] = take.address, self._iterate.address
+        start["code_at"] = self._iterate.result_address
+        plan = (self.xs, self.us), self.candidate, self.gaps, self.K
+        of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
+        D = none if own is None else own.own.D
+        self.begin = PreparedCall(
+            begin, self.state, start, record, slots.x0, *plan, *of_rows, self.cycle.lam, D
+        )  # fmt: skip
+        self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
+        self._kept += [take, self._iterate]
+
+    def load(self, state: State, constraints: Unconstrained) -> None:
+        """Take over the state of a solve, to go on alone."""
+        super().load(state, constraints)
+        s, mu, self.cycle.x0[...] = self.state, state.regularization, self.slots.problem.x0
+        s["alone"], s["checked"], s["since"], s["side"], s["asked"], s["status"] = 1, 0, NEVER, 0, 0, 0
+        self.starts["mu"], self.starts["scale"] = mu.mu, mu.scale
+        self.starts["mode"] = CONTROLS if self.slots.problem.xs_init is None else STATES
+        self.cycle.record["outcome"], self.cycle.record["asked"] = 0, 0
+        for numbers in (self.K, self.cycle.costate, self.cycle.lam):
+            numbers[...] = 0.0
+
+    @property
+    def all_calls(self) -> list[PreparedCall]:
+        """All calls that are made, those that others make by their addresses too."""
+        kept = [call for call in self._kept if isinstance(call, PreparedCall)]
+        return list(dict.fromkeys([self.begin, self.step, self.go_on, self.cycle.call, *kept]))

@@ -13,8 +13,9 @@ which `trajopt.solvers.program` prepares: compiled code knows no types of robots
 What happens rarely is left to the loop in Python, for which ASK is returned with the state as it was: a search without
 an acceptable step, or along other directions where a step is short; numbers that are not finite; mu beyond its limit,
 or on states that have gaps; under constraints exact models that are indefinite, barriers, and searches for feasibility.
-Where the loop is `alone`, as in a library without Python (`trajopt.solvers.alone`), it goes on by itself, and counts how
-often it would have asked: it takes the step found, raises mu after a search without one, that of controls where
+
+Where the loop is `alone`, as in a library without Python (`trajopt.solvers.alone`), it goes on by itself, and counts
+how often it would have asked: it takes the step found, raises mu after a search without one, that of controls where
 states have gaps, too, and takes the Gauss-Newton direction; barriers and searches for feasibility are left out.
 """
 
@@ -271,8 +272,8 @@ def update_penalty(s, sides, found, exact, mu):
 
 @decision
 def find_constrained_direction(s, sides, exact, enough):
-    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, True for an exact
-    one, its side, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, whether it is an
+    exact one, its side, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for
     none."""
     idle, first = s.idle >= IDLE, (s.side + 1) % SIDES
     found, knot, alpha = first, -1, 0.0

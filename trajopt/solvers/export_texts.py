@@ -162,28 +162,33 @@ int main(int count, char **words) {
 README = """
 ## Solves
 
-| function | what it does |
-|---|---|
-| `NAME_begin` | takes parameters over, and starts a solve from `x0`: cost, derivatives, first multipliers |
-| `NAME_step` | one iteration |
-| `NAME_solve` | begins, then iterates until there is a status |
-| `NAME_cycle` | a cycle of predictive control from `x0`, a knot later: takes parameters over, moves the plan of the last solve or cycle up by a knot, and makes one iteration, as `Solution.shifted` and a real-time iteration do |
+- `NAME_begin` takes parameters over, and starts a solve from `x0`: cost, derivatives, first multipliers;
+- `NAME_step` makes one iteration;
+- `NAME_solve` begins, then iterates until there is a status;
+- `NAME_cycle` is a cycle of predictive control from `x0`, a knot after the last one: it takes parameters over, moves
+  the plan of the last solve or cycle up by a knot, and makes one iteration, as `Solution.shifted` and a solve with
+  `max_iterations=1` do.
 
-All return 0.  How a solve goes is in the arrays:
+All return 0.  What they read:
 
-| array | |
-|---|---|
-| `start` | what a solve starts from: UPPER_FROM_CONTROLS, `us` rolled out; UPPER_FROM_STATES, `xs` and `us` with gaps between states and dynamics; UPPER_FROM_PLAN, `us` rolled out with the gains `K` about `xs`, and with the multipliers of the last solve |
-| `xs`, `us` | the trajectory: the start, and the iterate |
-| `K` | gains of the last sweep, u = us + K (x - xs) |
-| `status` | MEANINGS |
-| `iterations`, `asked` | since `begin`; and in how many of them Python would have done more (below) |
-| `cost`, `gradient_norm`, `violation`, `gap` | of the iterate: without terms of constraints; the largest violation in the constraints' units; the largest gap |
-| `outcome`, `cycles_asked` | of the last cycle: 0 a step, 1 none, since the plan is optimal, 2 none, since derivatives are not finite, 3 none that lowers the cost; and in how many cycles so far Python would have done more |
-| `tolerance`, `max_iterations` | of the next iterations |
-ROWS
+- `x0`: the initial state;
+- `us`, `xs`, `start`: where a solve begins.  UPPER_FROM_CONTROLS: `us`, rolled out; UPPER_FROM_STATES: `xs` and `us`,
+  with gaps between states and dynamics; UPPER_FROM_PLAN: `us`, rolled out with the gains `K` about `xs`, and the
+  multipliers of the last solve or cycle;
+- `tolerance`, `max_iterations`: options of the next iterations;
+- the parameters below.
 
-Begin a solve after every change of `x0`, `us`, `xs` or a parameter, or make a cycle.
+Begin a solve, or make a cycle, after a change of any of these but the options.  What they write:
+
+- `xs`, `us`: the iterate;
+- `K`: gains of the last sweep, u = us + K (x - xs);
+- `status`, of a solve: MEANINGS;
+- `outcome`, of a cycle: 0 a step; 1 none, since the plan is optimal; 2 none, since derivatives are not finite; 3 none,
+  since no step lowers the cost;
+- `iterations` since `begin`; in how many of these Python would have done more (below), `asked`; and in how many cycles
+  so far, `cycles_asked`;
+- `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units;
+  `gap`, the largest one between states and dynamicsROWS.
 
 ## Parameters
 
@@ -218,5 +223,5 @@ Ends are final: saddles are not left, and no second solve is made.  The gains ar
 penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
 """
 
-OF_ROWS = """| `multipliers` | of the plan's rows of constraints, knot by knot, and by constraints there |
-"""
+OF_ROWS = """;
+- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there"""
