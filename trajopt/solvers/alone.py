@@ -19,14 +19,12 @@ from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, integer_
 from trajopt.backward.slots import Slots
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
-from trajopt.solvers.compiled import INDEFINITE, INVALID, record_type
+from trajopt.solvers.compiled import DIVERGED, INDEFINITE, INVALID, record_type
 from trajopt.solvers.cycle import Cycle
 from trajopt.solvers.formulation import ALPHAS, Curvature
 from trajopt.solvers.iteration import ENDS, GO_ON, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
 
-DIVERGED = INVALID + 1
-"""Code of a start whose cost or constraints are not finite."""
 MEANINGS = {
     **{code: "running" if end is None else str(end) for code, end in enumerate(ENDS)},
     INDEFINITE: "not_positive_definite",

@@ -49,8 +49,8 @@ from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weig
 
 ASK = len(ENDS)
 """Code of an iteration that is left to the loop in Python, beyond those of ends."""
-INDEFINITE, INVALID = ASK + 1, ASK + 2
-"""Codes of ends without a direction, of a loop that is alone."""
+INDEFINITE, INVALID, DIVERGED = range(ASK + 1, ASK + 4)
+"""Codes of ends of a loop that is alone: without a direction, and of a start that is not finite."""
 
 
 def record_type(floats: str, integers: str) -> np.dtype:

@@ -87,10 +87,6 @@ class _Times(NamedTuple):
     cycle: float
 
 
-CYCLES = 5
-"""Number of cycles that are timed."""
-
-
 class Solves(NamedTuple):
     """What a library consists of: a program, what it has begun, and its parameters."""
 
@@ -133,8 +129,8 @@ class Solves(NamedTuple):
         for parameter in self.found.parameters:
             parameter.put()
 
-    def timed(self) -> _Times:
-        """Times of the calls, from the first state, to which it returns."""
+    def timed(self, cycles: int = 5) -> _Times:
+        """Times of the calls, so many cycles among them, from the first state, to which it returns."""
         program, entries, solve, times = self.program, self.entries, 0.0, []
         for _ in range(2):
             self.reset()
@@ -142,7 +138,7 @@ class Solves(NamedTuple):
             entries["solve"]()
             solve = perf_counter() - start
         iterations = int(program.state["tried"][0])
-        for _ in range(CYCLES):
+        for _ in range(cycles):
             program.cycle.x0[...] = program.xs[1]
             start = perf_counter()
             entries["cycle"]()

@@ -131,9 +131,9 @@ class PreparedSolver:
 
         In the folder are both libraries, a header, a file for CMake, examples in C and C++, one of them a control loop
         at 1 kHz, and a README that says what the functions do, how long they take, and which values can be set.  The
-        library makes the same steps as `solve`, to the last bit, as long as these are the common ones: `asked` counts
-        the iterations in which `solve` would have done something rare, such as a search along another direction, a
-        barrier or a search for feasibility, and the library has gone on without.  It neither leaves saddles nor makes
+        library makes the same steps as `solve`, to the last bit, as long as these are the common ones: it counts the
+        iterations in which `solve` would have done something rare, such as a search along another direction, a barrier
+        or a search for feasibility, and it has gone on without.  It neither leaves saddles nor makes
         second solves.  Units of penalties, constraints and regularization are those of the solve from the problem's
         initial state and first trajectory.
 
@@ -156,7 +156,7 @@ class PreparedSolver:
             For a problem with terms that are computed in Python, naming them, or with a free initial state; and for
             arguments other than these.
         FileExistsError, FileNotFoundError
-            If the folder is not empty; without a C compiler, ``cc``, which nothing else needs.
+            If the folder is not empty; without a C compiler, "cc", which nothing else needs.
         OSError
             On other systems than Linux.
         """

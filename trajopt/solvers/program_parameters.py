@@ -18,23 +18,19 @@ import numpy as np
 
 from dynamics.simd.c_library.image import address_of
 from dynamics.simd.prepared_calls import SCRATCH, PreparedCall
+from trajopt.backward.expansions import HALF_PRECISION
 from trajopt.backward.slots import Slots
 from trajopt.costs.residuals import StateResidual
 from trajopt.costs.state_cost import StateCost
 from trajopt.problem.parametric import Key, ParameterTerm, owner, places, with_values
 from trajopt.problem.problem import Problem
-from trajopt.rows import Rows
+from trajopt.rows import ROUNDING, Rows
 from trajopt.solvers.alone import AloneProgram, put_numbers
 from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.iteration import State, Unconstrained
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NoPieces
 from trajopt.solvers.solve import transcribe
-
-ROUNDING = 4
-"""Number of last bits by which a factor may differ from a quotient of numbers."""
-SAME, ALIKE = 1e-13, 1e-8
-"""Relative difference of numbers that are the same one times the same factor; and of results with the same values."""
 
 
 class Making(NamedTuple):
@@ -84,12 +80,13 @@ def _leaves(value: Any) -> list[np.ndarray] | None:
     return [array] if array.dtype == np.float64 and array.size else None
 
 
-def _another(term: Any, attribute: str, value: Any, rng: np.random.Generator) -> Any:
-    """Another value of an attribute: limits on their own side of zero, rotations and states on a manifold among their
-    own kind."""
+def _another(term: Any, attribute: str, value: Any, rng: np.random.Generator, rounded: bool) -> Any:
+    """Another value of an attribute, of powers of two if it is to be rounded, for which products are exact: limits on
+    their own side of zero, rotations and states on a manifold among their own kind."""
     if isinstance(value, tuple):
-        return tuple([_another(term, attribute, part, rng) for part in value])
+        return tuple([_another(term, attribute, part, rng, rounded) for part in value])
     size = np.abs(np.where(np.isfinite(value), value, 0.0)) + rng.uniform(1.0, 2.0, np.shape(value))
+    size = np.exp2(np.ceil(np.log2(size))) if rounded else size
     if np.shape(value)[-2:] == (3, 3):
         rotation = np.linalg.qr(rng.standard_normal(np.shape(value)))[0]
         return rotation * np.sign(np.linalg.det(rotation))[..., None, None]
@@ -106,9 +103,12 @@ def _another(term: Any, attribute: str, value: Any, rng: np.random.Generator) ->
 
 
 class _Numbers:
-    """All numbers that the calls of a program read or write, but scratch."""
+    """All numbers that the calls of a program read or write, but scratch, with their addresses.
 
-    def __init__(self, program: AloneProgram) -> None:
+    Parameters: the program; another one of the same problem, which shows which arrays hold nothing yet: those that
+    differ are left out."""
+
+    def __init__(self, program: AloneProgram, again: AloneProgram | None = None) -> None:
         found: dict[int, np.ndarray] = {}
         self.shapes = []
         for call in program.all_calls:
@@ -124,6 +124,11 @@ class _Numbers:
                     place = call.argument_address(names.index(name)) - call.address
                     found[call.address + place] = call.block[place // 8 :][:1].view(np.float64)
         self.values = np.concatenate(list(found.values()))
+        self.known = np.ones(len(self.values), bool)
+        if again is not None:
+            ends = np.cumsum([len(part) for part in found.values()])[:-1]
+            same = np.split(_Numbers(again).values == self.values, ends)
+            self.known = np.concatenate([np.full(len(part), part.all()) for part in same])
         self.places = np.concatenate([start + 8 * np.arange(len(part)) for start, part in found.items()])
 
 
@@ -143,37 +148,25 @@ class _Places(NamedTuple):
 
 
 def _matched(numbers: list[_Numbers], given: list[np.ndarray]) -> _Places | None:
-    """Where the numbers of programs are given values times factors: of a program with the first values, and two with
-    others.  None where none is, or the programs differ in more than numbers."""
+    """Where the numbers of programs are given values times factors: of a program with the first values, exactly, and of
+    two with others.  None where none is, or the programs differ in more than numbers."""
     if any(other.shapes != numbers[0].shapes for other in numbers[1:]):
         return None
     base, first, second = (each.values for each in numbers)
     with np.errstate(all="ignore"):
-        changed = np.flatnonzero((first != base) & (first != second) & (first != 0.0))
+        changed = np.flatnonzero((first != base) & (first != second) & (first != 0.0) & numbers[0].known)
         ratio, ratios = second[changed] / first[changed], given[2] / given[1]
         order = np.argsort(ratios)
         right = np.searchsorted(ratios[order], ratio).clip(1 if len(order) > 1 else 0, len(order) - 1)
         left, right = order[right - 1], order[right]
         entry = np.where(np.abs(ratios[left] - ratio) < np.abs(ratios[right] - ratio), left, right)
-        factor, before = first[changed] / given[1][entry], given[0][entry]
-        known = np.abs(ratios[entry] - ratio) <= SAME * np.abs(ratio)
-        known &= np.isclose(base[changed], factor * before, SAME, 0.0) | ((before == 0.0) & (base[changed] == 0.0))
-        changed, entry = changed[known], entry[known]
-        there = [(values[entry], each.values[changed]) for values, each in zip(given, numbers, strict=True)]
-        return _Places(entry, _factors(there), numbers[0].places[changed]) if len(changed) else None
-
-
-def _factors(there: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Factors that make numbers of values, (value, number) of each program, to the last bit of the first one's and as
-    many others as possible."""
-    best, known = there[-1][1] / there[-1][0], np.zeros(len(there[-1][0]))
-    for value, number in there:
-        quotient = np.where(value != 0.0, number, 0.0) / np.where(value != 0.0, value, 1.0)
-        for bits in range(-ROUNDING, ROUNDING + 1):
-            factor = quotient + bits * np.spacing(quotient)
-            exact = sum(weight * (factor * x == y) for weight, (x, y) in zip((4.0, 1.0, 1.0), there, strict=True))
-            best, known = np.where(exact > known, factor, best), np.maximum(exact, known)
-    return best
+        factor, before, now = first[changed] / given[1][entry], given[0][entry], base[changed]
+        exact = (before == 0.0) | (factor * before == now)
+        factor = np.where(exact, factor, now / before)
+        known = np.abs(ratios[entry] - ratio) <= ROUNDING * np.abs(ratio)
+        known &= (factor * before == now) & np.isclose(factor * given[1][entry], first[changed], ROUNDING, 0.0)
+    found = _Places(entry[known], factor[known], numbers[0].places[changed[known]])
+    return found if len(found.entry) else None
 
 
 class _Candidate(NamedTuple):
@@ -221,7 +214,7 @@ class ParameterSearch:
         self, making: Making, problem: Problem, base: AloneProgram, begun: tuple[Unconstrained, State]
     ) -> None:
         self._making, self._problem, self._base, self._begun = making, problem, base, begun
-        self._known, self._numbers = places(problem), _Numbers(base)
+        self._known, self._numbers = places(problem), _Numbers(base, making.program(problem))
         self._rng = np.random.default_rng(0)
 
     def run(self) -> Found:
@@ -248,8 +241,8 @@ class ParameterSearch:
     def _parameters(self, each: _Candidate) -> list[Parameter]:
         """The parameters that arrays of a value are, none if the calls of other values are other ones."""
         given, programs = [], []
-        for _ in range(2):
-            value = _another(each.places[0].term, each.attribute, each.value, self._rng)
+        for rounded in (True, False):
+            value = _another(each.places[0].term, each.attribute, each.value, self._rng, rounded)
             try:
                 programs.append(self._making.program(each.of(self._problem, self._known, value)))
             except (ValueError, NoPieces):
@@ -264,7 +257,7 @@ class ParameterSearch:
         outcomes = self._outcome(self._base, put), self._outcome(programs[1], None)
         values[...] = own
         put()
-        if not np.allclose(*outcomes, rtol=ALIKE, atol=ALIKE, equal_nan=True):
+        if not np.allclose(*outcomes, rtol=HALF_PRECISION, atol=HALF_PRECISION, equal_nan=True):
             return []
         return [_named(each, values, put)]
 
