@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.progress import counted
 from dynamics.simd.caller import warn
+from dynamics.simd.threads import processors
 from dynamics.validation import as_flag, as_whole_number
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
@@ -213,8 +215,6 @@ def _shortened(value: Any) -> str:
 # The call.
 
 
-LINES = 20
-"""Largest number of lines of progress, where it is shown as lines."""
 INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
 
 
@@ -282,7 +282,7 @@ def solve_many(
     calls = {i: (make_problem, parameter, solver) for i, parameter in enumerate(parameters) if i not in done}
 
     try:
-        with _workers(executor, workers, threads, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
+        with _workers(executor, workers, threads, len(calls)) as crew, counted(progress, len(calls)) as advance:
             for index, answer in answers(crew, calls, attempts):
                 done[index] = _outcome(parameters[index], answer)
                 if store is not None:
@@ -291,7 +291,7 @@ def solve_many(
                     except OSError as error:  # such as a full disk: the solutions must not be lost
                         full = _in_order(done, parameters, make_problem, store)
                         raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
-                advance()
+                advance(1)
     except SolveManyInterrupted:
         raise
     except KeyboardInterrupt:
@@ -406,7 +406,7 @@ def _workers(executor: Any, count: int | None, threads: bool | None, calls: int)
     """The workers, closed at the end: at once if something was raised."""
     crew: Workers
     if executor is None:
-        crew = (OwnThreads if threads else OwnProcesses)(min(count or _processors(), calls))
+        crew = (OwnThreads if threads else OwnProcesses)(min(count or processors(), calls))
     elif isinstance(executor, Executor):
         crew = GivenExecutor(executor)
     else:
@@ -417,35 +417,3 @@ def _workers(executor: Any, count: int | None, threads: bool | None, calls: int)
         finished = True
     finally:
         crew.close(cancel=not finished)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
-    """A function that counts one more solved problem."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda: None
-        return
-    if not sys.stderr.isatty():
-        count = 0
-
-        def line() -> None:
-            nonlocal count
-            count += 1
-            if count == total or count * LINES // total > (count - 1) * LINES // total:
-                sys.stderr.write(f"solving {count}/{total}\n")
-                sys.stderr.flush()
-
-        yield line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    from dynamics.progress import progress_bar
-
-    columns = TextColumn("solving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with progress_bar(*columns, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
