@@ -59,7 +59,7 @@ CASES = {
     "no iterations": (DDP(max_iterations=0), lambda: problems.make("pendulum", horizon=30)),
     "one iteration": (DDP(max_iterations=1), lambda: problems.make("pendulum", horizon=30)),
     "tensors": (DDP(hessian="tensor"), lambda: problems.make("pendulum", horizon=10)),
-    "limits as rows": (DDP(control_limits="augmented_lagrangian"), lambda: problems.make("pendulum_limits", horizon=30)),
+    "as rows": (DDP(control_limits="augmented_lagrangian"), lambda: problems.make("pendulum_limits", horizon=30)),
     "rows": (DDP(), limited),
     "user": (DDP(), users_own),
     "python": (DDP(), python_system),

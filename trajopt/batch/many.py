@@ -24,9 +24,12 @@ from dynamics.simd.threads import processors
 from dynamics.validation import as_flag, as_whole_number
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
+from trajopt.problem.parametric import ParametricProblem
 from trajopt.problem.problem import Problem
 from trajopt.results.results_files import solution_bytes, write_atomically
 from trajopt.results.solution import Solution
+from trajopt.solvers.prepared_batch import without_python
+from trajopt.solvers.solver import ShootingSolver
 
 # --------------------------------------------------------------------------------------------
 # Hashes of parameters that are the same in every process and on every day.
@@ -246,7 +249,9 @@ def solve_many(
         True: threads of this process, each running the dynamics in itself alone.  They start at once, and make_problem,
         parameters and solver need not be importable or picklable; but all Python code shares one interpreter lock, so
         that they pay where most of a solve is compiled.  After Ctrl-C the solves that have begun go on unseen until
-        they end.  False, and at present by default: processes.
+        they end.  False: processes.  By default threads where make_problem is a `ParametricProblem`, whose problems
+        share calls that are prepared once, and compiled code makes the iterations of this solver; else processes: to
+        prepare the calls of a problem that is made anew takes Python 5 ms or more.
     folder : path, optional
         Folder to which each result is written as it arrives.  A later call with it takes the solutions that are there
         (of the same parameter at the same index), and solves those that failed, are new or have changed.  make_problem
@@ -275,6 +280,8 @@ def solve_many(
     """
     parameters = _checked_parameters(parameters)
     _check_executor(executor, workers, threads, attempts)
+    if threads is None:
+        threads = executor is None and _mostly_compiled(make_problem, solver)
     _check_work(make_problem, parameters, solver, threads or not isinstance(executor, ProcessPoolExecutor | None))
     store = None if folder is None else ResultFolder(Path(folder), make_problem, parameters, solver)
 
@@ -401,8 +408,15 @@ def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, uns
             ) from error
 
 
+def _mostly_compiled(make_problem: Any, solver: Any) -> bool:
+    """True if calls of all problems are prepared once, and compiled code makes the iterations of their solves."""
+    if not (isinstance(make_problem, ParametricProblem) and isinstance(solver, ShootingSolver)):
+        return False
+    return without_python(solver, make_problem.problem)
+
+
 @contextmanager
-def _workers(executor: Any, count: int | None, threads: bool | None, calls: int) -> Iterator[Workers]:
+def _workers(executor: Any, count: int | None, threads: bool, calls: int) -> Iterator[Workers]:
     """The workers, closed at the end: at once if something was raised."""
     crew: Workers
     if executor is None:

@@ -206,8 +206,7 @@ class PreparedSolver:
             own = problem if known is None else with_values(problem, found, *self._moves(known(i)))
             return with_x0(own, x0s[i])
 
-        solver: Any = self.solver
-        return solve_batch(solver, solver._curvature(), problem_of, len(x0s), min(count, len(x0s)), progress, gains)
+        return solve_batch(self.solver, problem_of, len(x0s), min(count, len(x0s)), progress, gains)
 
     def prepare_step(
         self,

@@ -5,8 +5,8 @@
                      the start, the first model and all iterations: one call of compiled code (`solve_from`)
                      the result into the arrays of all
 
-The steps are those of `trajopt.solvers.solve`, bit for bit.  An iteration that compiled code leaves to Python is made by
-the loop in Python, on the arrays of the thread, and what follows again by compiled code; so is the look for a saddle
+The steps are those of `trajopt.solvers.solve`, bit for bit.  An iteration that compiled code leaves to Python is made
+by the loop in Python, on the arrays of the thread, and what follows again by compiled code; so is the look for a saddle
 where a solve ends.  The solver itself makes a whole solve, in the same thread, of a problem
 
     without a program (`trajopt.solvers.program`), or with functions of a user to be compared with their traces
@@ -49,7 +49,7 @@ from trajopt.solvers.iteration import ENDS, GO_ON, Stall, State, Unconstrained
 from trajopt.solvers.line_search import WORSE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import KINDS, NoPieces, Program, key_of
-from trajopt.solvers.solve import past_saddles, takes_accelerations
+from trajopt.solvers.solve import past_saddles, takes_accelerations, transcribe
 
 NO_START = ASK + 1
 """Code of a solve whose start is left to Python."""
@@ -196,10 +196,8 @@ def _of_solution(found: Solution) -> Result:
 class Batch:
     """The solves of a batch and their results, written by several threads; arguments are those of `solve_batch`."""
 
-    def __init__(
-        self, solver: Any, curvature: Curvature, problem_of: Callable[[int], Problem], size: int, gains: bool
-    ) -> None:
-        self._solver, self._curvature, self._problem_of = solver, curvature, problem_of
+    def __init__(self, solver: Any, problem_of: Callable[[int], Problem], size: int, gains: bool) -> None:
+        self._solver, self._curvature, self._problem_of = solver, solver._curvature(), problem_of
         self._problem = problem = problem_of(0)
         N, nx, n, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
         self._places, self._stop, self._errors = iter(range(size)), np.zeros(1, np.int64), []
@@ -315,7 +313,6 @@ class Batch:
 
 def solve_batch(
     solver: Any,
-    curvature: Curvature,
     problem_of: Callable[[int], Problem],
     size: int,
     workers: int,
@@ -327,8 +324,6 @@ def solve_batch(
     Parameters
     ----------
     solver : the solver
-    curvature : Curvature
-        That of its steps.
     problem_of : function of an index that returns the problem of a solve
     size : number of solves
     workers : number of threads
@@ -336,10 +331,24 @@ def solve_batch(
     gains : True to keep the policies
     """
     silent = replace(solver, verbose=False)
-    batch = Batch(silent, curvature, problem_of, size, gains)
+    batch = Batch(silent, problem_of, size, gains)
     batch.run(workers, progress)
     results = {each.name: getattr(batch, each.name) for each in fields(BatchSolution) if each.name[0] != "_"}
     return BatchSolution(**results, _solver=silent, _problem_of=problem_of)
+
+
+def without_python(solver: Any, problem: Problem) -> bool:
+    """True if compiled code makes the iterations of a solver's solves of a problem."""
+    if transcription_of(problem) is not None or takes_accelerations(problem.system) or solver.max_iterations == 1:
+        return False
+    formulation = transcribe(problem, solver, curvature := solver._curvature())
+    try:
+        Program(formulation.slots, curvature, formulation.rows, False)
+    except NoPieces:
+        return False
+    finally:
+        formulation.close()
+    return True
 
 
 def parameters_of_each(parameters: Any, size: int) -> Callable[[int], Any]:
