@@ -280,6 +280,7 @@ class Batch:
         return Result(found.xs, found.us, found.own_cost, str(state.status), state.tried, 0.0, *gains)
 
     def write(self, i: int, result: Result) -> None:
+        """Keep the result of a solve."""
         self.xs[i], self.us[i], self.cost[i], self.status[i], self.iterations[i], self.violation[i], k, K = result
         if self.k is not None and self.K is not None:
             self.k[i], self.K[i] = k, K
