@@ -191,6 +191,22 @@ class Block(NamedTuple):
         place = place_of(self.knots)
         return xs[place], None if self.of_states else us[place]
 
+    def with_own_numbers(self) -> Block:
+        """The same with a residual of targets in arrays that nobody else has."""
+        own = None if self.single else getattr(self.residual, "with_own_numbers", None)
+        return self if own is None else self._replace(residual=own())
+
+    def take_numbers(self, other: Block) -> bool:
+        """Write targets of another one's residual into these arrays; False if it differs in more."""
+        if self.single != other.single or not np.array_equal(self.rows, other.rows):
+            return False
+        if self.single:
+            return True
+        if self.of_states != other.of_states or not np.array_equal(self.knots, other.knots):
+            return False
+        take = getattr(self.residual, "take_numbers", None)
+        return self.residual is other.residual if take is None else take(other.residual)
+
     def prepared_points(self, xs: np.ndarray, us: np.ndarray) -> PreparedPoints:
         """The same for arrays that stay."""
         return prepared_points(place_of(self.knots), xs, None if self.of_states else us)
@@ -272,6 +288,10 @@ class RowCalls:
         (nx, ndx, nu), self._R = sizes, R
         self._xs, self._us, self._D = np.zeros((N + 1, nx)), np.zeros((N, nu)), np.zeros(R)
         self._c, self._Cx, self._Cu = np.zeros(R), np.zeros((R, ndx)), np.zeros((R, nu))
+
+    def of_others(self, blocks: tuple[Block, ...], singles: Singles) -> RowCalls:
+        """Those of as many other rows."""
+        return RowCalls(blocks, singles, self._sizes, self._N, self._R)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowCalls, (self.blocks, self._singles, self._sizes, self._N, self._R)
@@ -477,6 +497,30 @@ class Rows:
     def prepared_curvature(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, blocks: Blocks) -> PreparedCalls:
         """`add_curvature` with these arrays, as a function without arguments."""
         return self.calls.curvature(xs, us, self.D, lam, blocks)
+
+    # -------------------------------------------------------------------------------------------- own numbers
+    def with_own_numbers(self) -> Rows:
+        """The same rows with factors, limits, rounding, references and targets in arrays that nobody else has, which
+        its prepared functions read."""
+        blocks = tuple([block.with_own_numbers() for block in self.blocks])
+        singles = self.singles._replace(reference=self.singles.reference.copy())
+        calls = self.calls.of_others(tuple([block for block in blocks if not block.single]), singles)
+        arrays = {name: getattr(self, name).copy() for name in ("D", "lower", "upper", "rounding")}
+        return replace(self, blocks=blocks, singles=singles, calls=calls, **arrays)
+
+    def take_numbers(self, other: Rows) -> bool:
+        """Write the numbers of other rows into these arrays, which `with_own_numbers` has made; False if they differ in
+        more, after which the numbers of these are undefined."""
+        (*places, reference), (*others, given) = self.singles, other.singles
+        mine, its = [self.first, *places], [other.first, *others]
+        if len(self.blocks) != len(other.blocks) or not all(map(np.array_equal, mine, its)):
+            return False
+        if not all([own.take_numbers(block) for own, block in zip(self.blocks, other.blocks, strict=True)]):
+            return False
+        reference[...] = given
+        for name in ("D", "lower", "upper", "rounding"):
+            getattr(self, name)[...] = getattr(other, name)
+        return True
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:

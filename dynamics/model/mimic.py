@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.attachments import Mimic
-from dynamics.simd import aligned_arrays, routine
+from dynamics.simd import aligned_arrays, flat, routine
 from dynamics.simd.caller import warn
 from dynamics.simd.prepared_calls import PreparedCall
 
@@ -49,7 +49,7 @@ def at_once(function: Callable[..., Any], *arguments: Any) -> None:
 class Recorded(list[Any]):
     """Prepared calls in their order, to which `run` adds one."""
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def run(self, function: Any, *arguments: Any) -> None:
         """Prepare a call."""
         self.append(PreparedCall(function, *arguments))
 
@@ -108,6 +108,14 @@ def _project(index, multiplier, source, target):
         for i in range(index.shape[0]):
             for k in range(target.shape[2]):
                 target[o, index[i], k] += multiplier[i] * source[o, i, k]
+
+
+@routine
+def _add(source, target):
+    """target += source"""
+    given, numbers = flat(source), flat(target)
+    for i in range(target.size):
+        numbers[i] += given[i]
 
 
 class IdentityMap:
@@ -221,23 +229,23 @@ class MimicMap(IdentityMap):
         return np.concatenate([self.kept_v, len(self.index_v) + self.kept_v])
 
     @cached_property
-    def _of_q(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _of_q(self) -> tuple[np.ndarray, ...]:
         """Index, multiplier and offset of configurations."""
         return self.index_q, self.multiplier_q, self.offset
 
     @cached_property
-    def _of_v(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _of_v(self) -> tuple[np.ndarray, ...]:
         """Those of velocities."""
         return self.index_v, self.multiplier_v, np.zeros(len(self.index_v))
 
     @cached_property
-    def _of_x(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _of_x(self) -> tuple[np.ndarray, ...]:
         """Those of states."""
         (q, *of_q), (v, *of_v) = self._of_q, self._of_v
         return np.concatenate([q, len(self.kept_q) + v]), *map(np.concatenate, zip(of_q, of_v, strict=True))
 
     @cached_property
-    def _of_dx(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _of_dx(self) -> tuple[np.ndarray, ...]:
         """Those of tangents."""
         v, *of_v = self._of_v
         return np.concatenate([v, len(self.kept_v) + v]), *(np.tile(x, 2) for x in of_v)
@@ -313,9 +321,11 @@ class MimicMap(IdentityMap):
         for kinds, found, array in zip(axes, full, arrays, strict=False):
             if found is array:
                 continue
-            if add or not array.flags.c_contiguous:
+            if not array.flags.c_contiguous:
                 left = self.leave(kinds, found)
                 array[...] = array + left if add else left
+            elif add:
+                run(_add, self.leave(kinds, found, run=run), array)
             else:
                 self.leave(kinds, found, array, run)
 
@@ -329,10 +339,10 @@ class MimicMap(IdentityMap):
 
     def full_loops(self, loops: Any, start: int, X: np.ndarray, run: Run = at_once) -> tuple[Any, np.ndarray]:
         """See `IdentityMap`."""
-        K = np.zeros((*loops.K.shape[:2], 2 * len(self.index_v) if loops.K.shape[2] else 0))
-        if loops.K.shape[2]:
-            rows = K.shape[0] * K.shape[1]
-            run(_scatter, self._kept_dx, loops.K.reshape(rows, loops.K.shape[2]), K.reshape(rows, K.shape[2]))
+        (N, rows, ndx), width = loops.K.shape, 2 * len(self.index_v)
+        K = np.zeros((N, rows, width if ndx else 0))
+        if ndx:
+            run(_scatter, self._kept_dx, loops.K.reshape(N * rows, ndx), K.reshape(N * rows, width))
         gaps = None if loops.gaps is None else self._widened(self._of_dx, loops.gaps, run)
         x0 = None if loops.x0 is None else self.full_x(loops.x0, run)
         (full,) = aligned_arrays((*X.shape[:2], len(self.index_q) + len(self.index_v), X.shape[3]))

@@ -12,11 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model.mimic import IDENTITY, IdentityMap
+from dynamics.model.mimic import IDENTITY, IdentityMap, Recorded
 from dynamics.model.model import RigidBodyModel
 from dynamics.model.subject import Subject
 from dynamics.simd import LANES, helper
-from dynamics.simd.prepared_calls import PreparedCalls
+from dynamics.simd.array_loops import fill
+from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
 from dynamics.validation import as_floats, check_rows
 
@@ -325,22 +326,20 @@ class RobotResidual:
         return self._expanded(*self._along(span, xs, us, weights, target, curvature))
 
     def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
-        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
-        return self._prepared(*self._along(*arguments)) if self._joint_map is IDENTITY else None
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        return self._prepared_expanded(*self._along(*arguments))
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
     ) -> Callable[[], tuple[Any, ...]] | None:
-        """See `trajopt.interfaces.residual.PreparedResidual`; None for robots with mimic joints."""
-        if self._joint_map is not IDENTITY:
-            return None
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
         points, given = self._points(xs, us)
         K = len(points)
         r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx)) if jacobians else None
         ru = None if not jacobians or us is None or self.nu is None else self._control_jacobians(K, self.nu)
         into = Rows(*[array for array in (r, rx, ru) if array is not None])
         order = JACOBIAN if jacobians else VALUE
-        call = self._prepared(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET)
+        call = self._prepared_expanded(NO_WEIGHTS, 0, K, order, points, given, into, NO_TARGET, NO_TARGET)
         return PreparedCalls(call, result=lambda: (r, rx, ru))
 
     def _prepared(self, *arguments: Any) -> Callable[[], Any]:
@@ -388,6 +387,24 @@ class RobotResidual:
         if curvature is not target:
             enter.deliver(BLOCK_AXES, bent, curvature, add=True)
         return value
+
+    def _prepared_expanded(self, weights, start, stop, order, xs, us, rows, target, curvature) -> Callable[[], Any]:
+        """`_expanded` with these arguments, as a function without any."""
+        enter, calls = self._joint_map, Recorded()
+        if enter is IDENTITY:
+            return self._prepared(weights, start, stop, order, xs, us, rows, target, curvature)
+        full_rows = Rows(*enter.receivers(ROW_AXES, rows))
+        full = enter.receivers(BLOCK_AXES, target)
+        bent = full if curvature is target else enter.receivers(BLOCK_AXES, curvature)
+        for found, given in ((full, target), (bent, curvature)):
+            calls += [PreparedCall(fill, a, 0.0) for a, b in zip(found, given, strict=True) if a is not b]
+        points = enter.full_x(xs, calls.run), us
+        calls.append(self._prepared(weights, start, stop, order, *points, full_rows, full, bent))
+        enter.deliver(ROW_AXES, full_rows, rows, run=calls.run)
+        enter.deliver(BLOCK_AXES, full, target, True, calls.run)
+        if curvature is not target:
+            enter.deliver(BLOCK_AXES, bent, curvature, True, calls.run)
+        return PreparedCalls(*calls)
 
     def _expand(
         self,

@@ -8,6 +8,7 @@ import trajopt
 from dynamics import HybridSystem, LinearActuator, ModelBuilder, PointContact, RigidBodySystem, Thruster
 from dynamics.model.edits import builder_of
 from dynamics.systems.frame_forces import force_map
+from tests.reference.prepared import PreparedSystem
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SLOPE, relative_error
@@ -69,6 +70,7 @@ def test_expansions_of_steps(robot, integrator, held, rng):
         assert relative_error(system.contact_forces(xs, us), found.f) < 1e3 * IDENTITY
     rolled = system.rollout(xs[0], us)
     assert relative_error(rolled[3], system.step(rolled[2], us[2])) < 1e2 * IDENTITY
+    PreparedSystem(system, rolled, us, rng, 1e-3).check()
 
 
 def test_phases_and_mimic_joints(robot, rng):
@@ -83,6 +85,7 @@ def test_phases_and_mimic_joints(robot, rng):
     system = RigidBodySystem(model, 0.01, "rk4", "model")
     xs = np.hstack(random_states(model, 3, rng, 1))
     assert model_slopes(system, xs, us, rng, 0.2) == pytest.approx((2.0, 3.0), abs=SLOPE)
+    PreparedSystem(system, xs, us[:2], rng, 1e-3).check()
     one = RigidBodySystem(model, 0.01, "explicit_euler", "model")
     q, v = model.full_configuration(xs[:1, : model.nq]), xs[:, model.nq :]
     tau = model.mimic_map.leave("p", force_map(model.full, q) @ us[0])[0] + one.actuation.B @ us[0]

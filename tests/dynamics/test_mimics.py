@@ -22,7 +22,7 @@ from dynamics.model.edits import builder_of
 from dynamics.simd.squares import ResidualWeights
 from tests.reference.complex_dynamics import STEP as COMPLEX
 from tests.reference.complex_dynamics import Point, Robot
-from tests.reference.prepared import PreparedSystem
+from tests.reference.prepared import PreparedSystem, replay
 from tests.reference.random_robots import random_inertia, random_rotation, random_states
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, CONTRACTED, IDENTITY, ORACLE, SLOPE, relative_error
@@ -491,6 +491,30 @@ def test_residuals_against_differences(hand, number, rng):
     if r.adjustable:
         other = r.adjusted(**{name: getattr(r, name) for name in r.adjustable})
         np.testing.assert_array_equal(other.evaluate(xs, us), value)
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_prepared_residuals_are_calls(hand, number, rng):
+    """To the last bit those that are not prepared: rows, sums and expansions, at points that change."""
+    tip = PointContact(hand, "tip", reference=[0.3, 0.1, -0.2])
+    system = RigidBodySystem(hand, 0.01, actuation="floating_base", contacts=[tip])
+    r, n, nu = residuals(hand, system)[number], system.ndx, system.nu
+    xs, us = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=(3, nu))
+    weights, given = ResidualWeights(rng.uniform(0.5, 1.0, (1, r.nr))), us if r.nu is not None else None
+    shapes = (3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu)
+    first, second, plain, bent = ([np.zeros(shape) for shape in shapes] for _ in range(4))
+    rows, sums = r.prepared_rows(xs, given, True), r.prepared_sum((0, 3), xs, given, weights, None, None)
+    expand = r.prepared_sum((0, 3), xs, given, weights, first, second)
+    for _ in range(2):
+        xs[...], us[...] = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=us.shape)
+        for block in (*first, *second, *plain, *bent):
+            block.fill(0.0)
+        assert replay(rows) and replay(sums) and replay(expand)
+        assert r.add_expansion((0, 3), xs, given, weights, plain, bent) == sums()
+        for found, wanted in zip((*first, *second), (*plain, *bent), strict=True):
+            assert found.tobytes() == wanted.tobytes()
+        for found, wanted in zip(rows(), r.evaluate_with_jacobians(xs, given), strict=True):
+            assert (found is None) == (wanted is None) and (found is None or found.tobytes() == wanted.tobytes())
 
 
 # ------------------------------------------------------------------------------------------------ what is refused

@@ -11,6 +11,7 @@ import problems
 import trajopt
 from trajopt.backward.slots import take_slots
 from trajopt.solvers import program
+from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.program import Program
 
@@ -80,6 +81,29 @@ def test_same_bits_from_states_with_gaps(name, in_python, rng):
     expected = in_python(trajopt.DDP(max_iterations=20), problem, plan.us, xs)
     assert expected.log[0].gap > 0.0
     assert_same(trajopt.DDP(max_iterations=20).solve(problem, plan.us, xs), expected)
+
+
+@pytest.mark.parametrize("solver", [trajopt.ILQR(max_iterations=60), trajopt.DDP(max_iterations=60)], ids=repr)
+@pytest.mark.parametrize("name", ["arm_obstacle", "unicycle_obstacles", "arm_minimum_time"])
+def test_same_bits_under_constraints(name, solver, in_python):
+    """Obstacles, ends and free durations: multipliers and reports too."""
+    problem = problems.make(name)
+    found, expected = solver.solve(problem), in_python(solver, problem)
+    assert_same(found, expected)
+    for one, other in zip(found.constraints, expected.constraints, strict=True):
+        assert one.penalty == other.penalty and one.multipliers.tobytes() == other.multipliers.tobytes()
+    again = solver.solve(problem, warm_start=found)
+    assert_same(again, in_python(solver, problem, warm_start=expected))
+
+
+@pytest.mark.parametrize("name", ["arm_obstacle", "unicycle_obstacles", "arm_minimum_time"])
+def test_constrained_iterations_are_compiled(name, monkeypatch):
+    """Most of them: a few are left to Python."""
+    steps = []
+    of_loop = Loop.step
+    monkeypatch.setattr(Loop, "step", lambda *given: steps.append(1) or of_loop(*given))
+    solution = trajopt.DDP().solve(problems.make(name))
+    assert len(steps) < 0.7 * solution.iterations
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,5 +1,7 @@
 """What problems prepare consists of prepared calls alone, which give the bits of the plain functions."""
 
+import sys
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -9,6 +11,7 @@ import dynamics
 import problems
 import trajopt
 from dynamics.simd import num_threads, set_num_threads
+from dynamics.simd.c_library.machine_code import linked, target_of
 from dynamics.simd.prepared_calls import calls_of, enter
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.test_squares import Hidden
@@ -32,26 +35,38 @@ IN_PYTHON = "flexible_satellite", "soft_swimmer"
 """Problems of states with equivalents, whose differences are taken in numpy."""
 
 
-def replay(function):
-    """Make its calls by their addresses, as for one thread; returns the last one's result."""
+@contextmanager
+def in_one_thread():
     count = num_threads()
     set_num_threads(1)
     try:
+        yield
+    finally:
+        set_num_threads(count)
+
+
+def replay(function):
+    """Make its calls by their addresses, as for one thread; returns the last one's result."""
+    with in_one_thread():
         calls = calls_of(function)
         assert calls is not None
         for call in calls:
             call.check(enter(call.address))
         return calls[-1].result()
-    finally:
-        set_num_threads(count)
+
+
+def link(*functions):
+    """Assert that their calls need the C library alone, as those of a library of kernels."""
+    with in_one_thread():
+        calls = [call for function in functions for call in calls_of(function)]
+        if sys.platform == "linux":
+            linked(calls, target_of("native"), "of_")
 
 
 @pytest.fixture
 def one_thread():
-    count = num_threads()
-    set_num_threads(1)
-    yield
-    set_num_threads(count)
+    with in_one_thread():
+        yield
 
 
 def trajectory(problem, rng):
@@ -86,6 +101,7 @@ def check_costs(problem, rng):
         xs[...], us[...] = trajectory(problem, rng)
     xs[-1, 0] = np.nan
     assert cost() == replay(cost) == np.inf
+    link(cost, *[expand for _, expand in expansions])
 
 
 @pytest.mark.parametrize("name", problems.names())
@@ -318,11 +334,48 @@ def check_rows(problem, rng):
             assert bits(blocks[2:]) == curved
         xs[...], us[...] = trajectory(problem, rng)
         lam[...], rows.D[...] = rng.standard_normal(len(rows)), rng.uniform(0.5, 2.0, len(rows))
+    link(values, linearization, curvature)
 
 
 @pytest.mark.parametrize("name", WITH_ROWS)
 def test_rows(name, rng):
     check_rows(problems.make(name), rng)
+
+
+def test_numbers_of_rows(rng):
+    """Limits, factors, references and targets of other constraints are taken over where they are read."""
+    arm = problems.make("arm")
+    model, some = arm.system.model, (1, 2, 5)
+
+    def rows_to(targets, high, place):
+        norm = trajopt.SquaredNorm(tool.adjusted(target=place))
+        held = [
+            trajopt.ResidualConstraint(tool.adjusted(target=targets), -0.1, high, at=some, name="targets"),
+            trajopt.ResidualConstraint(norm, 0.01, np.inf),
+            trajopt.StateBounds(arm.system, -high, high), trajopt.ResidualConstraint(state(place[0]), -high, high),
+        ]  # fmt: skip
+        problem = trajopt.Problem(arm.system, arm.x0, N, [trajopt.ControlCost(1.0)], [], constraints=held)
+        rows = pack(problem, problem.residual_constraints)
+        return problem, rows.with_factors([rng.uniform(0.5, 2.0, one.nr) for one in rows.constraints])
+
+    def state(x):
+        return trajopt.StateResidual(arm.system, np.full(12, x), components=[3, 5])
+
+    tool = dynamics.FrameTranslation(model, "tool", [0.0, 0.0, 0.0])
+    problem, rows = rows_to([0.1, 0.2, 0.3], 1.0, [0.3, 0.2, 0.1])
+    (xs, us), own = trajectory(problem, rng), rows.with_own_numbers()
+    c, Cx, Cu = np.empty(len(rows)), np.empty((len(rows), 12)), np.empty((len(rows), 6))
+    linearize = own.prepared_linearization(xs, us, c, Cx, Cu)
+    replay(linearize)
+    assert bits((c, Cx, Cu)) == bits(rows.linearized(xs, us))
+    before = bits(rows.linearized(xs, us))
+    _, other = rows_to([0.4, 0.1, 0.2], 2.0, [0.5, 0.1, 0.2])
+    assert own.take_numbers(other)
+    replay(linearize)
+    assert bits((c, Cx, Cu)) == bits(other.linearized(xs, us)) != before
+    assert bits((own.lower, own.upper, own.D)) == bits((other.lower, other.upper, other.D))
+    assert bits(rows.linearized(xs, us)) == before
+    assert not own.take_numbers(rows_to(rng.uniform(0.1, 0.5, (N + 1, 3)), 1.0, [0.3, 0.2, 0.1])[1])
 
 
 def test_rows_at_some_knots(rng):

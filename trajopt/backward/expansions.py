@@ -180,7 +180,7 @@ def hessian_products(
     return Hxx, Hux, Huu
 
 
-@routine
+@driver
 def _settle_idle_controls(knots, fu, luu):
     for t in knots:
         for i in range(luu.shape[1]):

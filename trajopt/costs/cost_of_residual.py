@@ -84,9 +84,11 @@ class Loss:
         self.weights, self.quadratic = weights, is_quadratic(activation)
         self.activation = QuadraticActivation() if self.quadratic else activation
         self.activation.check(weights.shape[1])
-        with np.errstate(all="ignore"):
-            _, hessian = self.activation.derivatives(np.zeros((1, weights.shape[1])), weights[:1])
-        self.diagonal = np.ndim(hessian) == 2
+        self.diagonal = self.quadratic
+        if not self.quadratic:
+            with np.errstate(all="ignore"):
+                _, hessian = self.activation.derivatives(np.zeros((1, weights.shape[1])), weights[:1])
+            self.diagonal = np.ndim(hessian) == 2
 
     def value(self, r: np.ndarray) -> np.ndarray:
         """A (K,) of the residuals r (K, n)."""

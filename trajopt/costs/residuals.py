@@ -451,6 +451,21 @@ class SquaredNorm:
             parts.append(add_bent)
         return PreparedCalls(*parts, PreparedCall(*last))
 
+    def with_own_numbers(self) -> SquaredNorm:
+        """See `trajopt.interfaces.residual.PreparedResidual`."""
+        own = getattr(self.residual, "with_own_numbers", None)
+        return self if own is None else self._with(own())
+
+    def take_numbers(self, other: Any) -> bool:
+        """See `trajopt.interfaces.residual.PreparedResidual`; targets that differ from knot to knot are taken if they
+        are the same ones alone, since sums over some knots have copies of them."""
+        if type(other) is not SquaredNorm or type(self) is not SquaredNorm:
+            return False
+        take, alike = getattr(self.residual, "take_numbers", None), at_knots(self.residual, np.arange(1))
+        if take is None or alike is not self.residual:
+            return self.residual is other.residual
+        return take(other.residual)
+
     @staticmethod
     def _steps(
         span: tuple[int, int],

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd.compilation import by_address, helper, routine
+from dynamics.simd.compilation import by_address, driver, helper
 from dynamics.simd.prepared_calls import PreparedCall
 from trajopt.interfaces.stepwise import ClosedLoop
 from trajopt.problem.control_map import ControlMap
@@ -172,7 +172,7 @@ class RememberingLoop(NamedTuple):
     offsets: np.ndarray  # (N, nu)
 
 
-@routine
+@driver
 def follow_inside(of_states, z0, zs, us, k, K, gaps, before, loop):
     """Write the `RememberingLoop` of a closed loop around, which remembers the last numbers of states or controls; gaps
     and `before` (N, nu, nu) have no rows where there are none."""
@@ -216,7 +216,7 @@ def follow_inside(of_states, z0, zs, us, k, K, gaps, before, loop):
             loop.us[t, i] = us[t, i] + loop.offsets[t, i]
 
 
-@routine
+@driver
 def remember(of_states, nx, n, z0, alphas, gaps, X, U, Z):
     """States Z (A, N+1, nz) around of the `Candidates` X and U inside, with states of nx numbers and tangents of n."""
     m = Z.shape[2] - nx
@@ -278,7 +278,7 @@ def _changes(zs, nx):
     return changes
 
 
-@routine
+@driver
 def follow_kept(controls, parameters, scale, starts, zs, us, k, K, gaps, lower, upper, direction, loop):
     """Write the `KeepingLoop` of a closed loop around from states starts (A, nz), but for `shift`; gaps and limits have
     no rows where there are none."""
@@ -320,7 +320,7 @@ def follow_kept(controls, parameters, scale, starts, zs, us, k, K, gaps, lower, 
                 loop.us[t, p] += scale * (zs[0, nx + j] - zs[t, nx + j])
 
 
-@routine
+@driver
 def keep(controls, nx, alphas, gapped, starts, zs, X, U, first, Z, W):
     """States Z (A, N+1, nz) and controls W (A, N, nw) around from knot `first` on, of the `Candidates` X and U inside
     along the part zs of a plan."""
@@ -339,7 +339,7 @@ def keep(controls, nx, alphas, gapped, starts, zs, X, U, first, Z, W):
                 W[a, first + t, i] = _number_of(U, a, t, controls[i])
 
 
-@routine
+@driver
 def control_candidates(start, alphas, us, k, K, dz, lower, upper, first, W):
     """Controls W (A, ., nw) from number `start` on, at the knots of us from knot `first` of W on,
 
@@ -366,7 +366,7 @@ def control_candidates(start, alphas, us, k, K, dz, lower, upper, first, W):
                 W[a, first + t, i] = value
 
 
-@routine
+@driver
 def subtract_gaps(alphas, gap, states):
     """states -= (1 - alpha) gap, of candidates (A, n) that are vectors."""
     for a in range(states.shape[0]):

@@ -259,12 +259,12 @@ def _prepared_expansion(
         ]
         if curvature is blocks:
             second = first
-        factor, rows = 1.0 if isinstance(scale, np.ndarray) else float(scale), [x and x.rows for x in (first, second)]
-        call = prepare(points.xs, points.us, factor, *rows)
+        rows = [None if into is None else into.rows for into in (first, second)]
+        call = prepare(points.xs, points.us, 1.0 if isinstance(scale, np.ndarray) else float(scale), *rows)
         if call is not None:
-            around = [first, second] if second is not first else [first]
-            before = [clear for into in around if into is not None for clear in into.before]
-            after = [add for into in around if into is not None for add in into.after]
+            around = [into for into in ((first, second) if second is not first else (first,)) if into is not None]
+            before = [clear for into in around for clear in into.before]
+            after = [add for into in around for add in into.after]
             return PreparedCalls(*points.calls, *before, call, *after)
     return _expansion(term, xs, us, blocks, curvature)
 
@@ -305,11 +305,6 @@ def all_finite(rows):
     return True
 
 
-@routine
-def _both_finite(xs, us):
-    return all_finite(xs) and all_finite(us)
-
-
 # --------------------------------------------------------------------------------------------
 # The cost at arrays that stay: prepared calls where every term is summed by some.
 #
@@ -317,7 +312,7 @@ def _both_finite(xs, us):
 # makes all of these calls finds the cost where the last one leaves its result.
 
 
-@by_address
+@routine
 def _start(xs, us, total):
     """Whether the trajectory is finite; the total is 0, or NaN where it is not."""
     finite = all_finite(xs) and all_finite(us)
@@ -456,7 +451,7 @@ class Objective:
         """J; inf where the trajectory or a term is not finite."""
         total = 0.0
         with np.errstate(all="ignore"):
-            if not _both_finite(xs, us):
+            if not _start(xs, us, np.zeros(1)):
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:

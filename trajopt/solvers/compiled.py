@@ -344,6 +344,8 @@ def iterate(state, sides, records):
         return ASK
     enter(s.save)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
+    if s.rows > 0 and s.idle >= IDLE:
+        enough = max(enough, visible(s))
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
     found, alpha = (s.side + 1) % SIDES, 0.0
     if s.rows > 0:
@@ -356,8 +358,6 @@ def iterate(state, sides, records):
         enter(s.restore)
         return ASK
     s.gap_weight, s.predicted = expected_decrease(s)
-    if s.rows > 0 and s.idle >= IDLE:
-        enough = max(enough, visible(s))
     converged = small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s)
     invisible = s.idle >= LONGEST and s.closed != 0 and s.predicted <= visible(s)
     end = end_before_step(converged, s.tried, s.most, s.idle, s.mu, invisible)

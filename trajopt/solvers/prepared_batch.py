@@ -339,16 +339,17 @@ def solve_batch(
 
 
 def without_python(solver: Any, problem: Problem) -> bool:
-    """True if compiled code makes the iterations of a solver's solves of a problem."""
+    """True if compiled code makes the iterations of a solver's solves of a problem, in a thread that runs alone."""
     if transcription_of(problem) is not None or takes_accelerations(problem.system) or solver.max_iterations == 1:
         return False
-    formulation = transcribe(problem, solver, curvature := solver._curvature())
-    try:
-        Program(formulation.slots, curvature, formulation.rows, False)
-    except NoPieces:
-        return False
-    finally:
-        formulation.close()
+    with in_this_thread_alone():
+        formulation = transcribe(problem, solver, curvature := solver._curvature())
+        try:
+            Program(formulation.slots, curvature, formulation.rows, False)
+        except NoPieces:
+            return False
+        finally:
+            formulation.close()
     return True
 
 

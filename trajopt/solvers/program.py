@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import by_address
+from dynamics.simd import by_address, num_threads
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at, put_float
 from trajopt.backward.backward_pass import MU, OUTWARD, SweepResult, box_around
 from trajopt.backward.expansions import (
@@ -581,23 +582,27 @@ class Program:
 
     def curvature_with(self, Vx: np.ndarray) -> PreparedCall:
         """The call that writes the exact Hessians from those of Gauss-Newton, with multipliers Vx (N+1, ndx)."""
-        system, objective, rows = self.slots.problem.system, self.slots.objective, self.rows
-        gauss_newton, exact = self._models
-        N, n, nu = self.fu.shape
-        _, gradients = _parts((N + 1, n), (N, nu))
-        costs, of_costs = _parts((N + 1, n, n), (N, nu, n), (N, nu, nu))
+        of_costs, again, of_dynamics, sums = self._curvature
+        derivatives = prepared_derivatives(self.slots.problem.system, self.xs, self.us, *again, Vx[1:], *of_dynamics)
+        return self.calls(of_costs, derivatives, sums)
+
+    @cached_property
+    def _curvature(self) -> tuple[PreparedCall, tuple[np.ndarray, ...], tuple[np.ndarray, ...], PreparedCall]:
+        """The call that writes what Gauss-Newton leaves out of the costs' Hessians; arrays for the first derivatives of
+        the dynamics, which are known, and for their second ones; and the call that adds all up."""
+        (N, n, nu), points = self.fu.shape, (self.xs, self.us)
+        flat, blocks = _parts((N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu))
         _, of_dynamics = _parts((N, n, n), (N, nu, n), (N, nu, nu))
-        again = np.zeros_like(self.fx), np.zeros_like(self.fu)  # derivatives that are known
-        parts: list[Callable[[], Any]] = [PreparedCall(_clear, costs)]
+        parts: list[Callable[[], Any]] = [PreparedCall(_clear, flat)]
         if self._all_of_costs:
-            blocks = (*gradients, *of_costs)
-            parts.append(objective.prepared_expansion(self.xs, self.us, None, blocks))
-            if rows is not None:
-                parts.append(rows.own.prepared_curvature(self.xs, self.us, rows.dual_of_model, blocks))
-        parts.append(prepared_derivatives(system, self.xs, self.us, *again, Vx[1:], *of_dynamics))
-        for sums in zip(gauss_newton.blocks[2:], of_costs, of_dynamics, exact.blocks[2:], strict=True):
-            parts.append(PreparedCall(_add, *[H.reshape(-1) for H in sums]))
-        return self.calls(*parts)
+            parts.append(self.slots.objective.prepared_expansion(*points, None, blocks))
+            if self.rows is not None:
+                parts.append(self.rows.own.prepared_curvature(*points, self.rows.dual_of_model, blocks))
+        gauss_newton, exact = [model.blocks[2:] for model in self._models]
+        rows = zip(gauss_newton, blocks[2:], of_dynamics, exact, strict=True)
+        sums = [PreparedCall(_add, *[H.reshape(-1) for H in row]) for row in rows]
+        again = np.zeros_like(self.fx), np.zeros_like(self.fu)
+        return self.calls(*parts), again, of_dynamics, self.calls(*sums)
 
     # -------------------------------------------------------------------------------------------- in and out
     def set_options(self, options: LoopOptions, curvature: Curvature, rows: Rows | None) -> None:
@@ -732,7 +737,7 @@ class Program:
 
 def key_of(curvature: Curvature, closing: bool) -> str:
     """The name of a program among what is kept for a problem, beside the calls of its rows."""
-    return f"program, {curvature}, {closing}"
+    return f"program, {curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
 
 
 def program_of(constraints: Unconstrained, state: State) -> Program | None:
