@@ -1,5 +1,6 @@
 """Many solves of one prepared problem: the same bits as one after another, whatever is left to Python."""
 
+import pickle
 import signal
 from dataclasses import replace
 
@@ -102,6 +103,18 @@ def test_compiled_code_makes_whole_solves(monkeypatch):
     batch = DDP().prepare(problem).solve_batch(states_near(problem, 3, spread=0.1), workers=1)
     assert batch.converged.all() and batch.k is None and batch.K is None
     assert batch.success_rate == 1.0 and "solves=3" in repr(batch)
+
+
+def test_what_threads_have_prepared_serves_later_batches():
+    """Also after another solver has taken the place of the first; copies in other processes prepare their own."""
+    problem = problems.make("pendulum", horizon=20)
+    prepared, x0s = DDP().prepare(problem), states_near(problem, 3)
+    first = prepared.solve_batch(x0s, workers=1)
+    for solver in DDP(), DDP(max_iterations=2), ILQR(tolerance=1e-6):
+        prepared.solver = solver
+        assert_same(prepared.solve_batch(x0s, gains=True), [prepared.solve(x0) for x0 in x0s])
+    copied = pickle.loads(pickle.dumps(DDP().prepare(problem)))
+    assert copied.solve_batch(x0s, workers=1).xs.tobytes() == first.xs.tobytes()
 
 
 def test_a_saddle_is_left():

@@ -27,7 +27,7 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.prepared_batch import parameters_of_each, solve_batch
+from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
@@ -67,6 +67,10 @@ class PreparedSolver:
             raise TypeError(f"parameters: got {type(parameters).__name__}, expected {expected}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
+        self._arenas: list[Arena] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:  # arenas belong to this process
+        return PreparedSolver, (self.solver, self.problem, self.parameters)
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -206,7 +210,8 @@ class PreparedSolver:
             own = problem if known is None else with_values(problem, found, *self._moves(known(i)))
             return with_x0(own, x0s[i])
 
-        return solve_batch(self.solver, problem_of, len(x0s), min(count, len(x0s)), progress, gains)
+        size = len(x0s)
+        return solve_batch(self.solver, problem_of, size, min(count, size), progress, gains, self._arenas)
 
     def prepare_step(
         self,

@@ -118,7 +118,7 @@ def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
     return run(s, r, cost, stop)
 
 
-class _Arena:
+class Arena:
     """All that a thread needs to solve a problem again and again: its calls, prepared over arrays of its own.
 
     Raises
@@ -128,8 +128,9 @@ class _Arena:
     """
 
     def __init__(
-        self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, stop: np.ndarray
+        self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature
     ) -> None:
+        self.options, self.stop = options, np.zeros(1, np.int64)
         self.slots = slots = Slots(problem, limits)
         self.by_rollout, self.by_holding = (Program(slots, curvature, None, closing) for closing in (False, True))
         for program, closing in (self.by_rollout, False), (self.by_holding, True):
@@ -146,7 +147,7 @@ class _Arena:
         runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, *opened)
         self.by_rollout.state["closed"] = 1
         states = self.by_rollout.state, gapped.state
-        self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, stop)
+        self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, self.stop)
 
     def _run(self, program: Program, options: LoopOptions, curvature: Curvature, *opened: Any) -> np.ndarray:
         """The record of a program, whose start lies where candidates do."""
@@ -196,11 +197,14 @@ def _of_solution(found: Solution) -> Result:
 class Batch:
     """The solves of a batch and their results, written by several threads; arguments are those of `solve_batch`."""
 
-    def __init__(self, solver: Any, problem_of: Callable[[int], Problem], size: int, gains: bool) -> None:
+    def __init__(
+        self, solver: Any, problem_of: Callable[[int], Problem], size: int, gains: bool, arenas: list[Arena]
+    ) -> None:
         self._solver, self._curvature, self._problem_of = solver, solver._curvature(), problem_of
         self._problem = problem = problem_of(0)
         N, nx, n, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
-        self._places, self._stop, self._errors = iter(range(size)), np.zeros(1, np.int64), []
+        self._places, self._stopped, self._errors = iter(range(size)), False, []
+        self._arenas, self._stops = arenas, []
         self.done = np.zeros(size, bool)
         self.xs, self.us = np.full((size, N + 1, nx), np.nan), np.full((size, N, nu), np.nan)
         self.cost, self.violation, self.iterations = np.full(size, np.inf), np.zeros(size), np.zeros(size, np.int64)
@@ -218,13 +222,21 @@ class Batch:
             self.stop()
 
     def _solve_all(self) -> None:
-        arena, solved, asked = self._arena(), 0, 0
+        arena = self._arena()
+        try:
+            self._solve_with(arena)
+        finally:
+            if arena is not None:
+                self._arenas.append(arena)
+
+    def _solve_with(self, arena: Arena | None) -> None:
+        solved, asked = 0, 0
         for i in self._places:
-            if self._stop[0]:
+            if self._stopped:
                 return
             problem = self._problem_of(i)
             result = None if arena is None else self._without_python(arena, problem)
-            if self._stop[0]:
+            if self._stopped:
                 return
             asked += result is None
             self.write(i, result or _of_solution(self._solver.solve(problem)))
@@ -235,7 +247,7 @@ class Batch:
     def _limits(self, problem: Problem) -> Limits | None:
         return problem.control_limits if self._solver.control_limits == "box" else None
 
-    def _arena(self) -> _Arena | None:
+    def _arena(self) -> Arena | None:
         """What solves without Python; None where the solver has to."""
         problem, options = self._problem, self._solver
         limits = self._limits(problem)
@@ -244,11 +256,19 @@ class Batch:
             return None
         if takes_accelerations(problem.system) or problem.xs_init is not None or options.max_iterations == 1:
             return None
-        with suppress(NoPieces):
-            return _Arena(problem, limits, options, self._curvature, self._stop)
-        return None
+        arena = None
+        with suppress(IndexError):
+            arena = self._arenas.pop()
+        if arena is None or arena.options != options or not arena.slots.serve(problem, limits):
+            try:
+                arena = Arena(problem, limits, options, self._curvature)
+            except NoPieces:
+                return None
+        self._stops.append(arena.stop)
+        arena.stop[0] = self._stopped
+        return arena
 
-    def _without_python(self, arena: _Arena, problem: Problem) -> Result | None:
+    def _without_python(self, arena: Arena, problem: Problem) -> Result | None:
         """The result of a solve that compiled code begins; None where it cannot, or is stopped."""
         limits = self._limits(problem)
         code, program = arena.solve(problem, limits)
@@ -289,7 +309,9 @@ class Batch:
     # -------------------------------------------------------------------------------------------- in the caller's
     def stop(self) -> None:
         """Ask the threads to stop after the iterations that they are at."""
-        self._stop[0] = 1
+        self._stopped = True
+        for stop in self._stops:
+            stop[0] = 1
 
     def run(self, workers: int, progress: bool | None) -> None:
         """Solve all of them in so many threads, or, where Ctrl-C says so, some."""
@@ -319,6 +341,7 @@ def solve_batch(
     workers: int,
     progress: bool | None,
     gains: bool,
+    arenas: list[Arena],
 ) -> BatchSolution:
     """Solve problems that differ in numbers alone.
 
@@ -330,9 +353,10 @@ def solve_batch(
     workers : number of threads
     progress : whether there is a progress bar, by default if stderr is a terminal
     gains : True to keep the policies
+    arenas : what threads of earlier batches have prepared, and those of this one leave
     """
     silent = replace(solver, verbose=False)
-    batch = Batch(silent, problem_of, size, gains)
+    batch = Batch(silent, problem_of, size, gains, arenas)
     batch.run(workers, progress)
     results = {each.name: getattr(batch, each.name) for each in fields(BatchSolution) if each.name[0] != "_"}
     return BatchSolution(**results, _solver=silent, _problem_of=problem_of)
