@@ -1,14 +1,23 @@
-"""What `solve_many` gains over a loop on small problems: swing-ups of a pendulum, by processes and by threads.
+"""What many small problems at once gain over a loop: swing-ups of a pendulum, by processes and by threads; and one arm
+from many initial states, by `PreparedSolver.solve_batch`.
 
-    python -m experiments.many [--problems 500] [--turns 5] [--quick] [--out results/many.json]
+    python -m experiments.many [--problems 500] [--arms 1000] [--large 0] [--turns 5] [--quick] [--out many.json]
 
-Each problem is made anew, from its robot on.  The ways take turns, so that a busy machine slows all of them alike, and
-times are medians.  A call starts its workers, which import the libraries and load kernels: what that takes is measured
-by calls with one problem for each worker, and the speed is given with it and without.
+Each swing-up is made anew, from its robot on; the arm is prepared once.  The ways take turns, so that a busy machine
+slows all of them alike, and times are medians.  A call of `solve_many` starts its workers, which import the libraries
+and load kernels: what that takes is measured by calls with one problem for each worker, and the speed is given with it
+and without.
+
+With the arms, two threads compute hashes, which needs no interpreter, and say what two threads can gain at most on the
+machine as it is then.  ``--large 10000`` solves so many arms once, with a progress bar.
 """
 
+import hashlib
+import os
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,9 +49,56 @@ def many(angles: np.ndarray, threads: bool, workers: int) -> None:
     trajopt.solve_many(swing_up, angles, trajopt.DDP(), threads=threads, workers=workers, progress=False)
 
 
+def hash_in(workers: int) -> None:
+    """Compute hashes in so many threads, which takes 0.1 seconds or so alone."""
+    content = bytes(2**20)
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda _: hashlib.sha256(content).digest(), range(80)))
+
+
+def solve_arms(run: Run, size: int, large: int, turns: int) -> dict[str, Any]:
+    """An arm from many initial states: a loop, and one and two threads by two ways."""
+    problem = problems.make("arm", horizon=20, dt=0.05)
+    spread = 0.1 * np.random.default_rng(0).normal(size=(max(size, large), problem.system.ndx))
+    x0s = problem.x0 + spread
+    prepared = trajopt.DDP().prepare(problem)
+    of_x0 = trajopt.ParametricProblem(problem, "x0")
+    calls: dict[tuple[str, int], Callable[[], object]] = {
+        ("loop", 1): lambda: [prepared.solve(x0) for x0 in x0s[:size]],
+    }
+    for workers in 1, 2:
+        many = partial(trajopt.solve_many, of_x0, x0s[:size], trajopt.DDP(), threads=True, progress=False)
+        calls["solve_batch", workers] = partial(prepared.solve_batch, x0s[:size], workers=workers, progress=False)
+        calls["solve_many, threads", workers] = partial(many, workers=workers)
+        calls["hashes", workers] = partial(hash_in, workers)
+    before = os.getloadavg()[0]
+    medians = {key: float(np.median(seconds)) for key, seconds in in_turns(calls, turns).items()}
+    ways = [
+        {"way": way, "workers": workers, "seconds": seconds,
+         "loop": medians["loop", 1] / seconds if way != "hashes" else None,
+         "one": medians[way, 1] / seconds}
+        for (way, workers), seconds in medians.items()
+    ]  # fmt: skip
+    results = {"arms": size, "turns": turns, "load": [before, os.getloadavg()[0]], "ways": ways}
+    if large:
+        begin = time.perf_counter()
+        solved = prepared.solve_batch(x0s, progress=True)
+        results["large"] = {
+            "arms": large, "seconds": time.perf_counter() - begin, "converged": int(solved.converged.sum()),
+        }  # fmt: skip
+    return results
+
+
 def study(run: Run) -> dict[str, Any]:
-    """A loop, and one and two workers of each kind."""
+    """Both comparisons."""
     size, turns = (6, 1) if run.options.quick else (run.options.problems, run.options.turns)
+    arms, large = (12, 12) if run.options.quick else (run.options.arms, run.options.large)
+    results = solve_swing_ups(run, size, turns) if size else {}
+    return {**results, "of_arms": solve_arms(run, arms, large, turns)} if arms else results
+
+
+def solve_swing_ups(run: Run, size: int, turns: int) -> dict[str, Any]:
+    """A loop, and one and two workers of each kind."""
     angles = np.linspace(-1.0, 1.0, size)
     crews = [(kind, workers) for kind in KINDS for workers in ((2,) if run.options.quick else (1, 2))]
     calls: dict[tuple[str, int, int], Callable[[], None]] = {("loop", 1, size): partial(loop, angles)}
@@ -71,16 +127,36 @@ def ways_table(results: dict[str, Any]) -> Table:
     return table(f"{results['problems']} swing-ups", ("way",), headings, [rows])
 
 
+def arms_table(results: dict[str, Any]) -> Table:
+    """One line for each way."""
+    headings = ["threads", "seconds", "ms a solve", "loop = 1", "one thread = 1"]
+    rows = [
+        (way["way"], str(way["workers"]), way["seconds"], 1e3 * way["seconds"] / results["arms"],
+         way["loop"], way["one"])
+        for way in results["ways"]
+    ]  # fmt: skip
+    load = " to ".join(f"{each:.1f}" for each in results["load"])
+    return table(f"{results['arms']} arms, load {load}", ("way",), headings, [rows])
+
+
+def tables(results: dict[str, Any]) -> tuple[Table, ...]:
+    """Those of what was measured."""
+    found = [ways_table(results)] if "ways" in results else []
+    return (*found, arms_table(results["of_arms"])) if "of_arms" in results else tuple(found)
+
+
 main = Experiment(
     "many",
     __doc__,
     study,
     options=[
-        count("--problems", 500, "problems"),
+        count("--problems", 500, "swing-ups, 0 for none", 0),
+        count("--arms", 1000, "initial states of the arm, 0 for none", 0),
+        count("--large", 0, "initial states of the arm, solved once with a progress bar", 0),
         count("--turns", 5, "turns"),
-        quick("six problems, two workers, one turn"),
+        quick("six problems, a dozen arms, two workers, one turn"),
     ],
-    tables=lambda results: (ways_table(results),),
+    tables=tables,
     out="results/many.json",
     threads=1,
 )

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.problem.waypoints import waypoints
     from trajopt.problem.with_free_durations import TimeCost, with_free_durations
+    from trajopt.results.batch_solution import BatchSolution
     from trajopt.results.between_knots import BetweenKnots, ViolationBetweenKnots
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
@@ -100,6 +101,7 @@ _HOME = {
     "results.between_knots": ("BetweenKnots", "ViolationBetweenKnots"),
     "results.comparison": ("Comparison", "compare"),
     "results.discretization": ("DiscretizationError",),
+    "results.batch_solution": ("BatchSolution",),
     "results.feedback": ("Feedback",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart", "Status"),

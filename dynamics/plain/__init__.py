@@ -90,6 +90,21 @@ def enter(address: int) -> int:
     return 0
 
 
+def float_at(address: int) -> float:
+    """The number at an address."""
+    return ctypes.c_double.from_address(address).value
+
+
+def integer_at(address: int) -> int:
+    """The integer at an address."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def put_float(address: int, value: float) -> None:
+    """Write a number at an address."""
+    ctypes.c_double.from_address(address).value = value
+
+
 class PreparedLaunch:
     """A launch with given arguments."""
 

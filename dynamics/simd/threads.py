@@ -32,7 +32,8 @@ class _State(threading.local):
 _state = _State()
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -40,12 +41,12 @@ class _Team:
     """The worker threads and the number that may be used."""
 
     def __init__(self):
-        self.size = max(1, int(os.environ.get("TRAJOPT_NUM_THREADS") or _processors()))
+        self.size = max(1, int(os.environ.get("TRAJOPT_NUM_THREADS") or processors()))
         self.pool: ThreadPoolExecutor | None = None
 
     def workers(self) -> ThreadPoolExecutor:
         if self.pool is None:
-            self.pool = ThreadPoolExecutor(max(1, _processors() - 1, self.size - 1), "trajopt")
+            self.pool = ThreadPoolExecutor(max(1, processors() - 1, self.size - 1), "trajopt")
         return self.pool
 
     def forget(self):

@@ -21,7 +21,7 @@ import pytest
 import problems
 from dynamics.simd import num_threads, scratch
 from tests.trajopt.systems import Pendulum
-from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+from trajopt import DDP, ILQR, ControlCost, ParametricProblem, Problem, StateCost
 from trajopt.backward import slots
 from trajopt.batch import outcomes, workers
 from trajopt.batch.many import ResultFolder, digest, load_many, name_of, solve_many
@@ -565,3 +565,27 @@ def test_progress_is_shown_on_a_terminal_or_if_asked(progress, terminal, shown, 
     here([1.0, 2.0], progress=progress)
     captured = capsys.readouterr()
     assert captured.out == "" and ("2/2" in captured.err) == shown
+
+
+def test_threads_where_calls_are_shared(monkeypatch):
+    """By default threads solve problems of a `ParametricProblem` whose iterations are compiled, processes others."""
+    problem = problems.make("pendulum", horizon=20)
+    started = []
+
+    class Started(workers.OwnThreads):
+        def __init__(self, count):
+            started.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr("trajopt.batch.many.OwnThreads", Started)
+    monkeypatch.setattr("trajopt.batch.many.OwnProcesses", None)
+    of_x0, x0s = ParametricProblem(problem, "x0"), [[0.0, 0.0], [0.1, 0.0]]
+    many = solve_many(of_x0, x0s, DDP(), workers=2)
+    assert started == [2]
+    for x0, outcome in zip(x0s, many, strict=True):
+        assert outcome.solution.xs.tobytes() == DDP().solve(of_x0(np.array(x0))).xs.tobytes()
+    python = ParametricProblem(swing(1.0), "x0")
+    for make_problem, solver in ((python, DDP()), (of_x0, DDP(hessian="tensor")), (of_x0, DDP(max_iterations=1))):
+        with pytest.raises(TypeError):  # processes, of which there are none here
+            solve_many(make_problem, x0s, solver, workers=2)
+    assert started == [2]

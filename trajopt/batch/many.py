@@ -18,13 +18,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.progress import counted
 from dynamics.simd.caller import warn
+from dynamics.simd.threads import processors
 from dynamics.validation import as_flag, as_whole_number
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
+from trajopt.problem.parametric import ParametricProblem
 from trajopt.problem.problem import Problem
 from trajopt.results.results_files import solution_bytes, write_atomically
 from trajopt.results.solution import Solution
+from trajopt.solvers.prepared_batch import without_python
+from trajopt.solvers.solver import ShootingSolver
 
 # --------------------------------------------------------------------------------------------
 # Hashes of parameters that are the same in every process and on every day.
@@ -213,8 +218,6 @@ def _shortened(value: Any) -> str:
 # The call.
 
 
-LINES = 20
-"""Largest number of lines of progress, where it is shown as lines."""
 INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
 
 
@@ -246,7 +249,9 @@ def solve_many(
         True: threads of this process, each running the dynamics in itself alone.  They start at once, and make_problem,
         parameters and solver need not be importable or picklable; but all Python code shares one interpreter lock, so
         that they pay where most of a solve is compiled.  After Ctrl-C the solves that have begun go on unseen until
-        they end.  False, and at present by default: processes.
+        they end.  False: processes.  By default threads where make_problem is a `ParametricProblem`, whose problems
+        share calls that are prepared once, and compiled code makes the iterations of this solver; else processes: to
+        prepare the calls of a problem that is made anew takes Python 5 ms or more.
     folder : path, optional
         Folder to which each result is written as it arrives.  A later call with it takes the solutions that are there
         (of the same parameter at the same index), and solves those that failed, are new or have changed.  make_problem
@@ -275,6 +280,8 @@ def solve_many(
     """
     parameters = _checked_parameters(parameters)
     _check_executor(executor, workers, threads, attempts)
+    if threads is None:
+        threads = executor is None and _mostly_compiled(make_problem, solver)
     _check_work(make_problem, parameters, solver, threads or not isinstance(executor, ProcessPoolExecutor | None))
     store = None if folder is None else ResultFolder(Path(folder), make_problem, parameters, solver)
 
@@ -282,7 +289,7 @@ def solve_many(
     calls = {i: (make_problem, parameter, solver) for i, parameter in enumerate(parameters) if i not in done}
 
     try:
-        with _workers(executor, workers, threads, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
+        with _workers(executor, workers, threads, len(calls)) as crew, counted(progress, len(calls)) as advance:
             for index, answer in answers(crew, calls, attempts):
                 done[index] = _outcome(parameters[index], answer)
                 if store is not None:
@@ -291,7 +298,7 @@ def solve_many(
                     except OSError as error:  # such as a full disk: the solutions must not be lost
                         full = _in_order(done, parameters, make_problem, store)
                         raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
-                advance()
+                advance(1)
     except SolveManyInterrupted:
         raise
     except KeyboardInterrupt:
@@ -401,12 +408,19 @@ def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, uns
             ) from error
 
 
+def _mostly_compiled(make_problem: Any, solver: Any) -> bool:
+    """True if calls of all problems are prepared once, and compiled code makes the iterations of their solves."""
+    if not (isinstance(make_problem, ParametricProblem) and isinstance(solver, ShootingSolver)):
+        return False
+    return without_python(solver, make_problem.problem)
+
+
 @contextmanager
-def _workers(executor: Any, count: int | None, threads: bool | None, calls: int) -> Iterator[Workers]:
+def _workers(executor: Any, count: int | None, threads: bool, calls: int) -> Iterator[Workers]:
     """The workers, closed at the end: at once if something was raised."""
     crew: Workers
     if executor is None:
-        crew = (OwnThreads if threads else OwnProcesses)(min(count or _processors(), calls))
+        crew = (OwnThreads if threads else OwnProcesses)(min(count or processors(), calls))
     elif isinstance(executor, Executor):
         crew = GivenExecutor(executor)
     else:
@@ -417,35 +431,3 @@ def _workers(executor: Any, count: int | None, threads: bool | None, calls: int)
         finished = True
     finally:
         crew.close(cancel=not finished)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
-    """A function that counts one more solved problem."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda: None
-        return
-    if not sys.stderr.isatty():
-        count = 0
-
-        def line() -> None:
-            nonlocal count
-            count += 1
-            if count == total or count * LINES // total > (count - 1) * LINES // total:
-                sys.stderr.write(f"solving {count}/{total}\n")
-                sys.stderr.flush()
-
-        yield line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    from dynamics.progress import progress_bar
-
-    columns = TextColumn("solving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with progress_bar(*columns, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)

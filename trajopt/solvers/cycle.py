@@ -233,7 +233,7 @@ def _clip(us, lower, upper):
 
 
 @by_address
-def _open(state, found, gaps, xs):
+def open_gaps(state, found, gaps, xs):
     """Take over gaps that are more than the states' rounding."""
     s, largest, size = state[0], 0.0, 0.0
     s.total_gap = 0.0
@@ -321,7 +321,7 @@ class Cycle:
         calls: dict[str, list[Any]] = {
             "open": [
                 PreparedCall(_clip, self.us, *program.limits), gaps,
-                PreparedCall(_open, state, None if gaps is None else gaps(), program.gaps, self.xs),
+                PreparedCall(open_gaps, state, None if gaps is None else gaps(), program.gaps, self.xs),
                 PreparedCall(copy, self.xs, new_xs), PreparedCall(copy, self.us, new_us),
             ],
             "add_curvature": [program.curvature_with(self.costate)],

@@ -28,7 +28,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.slots import Limits, give_back, take_slots
+from trajopt.backward.slots import Limits, Slots, give_back, take_slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.objective import all_finite, zero_blocks
@@ -431,6 +431,8 @@ class Formulation:
     curvature : Curvature
     clock : Stopwatch, optional
         That of the solve.
+    slots : Slots, optional
+        Those of the caller, that serve the problem.
 
     Attributes
     ----------
@@ -445,11 +447,16 @@ class Formulation:
     rows: Rows | None = None
 
     def __init__(
-        self, problem: Problem, limits: Limits | None, curvature: Curvature, clock: Stopwatch | None = None
+        self,
+        problem: Problem,
+        limits: Limits | None,
+        curvature: Curvature,
+        clock: Stopwatch | None = None,
+        slots: Slots | None = None,
     ) -> None:
         self.problem, self.limits, self.curvature = problem, limits, curvature
         self.clock = clock or Stopwatch()
-        self.slots = slots = take_slots(problem, limits)
+        self.slots = slots = slots or take_slots(problem, limits)
         self.cost, self.prepared_sweep, self.kept = slots.cost, slots.prepared_sweep, slots.kept
 
     def close(self) -> None:

@@ -9,25 +9,28 @@ solution refers to it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.validation import as_array, as_flag, as_text
+from dynamics.simd.threads import processors
+from dynamics.validation import as_array, as_flag, as_text, as_whole_number
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.first_order import parameters_of
 from trajopt.problem.parametric import Key, ParameterTerm, places, with_values, with_x0
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import transcription_of
+from trajopt.results.batch_solution import BatchSolution
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.export import export
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
@@ -67,6 +70,10 @@ class PreparedSolver:
             raise TypeError(f"parameters: got {type(parameters).__name__}, expected {expected}")
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
+        self._arenas: list[Arena] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:  # arenas belong to this process
+        return PreparedSolver, (self.solver, self.problem, self.parameters)
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -180,6 +187,72 @@ class PreparedSolver:
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
         return solver.solve(problem, us, xs, callback, warm_start, time_limit)
+
+    def solve_batch(
+        self,
+        x0s: ArrayLike,
+        parameters: Mapping[str, Any] | Sequence[Any] | np.ndarray | None = None,
+        *,
+        workers: int | None = None,
+        progress: bool | None = None,
+        gains: bool = False,
+    ) -> BatchSolution:
+        """The results of ``solve(x0)`` for many initial states, bit for bit, by threads of this process.
+
+            batch = prepared.solve_batch(x0s)
+            batch = prepared.solve_batch(x0s, {"tool": targets})    a target for each solve, (B, 3)
+
+        Each thread has calls and arrays of its own, and makes a solve by compiled code without the interpreter lock.
+        Where that leaves something to Python, and for problems with constraints other than limits of controls, or of
+        which a part is Python, the solver itself makes the solve in the thread, which gains less.
+
+        Parameters
+        ----------
+        x0s : (B, nx) array
+            Initial states.
+        parameters : sequence or mapping, optional
+            Targets, references, weights and limits of each solve: a sequence of B values, each what the p of
+            `prepare_step` is, or a mapping of terms' names to arrays, or mappings of attributes to arrays, whose first
+            axis is that of the solves.  Other numbers are those of the last `update`.
+        workers : int, optional
+            Number of threads, by default one for each processor.
+        progress : bool, optional
+            A progress bar on stderr, or, where that is no terminal, a line now and then; by default if it is one.
+        gains : bool
+            True: the policies, too.
+
+        Returns
+        -------
+        BatchSolution
+            After Ctrl-C with what was solved until then; the status of the others is "interrupted".
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument; and what a function of the user has raised, in any of the solves.
+        """
+        gains, count = as_flag("gains", gains), processors()
+        if progress is not None:
+            as_flag("progress", progress)
+        if workers is not None:
+            count = as_whole_number("workers", workers, 1)
+        x0s = as_array("x0s", x0s, (None, self.problem.system.nx), copy=True)
+        if not len(x0s):
+            raise ValueError("x0s: got none, expected at least one")
+        for i, x0 in enumerate(x0s):
+            state_array(self.problem.system, f"x0s[{i}]", x0)
+        known = None if parameters is None else parameters_of_each(parameters, len(x0s))
+        problem = self.problem
+        if self._places is None:
+            self._places = places(problem)
+        found = self._places
+
+        def problem_of(i: int) -> Problem:
+            own = problem if known is None else with_values(problem, found, *self._moves(known(i)))
+            return with_x0(own, x0s[i])
+
+        size = len(x0s)
+        return solve_batch(self.solver, problem_of, size, min(count, size), progress, gains, self._arenas)
 
     def prepare_step(
         self,

@@ -380,6 +380,12 @@ class Program:
         """Gradients and Gauss-Newton Hessians of the costs: lx, lu, lxx, lux, luu."""
         return self._models[0].blocks
 
+    @property
+    def gains(self) -> tuple[np.ndarray, np.ndarray]:
+        """k (N, nu) and K (N, nu, ndx) of the last direction."""
+        k, K, *_ = self._results[int(self.state["side"][0])]
+        return k, K
+
     # -------------------------------------------------------------------------------------------- preparation
     def _model(self, gradients: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> _Model:
         N, n, nu = self.fu.shape
@@ -678,7 +684,7 @@ class Program:
                 log.append(self._record(len(log), time))
             status = Status.INTERRUPTED
         if len(log) > len(state.log):
-            state = self._unloaded(state, tuple(log), time)
+            state = self.unloaded(state, tuple(log), time)
         return state._replace(status=status), stopping
 
     def _record(self, number: int, time: float) -> IterationRecord:
@@ -688,7 +694,7 @@ class Program:
             number, cost, predicted, actual, norm, alpha, mu, KINDS[kind], time, gap, violation, knot
         )  # fmt: skip
 
-    def _unloaded(self, before: State, log: tuple[IterationRecord, ...], time: float) -> State:
+    def unloaded(self, before: State, log: tuple[IterationRecord, ...], time: float) -> State:
         """The state as it is now, after these records, whose iterate was reached after so many seconds; before: the one
         that was loaded."""
         s = {name: self.state[name].item() for name in STATE.names or ()}
@@ -724,6 +730,11 @@ class Program:
         )  # fmt: skip
 
 
+def key_of(curvature: Curvature, closing: bool) -> str:
+    """The name of a program among what is kept for a problem, beside the calls of its rows."""
+    return f"program, {curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
+
+
 def program_of(constraints: Unconstrained, state: State) -> Program | None:
     """The program of a problem under these constraints, prepared once, for a state; None where a part of it is no
     prepared call, or the state is one that is left to Python."""
@@ -733,7 +744,7 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     if type(constraints) not in (Unconstrained, AugmentedLagrangian) or (m is not None and m.barrier > 0.0):
         return None
     closing = state.model.iterate.gaps is not None
-    key = f"program, {formulation.curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
+    key = key_of(formulation.curvature, closing)
     of, known = formulation.kept.get(key, (None, None))
     calls = None if rows is None else rows.calls
     if key not in formulation.kept or (known is None and of is not calls) or not _fits(known, of, rows):

@@ -338,7 +338,7 @@ def solve(
         loop, state = _with_second_solve(loop, state, iterate, callback)
     saddles = ""
     if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
-        state, saddles = _past_saddles(loop, state, callback)
+        state, saddles = past_saddles(loop, state, callback)
     if _goes_nowhere(state, start):
         return _diverged(loop.formulation, start.rejected or iterate)
     final = deployed_gains(loop.formulation, state, options)
@@ -386,7 +386,7 @@ def _goes_nowhere(state: State, start: FirstIterate) -> bool:
     return stuck and unknown and not any(record.alpha > 0.0 for record in state.log)
 
 
-def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[State, str]:
+def past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[State, str]:
     """The state after leaving the saddles at which the loop ends, and a message about the last one that it cannot
     leave."""
     for _ in range(TRIES):

@@ -1,0 +1,238 @@
+"""Many solves of one prepared problem: the same bits as one after another, whatever is left to Python."""
+
+import pickle
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import problems
+import trajopt
+from tests.trajopt.systems import Pendulum
+from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost
+from trajopt.problem.parametric import places
+from trajopt.solvers import prepared_batch
+from trajopt.solvers.prepared_batch import Batch
+
+FIELDS = "xs", "us", "cost", "iterations", "violation", "k", "K"
+
+
+def user_step(x, u):
+    return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - np.sin(x[0]))])
+
+
+def users_own():
+    system = trajopt.CallableSystem(user_step, nx=2, nu=1, dt=0.1)
+    running = [StateCost(system, [3.0, 0.0], [1.0, 1.0]), ControlCost([1.0])]
+    return Problem(system, np.zeros(2), 12, running_costs=running)
+
+
+def python_system():
+    system = Pendulum()
+    return Problem(system, [0.3, 0.0], 10, [ControlCost(1e-2)], [StateCost(system, [np.pi, 0.0], [50.0, 5.0])])
+
+
+def small_costs():
+    problem = problems.make("pendulum", horizon=10)
+    terms = [trajopt.ControlCost([1e-9])], [StateCost(problem.system, [1.0, 0.0], [1e-7, 1e-7])]
+    return Problem(problem.system, problem.x0, 10, *terms)
+
+
+def with_states():
+    problem = problems.make("pendulum", horizon=20)
+    return replace(problem, xs_init=np.linspace(problem.x0, [1.0, 0.0], 21))
+
+
+def limited():
+    problem = problems.make("pendulum_limits", horizon=50)
+    walls = trajopt.StateBounds(problem.system, [-np.inf, -4.0], [np.inf, 4.0])
+    return replace(problem, constraints=[*problem.constraints, walls])
+
+
+CASES = {
+    "arm": (DDP(), lambda: problems.make("arm", horizon=20, dt=0.05)),  # some are held, some rolled out
+    "pendulum": (DDP(), lambda: problems.make("pendulum", horizon=30)),
+    "iLQR": (ILQR(), lambda: problems.make("pendulum", horizon=30)),
+    "limits": (DDP(), lambda: problems.make("pendulum_limits", horizon=60)),  # some ask
+    "cartpole": (DDP(max_iterations=60), lambda: problems.make("cartpole", horizon=60)),
+    "few iterations": (DDP(max_iterations=2), lambda: problems.make("pendulum", horizon=30)),
+    "no iterations": (DDP(max_iterations=0), lambda: problems.make("pendulum", horizon=30)),
+    "one iteration": (DDP(max_iterations=1), lambda: problems.make("pendulum", horizon=30)),
+    "tensors": (DDP(hessian="tensor"), lambda: problems.make("pendulum", horizon=10)),
+    "as rows": (DDP(control_limits="augmented_lagrangian"), lambda: problems.make("pendulum_limits", horizon=30)),
+    "rows": (DDP(), limited),
+    "user": (DDP(), users_own),
+    "python": (DDP(), python_system),
+    "small costs": (DDP(), small_costs),
+    "states": (DDP(), with_states),
+}
+
+
+def states_near(problem, size, seed=0, spread=0.3):
+    offsets = spread * np.random.default_rng(seed).normal(size=(size, problem.system.ndx))
+    return np.array([problem.system.integrate(problem.x0, dx) for dx in offsets])
+
+
+def terminal_name(problem):
+    return next(place.name for place in places(problem).values() if place.name.startswith("terminal"))
+
+
+def assert_same(batch, solutions):
+    assert len(batch) == len(solutions)
+    for i, expected in enumerate(solutions):
+        assert batch.status[i] == expected.status
+        for name in FIELDS:
+            assert np.asarray(getattr(batch, name)[i]).tobytes() == np.asarray(getattr(expected, name)).tobytes(), name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits_as_one_after_another(name):
+    solver, make = CASES[name]
+    problem = make()
+    prepared, x0s = solver.prepare(problem), states_near(problem, 4)
+    batch = prepared.solve_batch(x0s, workers=2, gains=True)
+    assert_same(batch, [prepared.solve(x0) for x0 in x0s])
+
+
+def test_compiled_code_makes_whole_solves(monkeypatch):
+    """Neither the loop in Python nor the solver has anything to do where all is usual."""
+    for name in "_of_solution", "Loop":
+        monkeypatch.setattr(prepared_batch, name, None)
+    problem = problems.make("arm", horizon=20, dt=0.05)
+    batch = DDP().prepare(problem).solve_batch(states_near(problem, 3, spread=0.1), workers=1)
+    assert batch.converged.all() and batch.k is None and batch.K is None
+    assert batch.success_rate == 1.0 and "solves=3" in repr(batch)
+
+
+def test_what_threads_have_prepared_serves_later_batches():
+    """Also after another solver has taken the place of the first; copies in other processes prepare their own."""
+    problem = problems.make("pendulum", horizon=20)
+    prepared, x0s = DDP().prepare(problem), states_near(problem, 3)
+    first = prepared.solve_batch(x0s, workers=1)
+    for solver in DDP(), DDP(max_iterations=2), ILQR(tolerance=1e-6):
+        prepared.solver = solver
+        assert_same(prepared.solve_batch(x0s, gains=True), [prepared.solve(x0) for x0 in x0s])
+    copied = pickle.loads(pickle.dumps(DDP().prepare(problem)))
+    assert copied.solve_batch(x0s, workers=1).xs.tobytes() == first.xs.tobytes()
+
+
+def test_a_saddle_is_left():
+    """The pendulum that hangs at rest, without a reason to go to either side, ends where a single solve does."""
+    system = problems.make("pendulum").system
+    upright = StateCost(system, [np.pi, 0.0], [10.0, 1.0])
+    problem = Problem(system, [0.0, 0.0], 20, [ControlCost([1e-2])], [upright])
+    x0s = np.array([[0.0, 0.0], [2 * np.pi, 0.0], [np.pi, 0.0]])
+    prepared = DDP().prepare(problem)
+    assert_same(prepared.solve_batch(x0s, gains=True), [prepared.solve(x0) for x0 in x0s])
+
+
+def test_a_start_that_diverges():
+    """What is not finite at its start ends in a status of its own, and no other solve notices."""
+    problem = problems.make("pendulum", horizon=20)
+    x0s = np.array([[0.1, 0.0], [0.1, 1e200], [0.2, 0.0]])
+    prepared = DDP().prepare(problem)
+    assert_same(prepared.solve_batch(x0s, workers=1, gains=True), [prepared.solve(x0) for x0 in x0s])
+
+
+def test_numbers_of_each_solve():
+    problem = problems.make("pendulum_limits", horizon=40)
+    problem = replace(problem, constraints=[ControlBounds([-4.0], [4.0], name="torque")])
+    x0s, targets = states_near(problem, 5), np.array([[np.pi + 0.1 * i, 0.0] for i in range(5)])
+    uppers = np.linspace(2.0, 6.0, 5)[:, None]
+    prepared, alone = DDP().prepare(problem), DDP().prepare(problem)
+    name = terminal_name(problem)
+    batch = prepared.solve_batch(x0s, {name: targets, "torque": {"upper": uppers}}, workers=2, gains=True)
+    expected = []
+    for x0, target, upper in zip(x0s, targets, uppers, strict=True):
+        alone.update({name: target, "torque": {"upper": upper}})
+        expected.append(alone.solve(x0))
+    assert_same(batch, expected)
+    again = batch.solution(3)
+    assert again.xs.tobytes() == expected[3].xs.tobytes() and again.log[-1].cost == expected[3].log[-1].cost
+    listed = [{name: target, "torque": {"upper": upper}} for target, upper in zip(targets, uppers, strict=True)]
+    assert_same(prepared.solve_batch(x0s, listed, workers=1, gains=True), expected)
+    assert prepared.solve(x0s[0]).cost == DDP().prepare(problem).solve(x0s[0]).cost  # nothing of it stays
+
+
+def test_targets_of_the_parameters_that_were_declared():
+    problem = problems.make("pendulum", horizon=20)
+    prepared, alone = DDP().prepare(problem, parameters="weights"), DDP().prepare(problem)
+    with pytest.raises(ValueError, match="weights"):
+        prepared.solve_batch([problem.x0], [np.ones(7)])
+    name = terminal_name(problem)
+    prepared = DDP().prepare(problem, parameters=lambda angle: {name: np.array([angle, 0.0])})
+    batch = prepared.solve_batch(states_near(problem, 3), [3.0, 3.1, 3.2], gains=True)
+    expected = []
+    for x0, angle in zip(states_near(problem, 3), (3.0, 3.1, 3.2), strict=True):
+        alone.update({name: [angle, 0.0]})
+        expected.append(alone.solve(x0))
+    assert_same(batch, expected)
+
+
+def test_progress(capsys):
+    problem = problems.make("pendulum", horizon=20)
+    DDP(verbose=True).prepare(problem).solve_batch(states_near(problem, 5), progress=True)
+    out, err = capsys.readouterr()
+    assert "solving 5/5" in err and out == ""
+
+
+def test_what_a_function_raises_is_raised(monkeypatch):
+    problem = python_system()
+    prepared = DDP().prepare(problem)
+
+    def fail(*_):
+        raise RuntimeError("of a thread")
+
+    monkeypatch.setattr(Pendulum, "linearize", fail)
+    with pytest.raises(RuntimeError, match="of a thread"):
+        prepared.solve_batch(states_near(problem, 4), workers=2)
+
+
+def test_ctrl_c_keeps_what_is_done(monkeypatch):
+    problem = problems.make("pendulum", horizon=30)
+    x0s, written = states_near(problem, 2000), []
+    write = Batch.write
+
+    def interrupting(self, i, result):
+        write(self, i, result)
+        written.append(i)
+        if len(written) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Batch, "write", interrupting)
+    prepared = DDP().prepare(problem)
+    batch = prepared.solve_batch(x0s, workers=2, gains=True)
+    done = batch.status != "interrupted"
+    assert 3 <= done.sum() < len(x0s) and done.sum() == len(written)
+    assert np.isfinite(batch.xs[done]).all() and np.isnan(batch.xs[~done]).all() and np.isinf(batch.cost[~done]).all()
+    first = int(np.flatnonzero(done)[0])
+    assert batch.xs[first].tobytes() == prepared.solve(x0s[first]).xs.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x0s": np.zeros((2, 3))}, ValueError, "x0s"),
+        ({"x0s": np.zeros((0, 2))}, ValueError, "x0s: got none"),
+        ({"x0s": [[0.0, np.nan]]}, ValueError, "x0s"),
+        ({"parameters": 3.0}, TypeError, "parameters: got float"),
+        ({"parameters": [{}]}, ValueError, "parameters: got 1, expected one for each of 2"),
+        ({"parameters": {"StateCost": np.zeros((3, 2))}}, ValueError, "parameters: got \\(3, 2\\)"),
+        ({"parameters": {"nobody": np.zeros((2, 2))}}, ValueError, "nobody"),
+        ({"workers": 0}, ValueError, "workers"),
+        ({"progress": "yes"}, TypeError, "progress"),
+        ({"gains": 1}, TypeError, "gains"),
+    ],
+)
+def test_bad_input(change, error, message):
+    problem = problems.make("pendulum", horizon=10)
+    with pytest.raises(error, match=message):
+        DDP().prepare(problem).solve_batch(**{"x0s": np.zeros((2, 2)), **change})
+
+
+def test_an_index_that_is_none():
+    problem = problems.make("pendulum", horizon=10)
+    batch = DDP().prepare(problem).solve_batch([problem.x0])
+    with pytest.raises(ValueError, match="index: got 1"):
+        batch.solution(1)
