@@ -28,7 +28,6 @@ from trajopt.results.batch_solution import BatchSolution
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.solvers.export import export
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
 
@@ -167,6 +166,8 @@ class PreparedSolver:
         OSError
             On other systems than Linux.
         """
+        from trajopt.solvers.export import export
+
         name = self.problem.name or "problem" if name is None else as_text("name", name)
         solver: Any = self.solver
         return export(self.problem, solver, solver._curvature(), folder, name, target)
