@@ -229,23 +229,26 @@ def find_minimum(s, side, exact, mu):
 
 @decision
 def find_way(s, side, exact, enough):
-    """The minimum of the model in the place of a direction; where that leads nowhere and the loop is alone, of models
-    with a larger mu, as `trajopt.solvers.constrained.AugmentedLagrangian` finds it.  True if there is one, and True for
-    an exact one."""
+    """A direction, and the minimum of the model in its place; where that leads nowhere and the loop is alone, of models
+    with a larger mu (`trajopt.solvers.constrained.AugmentedLagrangian`): True if there is one, whether it is an exact
+    one, and the last knot at which a sweep failed."""
+    knot = -1
     for times in range(ATTEMPTS + 1):
-        change_of_sweep = s.d1 + 0.5 * s.d2
+        ok, s.mu, kind, failed = find_direction(s, side, exact)
+        knot = max(knot, failed)
+        if not ok or (kind != exact and s.alone == 0):
+            return False, exact, knot
+        s.asked += kind != exact
+        exact, change_of_sweep = kind, s.d1 + 0.5 * s.d2
         find_minimum(s, side, exact, s.mu)
         if s.closed == 0 or s.promise > enough or -change_of_sweep <= enough or times == ATTEMPTS:
-            return True, exact
+            break
         if s.alone == 0:
-            return False, exact
+            return False, exact, knot
         s.asked += times == 0
-        if not exact:
-            s.mu = increased(s.mu)
-        ok, s.mu, exact, _ = find_direction(s, side, False)
-        if not ok:
-            return False, exact
-    return True, exact
+        s.mu = s.mu if exact else increased(s.mu)
+        exact = False
+    return True, exact, knot
 
 
 @decision
@@ -281,12 +284,7 @@ def find_constrained_direction(s, sides, exact, enough):
     if s.directed != 0:
         advance(s)
     for times in range(TRIES):
-        ok, s.mu, kind, knot = find_direction(s, sides[first], exact)
-        if not ok or (kind != exact and s.alone == 0):
-            return False, exact, found, knot, alpha
-        s.asked += kind != exact
-        exact = kind
-        ok, exact = find_way(s, sides[first], exact, enough)
+        ok, exact, knot = find_way(s, sides[first], exact, enough)
         if not ok:
             return False, exact, found, knot, alpha
         found, alpha = update_penalty(s, sides, first, exact, s.mu)
