@@ -16,6 +16,7 @@ import trajopt
 from dynamics.simd import shipped
 from trajopt.solvers.alone import MEANINGS
 from trajopt.solvers.export import Solves, solves_of
+from trajopt.solvers.program_parameters import identifier
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
 OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
@@ -483,3 +484,18 @@ def test_without_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"target: got 'native', which needs the program cc"):
         prepared().export(tmp_path / "new")
+
+
+def test_names_in_c():
+    """Of problems and terms, whatever these are called."""
+    assert identifier("terminal placement of tool", "term") == "terminal_placement_of_tool"
+    assert identifier("2 links", "term") == "term_2_links" and identifier("π", "problem") == "problem"
+
+
+def test_terms_whose_names_are_one_in_c():
+    problem = problems.make("pendulum")
+    states = trajopt.StateResidual(problem.system)
+    limits = [trajopt.ResidualConstraint(states, -9.0, 9.0, name=name) for name in ("a b", "a-b")]
+    found = solves_of(dataclasses.replace(problem, constraints=limits), SOLVER, SOLVER._curvature()).found
+    arrays = {name: each.terms for each in found.parameters for name in each.arrays}
+    assert arrays["a_b_lower"] == ("a b",) and arrays["a_b_lower_2"] == ("a-b",)

@@ -32,7 +32,7 @@ from trajopt.solvers.formulation import ALPHAS, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NoPieces
-from trajopt.solvers.program_parameters import Found, Making, ParameterSearch
+from trajopt.solvers.program_parameters import Found, Making, ParameterSearch, identifier
 from trajopt.solvers.solve import constraints_of, transcribe
 
 
@@ -172,11 +172,12 @@ def export(
     options: LoopOptions,
     curvature: Curvature,
     folder: str | os.PathLike[str],
-    name: str,
+    name: str | None,
     target: str,
 ) -> Path:
     """See `trajopt.solvers.prepared.PreparedSolver.export`."""
-    check_place(folder, target)
+    name = identifier(problem.name, "problem") if name is None else name
+    check_place(folder, name, target)
     solves = solves_of(problem, options, curvature)
     times = solves.timed()
     write_library(folder, name, solves.entries, solves.arrays, solves.program.all_calls, target, _constants())

@@ -168,7 +168,7 @@ class PreparedSolver:
         """
         from trajopt.solvers.export import export
 
-        name = self.problem.name or "problem" if name is None else as_text("name", name)
+        name = None if name is None else as_text("name", name)
         solver: Any = self.solver
         return export(self.problem, solver, solver._curvature(), folder, name, target)
 

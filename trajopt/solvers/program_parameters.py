@@ -10,6 +10,7 @@ are one parameter.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -229,6 +230,7 @@ class ParameterSearch:
             parameters += found
             if found:
                 left = [one for one in left if one.attribute != each.attribute or one.places[0] not in each.places]
+        _tell_apart(parameters)
         of_others = [f"{one.places[0].name}.{one.attribute}" for one in left]
         listed = [
             f"{place.name}.{attribute}"
@@ -277,14 +279,25 @@ class ParameterSearch:
         return np.concatenate([[cost, gradient], program.xs.reshape(-1), program.K.reshape(-1)])
 
 
-def _identifier(text: str) -> str:
-    """A name in C."""
-    return re.sub("[^A-Za-z0-9]+", "_", text).strip("_")
+def _tell_apart(parameters: list[Parameter]) -> None:
+    """Number arrays of different parameters that have one name."""
+    taken: Counter[str] = Counter()
+    for parameter in parameters:
+        for name in list(parameter.arrays):
+            taken[name] += 1
+            if taken[name] > 1:
+                parameter.arrays[f"{name}_{taken[name]}"] = parameter.arrays.pop(name)
+
+
+def identifier(text: str, otherwise: str) -> str:
+    """A name in C, which begins with another word where the text's letters do not make one."""
+    found = re.sub("[^A-Za-z0-9]+", "_", text).strip("_")
+    return found if found[:1].isalpha() else f"{otherwise}_{found}".strip("_")
 
 
 def _named(each: _Candidate, values: np.ndarray, put: PreparedCall) -> Parameter:
     """The parameter of a candidate, its arrays named after the first of its terms."""
-    name, leaves = f"{_identifier(each.places[0].name)}_{each.attribute}", _leaves(each.value) or []
+    name, leaves = f"{identifier(each.places[0].name, 'term')}_{each.attribute}", _leaves(each.value) or []
     shapes = [leaf.shape or (1,) for leaf in leaves]
     parts = np.split(values, np.cumsum([leaf.size for leaf in leaves])[:-1])
     endings = [""] if len(leaves) == 1 else [f"_{i}" for i in range(len(leaves))]

@@ -67,8 +67,8 @@ def write_library(
     FileNotFoundError : without a C compiler
     OSError : on other systems than Linux
     """
-    place, chosen = check_place(folder, target)
-    of_entries = _checked_entries(name, entries)
+    place, chosen = check_place(folder, name, target)
+    of_entries = _checked_entries(entries)
     _check_arrays(arrays, of_entries)
     calls = list(dict.fromkeys([call for calls in of_entries.values() for call in calls] + _checked(entered)))
     made = {entry: [calls.index(call) for call in part] for entry, part in of_entries.items()}
@@ -82,8 +82,10 @@ def write_library(
 
 
 # ------------------------------------------------------------------------------------------------ arguments
-def check_place(folder: str | os.PathLike[str], target: str) -> tuple[Path, Target]:
-    """The folder for a library, and what it is translated for; raises what `write_library` does for these."""
+def check_place(folder: str | os.PathLike[str], name: str, target: str) -> tuple[Path, Target]:
+    """The folder for a library of this name, and what it is translated for; raises what `write_library` does for
+    these."""
+    _check_name("name", name)
     chosen = target_of(target)
     for needed in (chosen.compiler, "ar"):
         if shutil.which(needed) is None:
@@ -109,9 +111,8 @@ def _check_name(argument: str, name: Any) -> None:
         raise ValueError(f"{argument}: got {name!r}, expected a name of ASCII letters, digits and underscores")
 
 
-def _checked_entries(name: str, entries: Mapping[str, Any]) -> dict[str, tuple[PreparedCall, ...]]:
+def _checked_entries(entries: Mapping[str, Any]) -> dict[str, tuple[PreparedCall, ...]]:
     """The calls of each entry."""
-    _check_name("name", name)
     if not entries:
         raise ValueError("entries: got none, expected at least one")
     found = {}
