@@ -58,14 +58,13 @@ def pendulum_on_a_cart(x, u):
 
 
 def cartpole():
-    """A function of the user."""
+    """A function of the user, for which the first controls lead away."""
     system = trajopt.CallableSystem(xdot=pendulum_on_a_cart, nx=4, nu=1, dt=0.05)
     x0, goal = np.array([0.1, np.pi - 0.1, 0.0, 0.0]), np.array([0.0, np.pi, 0.0, 0.0])
     running = [trajopt.StateCost(system, goal, np.full(4, 0.1)), trajopt.ControlCost(np.array([1e-2]))]
     terminal = [trajopt.StateCost(system, goal, np.full(4, 100.0))]
     return trajopt.Problem(
-        system, x0, 20, running, terminal, constraints=[trajopt.ControlBounds(-20.0, 20.0)],
-        xs_init=np.tile(x0, (21, 1)), name="cartpole",
+        system, x0, 20, running, terminal, constraints=[trajopt.ControlBounds(-20.0, 20.0)], name="cartpole"
     )  # fmt: skip
 
 

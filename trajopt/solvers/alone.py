@@ -187,7 +187,8 @@ class AloneProgram(Program):
         s, mu, self.cycle.x0[...] = self.state, state.regularization, self.slots.problem.x0
         s["alone"], s["checked"], s["since"], s["side"], s["asked"], s["status"] = 1, 0, NEVER, 0, 0, 0
         self.starts["mu"], self.starts["scale"] = mu.mu, mu.scale
-        self.starts["mode"] = CONTROLS if self.slots.problem.xs_init is None else STATES
+        states = state.model.iterate.gaps is not None or self.slots.problem.xs_init is not None
+        self.starts["mode"] = STATES if states else CONTROLS
         self.cycle.record["outcome"], self.cycle.record["asked"] = 0, 0
         for numbers in (self.K, self.cycle.costate, self.cycle.lam):
             numbers[...] = 0.0

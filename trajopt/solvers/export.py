@@ -34,6 +34,7 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NoPieces
 from trajopt.solvers.program_parameters import Found, Making, ParameterSearch, identifier
 from trajopt.solvers.solve import constraints_of, transcribe
+from trajopt.solvers.start import first_iterate
 
 
 def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tuple[Unconstrained, State]:
@@ -41,7 +42,8 @@ def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tupl
     formulation = transcribe(problem, options, curvature)
     if type(formulation) is not Formulation:
         raise ValueError("export: got a formulation by inverse dynamics, expected one whose controls are forces")
-    iterate = formulation.start(problem.us_init, problem.xs_init)
+    start = problem.us_init, problem.xs_init, None, False, options.feasibility_tolerance
+    iterate = first_iterate(formulation, *start).iterate
     rows = formulation.rows
     if rows is not None:
         formulation.rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)

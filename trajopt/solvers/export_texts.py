@@ -209,7 +209,8 @@ cycle CYCLE ms.
 ## Where Python would do more
 
 In Python some iterations are interrupted for what is rare.  The library goes on without, and counts these iterations in
-`asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`.
+`asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`, except
+for free durations with states on a manifold, whose last bits differ.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;
@@ -217,7 +218,8 @@ In Python some iterations are interrupted for what is rare.  The library goes on
   Gauss-Newton model;
 - steps that lead nowhere for long under constraints: Python smooths inequalities, and searches for feasible
   trajectories; the library goes on;
-- a start that leads away: Python starts at rest instead; the library does not.
+- controls that lead away: Python starts at rest instead; the library does so only where it was made with such a start
+  (`start` and `xs` say so).
 
 Ends are final: saddles are not left, and no second solve is made.  The gains are those of the last sweep, with the
 penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
