@@ -95,11 +95,11 @@ def an_iteration(solver: Any, problem: trajopt.Problem) -> float:
     return (log[-1].time - log[1].time) / (len(log) - 2)
 
 
-def iterations(turns: int) -> list[dict[str, Any]]:
+def iterations(turns: int, knots: tuple[int, ...]) -> list[dict[str, Any]]:
     """Medians of iterations of the arm, both ways in turns."""
     arm, rows = problems.make("arm"), []
     for name, make in SOLVERS.items():
-        for N in KNOTS:
+        for N in knots:
             problem, solver = replace(arm, horizon=N, us_init=np.tile(arm.us_init[:1], (N, 1))), make()
             found: dict[str, list[float]] = {way: [] for way in WAYS}
             for turn in range(turns + 1):
@@ -136,11 +136,13 @@ def cycles_in_python(constrained: bool, make: Callable[..., Any], cycles: int) -
 
 def study(run: Run) -> dict[str, Any]:
     """Iterations, and cycles where there is a C compiler."""
-    turns, cycles = (1, 200) if run.options.quick else (run.options.turns, run.options.cycles)
-    results: dict[str, Any] = {"iterations": iterations(turns), "cycles": []}
+    turns, cycles, knots, ways = run.options.turns, run.options.cycles, KNOTS, (True, False)
+    if run.options.quick:
+        turns, cycles, knots, ways = 1, 200, KNOTS[-1:], ways[:1]
+    results: dict[str, Any] = {"iterations": iterations(turns, knots), "cycles": []}
     if shutil.which("cc") is None:
         return results
-    for constrained in (True, False):
+    for constrained in ways:
         for name, make in SOLVERS.items():
             given = constrained, make
             row = {"solver": name, "constrained": constrained, **cycles_in_c(*given, cycles)}
@@ -172,7 +174,7 @@ main = Experiment(
     options=[
         count("--cycles", 5000, "cycles of each library"),
         count("--turns", 9, "turns"),
-        quick("200 cycles, one turn"),
+        quick("10 knots, 200 cycles under constraints, one turn"),
     ],
     tables=lambda results: tuple(tables(results)),
     out="results/without_python.json",
