@@ -189,6 +189,10 @@ class Slots:
     problem : Problem
     limits : (lower, upper), (N, nu) each, or None
         Limits that sweeps and rollouts keep.
+
+    Attributes
+    ----------
+    x0 : (nx,), where calls read the initial state
     """
 
     def __init__(self, problem: Problem, limits: Limits | None) -> None:

@@ -13,13 +13,26 @@ which `trajopt.solvers.program` prepares: compiled code knows no types of robots
 What happens rarely is left to the loop in Python, for which ASK is returned with the state as it was: a search without
 an acceptable step, or along other directions where a step is short; numbers that are not finite; mu beyond its limit,
 or on states that have gaps; under constraints exact models that are indefinite, barriers, and searches for feasibility.
+
+Where the loop is `alone`, as in a library without Python (`trajopt.solvers.alone`), it goes on by itself, and counts
+how often it would have asked: it takes the step found, raises mu after a search without one, that of controls where
+states have gaps, too, and takes the Gauss-Newton direction; barriers and searches for feasibility are left out.
 """
 
 import numpy as np
 
 from dynamics.simd import by_address, decision
 from dynamics.simd.prepared_calls import enter, float_at, integer_at, put_float
-from trajopt.backward.regularization import FACTOR, LONG_STEP, LONGEST, PATIENCE, increased, mu_after_step, small
+from trajopt.backward.regularization import (
+    ATTEMPTS,
+    FACTOR,
+    LONG_STEP,
+    LONGEST,
+    PATIENCE,
+    increased,
+    mu_after_step,
+    small,
+)
 from trajopt.solvers.augmented_lagrangian import (
     LARGE_COST,
     NEARLY_MET,
@@ -36,6 +49,8 @@ from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weig
 
 ASK = len(ENDS)
 """Code of an iteration that is left to the loop in Python, beyond those of ends."""
+INDEFINITE, INVALID, DIVERGED = range(ASK + 1, ASK + 4)
+"""Codes of ends of a loop that is alone: without a direction, and of a start that is not finite."""
 
 
 def record_type(floats: str, integers: str) -> np.dtype:
@@ -52,8 +67,9 @@ STATE = record_type(
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
     """
-    most limited rows checked
+    most limited rows checked alone
     tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
+    status asked
     save restore value value_at step expand expand_exactly round_off
     rows_at weigh hold hold_exactly measure measure_p advance recentre keep_dual
     """,
@@ -115,8 +131,8 @@ def sweep(s, side, exact, mu):
 def find_direction(s, side, exact):
     """`trajopt.solvers.iteration.find_direction`: True if a direction was found, its mu, True for an exact one, and the
     last knot at which a sweep failed."""
-    mu, knot = s.mu, -1
-    if not abs(s.gradient_norm) < np.inf or (s.closed == 0 and mu > 0.0):
+    mu, knot, on_states = s.mu, -1, s.closed == 0 and s.alone == 0
+    if not abs(s.gradient_norm) < np.inf or (on_states and mu > 0.0):
         return False, mu, False, knot
     if exact and s.exact_known != 0:
         knot = sweep(s, side, True, mu)
@@ -129,7 +145,7 @@ def find_direction(s, side, exact):
     failed = sweep(s, side, False, mu)
     while failed >= 0:
         knot, mu = failed, increased(mu)
-        if s.finite == 0 or mu > s.limit or s.closed == 0:
+        if s.finite == 0 or mu > s.limit or on_states:
             return False, mu, False, knot
         failed = sweep(s, side, False, mu)
     if not exact:
@@ -212,6 +228,27 @@ def find_minimum(s, side, exact, mu):
 
 
 @decision
+def find_way(s, side, exact, enough):
+    """The minimum of the model in the place of a direction; where that leads nowhere and the loop is alone, of models
+    with a larger mu, as `trajopt.solvers.constrained.AugmentedLagrangian` finds it.  True if there is one, and True for
+    an exact one."""
+    for times in range(ATTEMPTS + 1):
+        change_of_sweep = s.d1 + 0.5 * s.d2
+        find_minimum(s, side, exact, s.mu)
+        if s.closed == 0 or s.promise > enough or -change_of_sweep <= enough or times == ATTEMPTS:
+            return True, exact
+        if s.alone == 0:
+            return False, exact
+        s.asked += times == 0
+        if not exact:
+            s.mu = increased(s.mu)
+        ok, s.mu, exact, _ = find_direction(s, side, False)
+        if not ok:
+            return False, exact
+    return True, exact
+
+
+@decision
 def update_penalty(s, sides, found, exact, mu):
     """`trajopt.solvers.constrained.AugmentedLagrangian._with_updated_penalty`: the side of the direction, and the
     length of a step that was tried along it, 0 for none."""
@@ -235,8 +272,9 @@ def update_penalty(s, sides, found, exact, mu):
 
 @decision
 def find_constrained_direction(s, sides, exact, enough):
-    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, its side, its
-    mu, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for none."""
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, whether it is an
+    exact one, its side, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for
+    none."""
     idle, first = s.idle >= IDLE, (s.side + 1) % SIDES
     found, knot, alpha = first, -1, 0.0
     enter(s.measure)
@@ -244,12 +282,13 @@ def find_constrained_direction(s, sides, exact, enough):
         advance(s)
     for times in range(TRIES):
         ok, s.mu, kind, knot = find_direction(s, sides[first], exact)
-        if not ok or kind != exact:
-            return False, found, knot, alpha
-        change_of_sweep = s.d1 + 0.5 * s.d2
-        find_minimum(s, sides[first], exact, s.mu)
-        if s.closed != 0 and not s.promise > enough and not -change_of_sweep <= enough:
-            return False, found, knot, alpha
+        if not ok or (kind != exact and s.alone == 0):
+            return False, exact, found, knot, alpha
+        s.asked += kind != exact
+        exact = kind
+        ok, exact = find_way(s, sides[first], exact, enough)
+        if not ok:
+            return False, exact, found, knot, alpha
         found, alpha = update_penalty(s, sides, first, exact, s.mu)
         predicted = expected_decrease(s)[1]
         little = predicted <= max(s.stationary * abs(s.own_cost), enough) and small(s.mu) and s.closed != 0
@@ -261,7 +300,7 @@ def find_constrained_direction(s, sides, exact, enough):
                 break
         recentre(s)
         idle = False
-    return True, found, knot, alpha
+    return True, exact, found, knot, alpha
 
 
 # ------------------------------------------------------------------------------------------------ step
@@ -334,13 +373,30 @@ def relax(s):
         enter(s.weigh)
 
 
+@decision
+def end_without_step(s):
+    """`trajopt.solvers.ddp.Loop._stuck`, of a loop that is alone: GO_ON with a smaller penalty or a larger mu, or the
+    code of an end."""
+    s.tried, s.directed, s.gained, penalty = s.tried + 1, 1, 0, s.penalty
+    if s.rows > 0:
+        relax(s)
+        if s.penalty != penalty:
+            return GO_ON
+    invisible = s.closed != 0 and s.predicted <= visible(s)
+    if small(s.mu) and invisible and satisfied(s):
+        return 1
+    s.mu = increased(s.mu)
+    s.idle += IDLE * invisible
+    return 3 if s.mu > s.limit else GO_ON
+
+
 # ------------------------------------------------------------------------------------------------ the iteration
 @by_address
 def iterate(state, sides, records):
     """An iteration (`trajopt.solvers.ddp.Loop.step`): GO_ON after a step, the code of an end before one, or ASK.  Where
     a function of the user has to be compared with its trace first, the step is left to `take_step`."""
     s, record = state[0], records[0]
-    if s.rows > 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
+    if s.rows > 0 and s.alone == 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
         return ASK
     enter(s.save)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
@@ -349,11 +405,13 @@ def iterate(state, sides, records):
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
     found, alpha = (s.side + 1) % SIDES, 0.0
     if s.rows > 0:
-        ok, found, knot, alpha = find_constrained_direction(s, sides, exact, enough)
+        ok, exact, found, knot, alpha = find_constrained_direction(s, sides, exact, enough)
         if ok:
             enter(s.measure)
     else:
         ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
+    if not ok and s.alone != 0:
+        return INDEFINITE if abs(s.gradient_norm) < np.inf and s.finite != 0 else INVALID
     if not ok:
         enter(s.restore)
         return ASK
@@ -367,8 +425,12 @@ def iterate(state, sides, records):
         s.alpha = alpha
         elsewhere = s.rows == 0 and (exact or s.limited != 0)
         if s.alpha == 0.0 or (s.alpha < LONG_STEP and elsewhere):
-            enter(s.restore)
-            return ASK
+            if s.alone == 0:
+                enter(s.restore)
+                return ASK
+            s.asked += 1
+        elif s.closed == 0 and s.mu > 0.0:
+            s.asked += 1
     record.cost, record.predicted_decrease, record.gradient_norm, record.mu = (
         s.own_cost, s.predicted, s.gradient_norm, s.mu
     )  # fmt: skip
@@ -376,6 +438,8 @@ def iterate(state, sides, records):
     record.actual_decrease, record.indefinite_knot = 0.0, knot
     s.kind, s.knot, s.side = exact, knot, found
     if end == GO_ON:
+        if s.alpha == 0.0:
+            return end_without_step(s)
         record.alpha, record.actual_decrease = s.alpha, s.cost - s.new_cost
         if s.checked == 0:
             step(s, sides[found])

@@ -294,26 +294,22 @@ class Cycle:
     Parameters
     ----------
     program : Program
-        For states with gaps; nothing else may use it.
-    plan : Solution
-        Of the same problem, with the numbers that the program has.
+        For states with gaps; others that use it leave a plan there.
     mu : the first regularization
-    multipliers : ((R,) array, float) or None
-        Those of the plan's rows, scaled, and their penalty; None where there are none.
 
     Attributes
     ----------
     xs, us : the plan
     K : its gains
+    costate : (N+1, ndx), of the plan
+    lam : (R,) multipliers of the plan's rows, in the user's units
     """
 
-    def __init__(self, program: Program, plan: Solution, mu: float, multipliers: Warm | None) -> None:
+    def __init__(self, program: Program, mu: float) -> None:
         self.program, slots = program, program.slots
         self.x0, self.xs, self.us, self.K = slots.x0, program.xs, program.us, program.K
-        self.costate, self.record = plan.Vx.copy(), np.zeros(1, CYCLE)
+        self.costate, self.record = np.zeros(program.costate.shape), np.zeros(1, CYCLE)
         state, system, (N, nu) = program.state, slots.problem.system, self.us.shape
-        self.xs[...], self.us[...], self.K[...] = plan.xs, plan.us, plan.K
-        state["predicted"] = plan.log[-1].predicted_decrease if plan.log else np.inf
         last = np.zeros((1, system.nx))
         final = window(system, N - 1, N)
         after = prepare(final, "prepared_steps", self.xs[N:], self.us[N - 1 :], last)
@@ -333,9 +329,10 @@ class Cycle:
             "take_kept": [PreparedCall(copy, kept_xs, new_xs), PreparedCall(copy, kept_us, new_us)],
         }  # fmt: skip
         rows = program.rows
-        if rows is not None and multipliers is not None:
+        self.lam = np.zeros(0 if rows is None else len(rows.c))
+        if rows is not None:
             R, n, D = len(rows.c), self.costate.shape[1], rows.own.D
-            self.lam, before, state["penalty"] = multipliers[0] * D, np.zeros(R), multipliers[1]
+            before = np.zeros(R)
             moved.append(PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual))
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
             e = program.model
@@ -367,6 +364,14 @@ class Cycle:
         self.record["first_mu"] = mu
         self.call = PreparedCall(cycle, state, program.sides, program.records, self.record)
 
+    def take(self, plan: Solution, multipliers: Warm | None) -> None:
+        """Take over the plan to begin with, of the same problem, with the numbers that the program has; multipliers:
+        those of its rows, scaled, and their penalty, None where there are none."""
+        self.xs[...], self.us[...], self.K[...], self.costate[...] = plan.xs, plan.us, plan.K, plan.Vx
+        self.program.state["predicted"] = plan.log[-1].predicted_decrease if plan.log else np.inf
+        if self.program.rows is not None and multipliers is not None:
+            self.lam[...], self.program.state["penalty"] = multipliers[0] * self.program.rows.own.D, multipliers[1]
+
     def __call__(self, x0: np.ndarray) -> int:
         """Make a cycle from x0 (nx,); returns its outcome."""
         self.x0[...] = x0
@@ -388,4 +393,6 @@ def cycle_of(options: LoopOptions, curvature: Curvature, problem: Problem, plan:
     program = Program(Slots(problem, formulation.limits), curvature, rows, True)
     formulation.close()
     program.set_options(options, curvature, rows)
-    return Cycle(program, plan, options.initial_regularization, multipliers)
+    cycle = Cycle(program, options.initial_regularization)
+    cycle.take(plan, multipliers)
+    return cycle

@@ -8,14 +8,16 @@ solution refers to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd.threads import processors
-from dynamics.validation import as_array, as_flag, as_whole_number
+from dynamics.validation import as_array, as_flag, as_text, as_whole_number
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.first_order import parameters_of
 from trajopt.problem.parametric import Key, ParameterTerm, places, with_values, with_x0
@@ -26,6 +28,7 @@ from trajopt.results.batch_solution import BatchSolution
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
+from trajopt.solvers.export import export
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
 
@@ -129,6 +132,44 @@ class PreparedSolver:
         if transcription_of(problem) is None and not depends_on_x0(problem):
             self.prepare_step(x0, warm_start=plan.warm_start())(x0)
         self.problem = problem
+
+    def export(self, folder: str | os.PathLike[str], name: str | None = None, target: str = "native") -> Path:
+        """Write the solves as a C library, static and shared, for programs without Python.
+
+        In the folder are both libraries, a header, a file for CMake, examples in C and C++, one of them a control loop
+        at 1 kHz, and a README that says what the functions do, how long they take, and which values can be set.  The
+        library makes the same steps as `solve`, to the last bit, as long as these are the common ones: it counts the
+        iterations in which `solve` would have done something rare, such as a search along another direction, a barrier
+        or a search for feasibility, and it has gone on without.  It neither leaves saddles nor makes
+        second solves.  Units of penalties, constraints and regularization are those of the solve from the problem's
+        initial state and first trajectory.
+
+        Parameters
+        ----------
+        folder : new, or empty
+        name : str, optional
+            What all names of the library begin with, by default the problem's.
+        target : str
+            "native", this processor; "x86-64-v3", with AVX2 and FMA; or "aarch64", which needs
+            aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu).
+
+        Returns
+        -------
+        The folder.
+
+        Raises
+        ------
+        ValueError
+            For a problem with terms that are computed in Python, naming them, or with a free initial state; and for
+            arguments other than these.
+        FileExistsError, FileNotFoundError
+            If the folder is not empty; without a C compiler, "cc", which nothing else needs.
+        OSError
+            On other systems than Linux.
+        """
+        name = self.problem.name or "problem" if name is None else as_text("name", name)
+        solver: Any = self.solver
+        return export(self.problem, solver, solver._curvature(), folder, name, target)
 
     def solve(
         self,

@@ -7,13 +7,13 @@ compiled iterations are made, and the state is unloaded where they end or leave 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics.simd import by_address, num_threads
+from dynamics.simd.array_loops import copy, fill
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at, put_float
 from trajopt.backward.backward_pass import MU, OUTWARD, SweepResult, box_around
 from trajopt.backward.expansions import (
@@ -94,40 +94,27 @@ def _take(state, states, controls, between_states, between_controls, next_state,
 
 
 @by_address
-def _step_to(state, xs, us, gaps, new_xs, new_us):
-    """Copy the candidate into the iterate, with what remains of the gaps."""
+def _shorten_gaps(state, gaps, new_xs):
+    """Write what remains of the gaps at the candidate."""
     s, largest, size = state[0], 0.0, 0.0
-    if s.closed == 0:
-        s.total_gap = 0.0
+    s.total_gap = 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = (1.0 - s.alpha) * gaps[t, i]
+            s.total_gap += abs(gaps[t, i])
+            largest = max(largest, abs(gaps[t, i]))
+        for i in range(new_xs.shape[1]):
+            size = max(size, abs(new_xs[t, i]))
+    if not largest > EPSILON * size:
+        s.closed, s.total_gap, largest = 1, 0.0, 0.0
         for t in range(gaps.shape[0]):
             for i in range(gaps.shape[1]):
-                gaps[t, i] = (1.0 - s.alpha) * gaps[t, i]
-                s.total_gap += abs(gaps[t, i])
-                largest = max(largest, abs(gaps[t, i]))
-            for i in range(new_xs.shape[1]):
-                size = max(size, abs(new_xs[t, i]))
-        if not largest > EPSILON * size:
-            s.closed, s.total_gap, largest = 1, 0.0, 0.0
-            for t in range(gaps.shape[0]):
-                for i in range(gaps.shape[1]):
-                    gaps[t, i] = 0.0
-        s.largest_gap = largest
-    for t in range(xs.shape[0]):
-        for i in range(xs.shape[1]):
-            xs[t, i] = new_xs[t, i]
-    for t in range(us.shape[0]):
-        for i in range(us.shape[1]):
-            us[t, i] = new_us[t, i]
+                gaps[t, i] = 0.0
+    s.largest_gap = largest
 
 
 @by_address
-def _clear(blocks):
-    for i in range(blocks.shape[0]):
-        blocks[i] = 0.0
-
-
-@by_address
-def _copy(source, target):
+def _copy_words(source, target):
     for i in range(source.shape[0]):
         target[i] = source[i]
 
@@ -299,7 +286,7 @@ class _OfRows:
 
     def __init__(self, rows: Rows, points: tuple[np.ndarray, ...], n: int, nu: int) -> None:
         R = len(rows)
-        self.own = replace(rows, **{name: getattr(rows, name).copy() for name in ("D", "lower", "upper", "rounding")})
+        self.own = rows.with_own_numbers()
         self.first = rows.first.copy()
         self.C = np.zeros((R, n)), np.zeros((R, nu))
         self.c, self.dual_of_model, self.changed, self.new_c, self.none = np.zeros((5, R))
@@ -425,25 +412,28 @@ class Program:
         words, saved = self.state.view(np.int64), np.zeros(self.state.view(np.int64).shape, np.int64)
         numbers, kept = (np.zeros(0), np.zeros(0)) if rows is None else (rows.saved, rows.saved.copy())
         names: dict[str, tuple[Callable[[], Any] | None, ...]] = {
-            "save": (PreparedCall(_copy, words, saved), PreparedCall(_copy, numbers, kept)),
-            "restore": (PreparedCall(_copy, saved, words), PreparedCall(_copy, kept, numbers)),
+            "save": (PreparedCall(_copy_words, words, saved), PreparedCall(copy, numbers, kept)),
+            "restore": (PreparedCall(_copy_words, saved, words), PreparedCall(copy, kept, numbers)),
             "value": (value,),
-            "step": (PreparedCall(_step_to, self.state, self.xs, self.us, self.gaps, self._new_xs, self._new_us),),
+            "step": (
+                *self._if_closing(lambda: PreparedCall(_shorten_gaps, self.state, self.gaps, self._new_xs)),
+                PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us),
+            ),
             "round_off": (PreparedCall(_round_off, self.state, self.xs, self.costate),),
         }
         gauss_newton, exact = self._models
         lxx, lux, luu = exact.blocks[2:]
         points = self.xs, self.us
-        clear = PreparedCall(_clear, gauss_newton.gradients)
+        clear = PreparedCall(fill, gauss_newton.gradients, 0.0)
         names["expand"] = (
-            clear, PreparedCall(_clear, gauss_newton.hessians),
+            clear, PreparedCall(fill, gauss_newton.hessians, 0.0),
             prepared_derivatives(system, *points, self.fx, self.fu),
             objective.prepared_expansion(*points, gauss_newton.blocks),
             *self._idle(gauss_newton), *self._adjoint(None),
         )  # fmt: skip
         curvature = exact.blocks if self._all_of_costs else None
         names["expand_exactly"] = (
-            clear, PreparedCall(_clear, lxx[-1].reshape(-1)),
+            clear, PreparedCall(fill, lxx[-1].reshape(-1), 0.0),
             prepared_derivatives(system, *points, self.fx, self.fu, self.multiplier[1:], lxx[:-1], lux, luu),
             objective.prepared_expansion(*points, exact.blocks, curvature),
             *self._idle(exact), *self._adjoint(curvature),
@@ -454,6 +444,10 @@ class Program:
         for name, parts in names.items():
             self.state[name] = self.calls(*parts).address
         self.state["value_at"] = [call.result_address for call in calls_of(value) or ()][-1]
+
+    def _if_closing(self, prepare: Callable[[], PreparedCall]) -> list[PreparedCall]:
+        """The call that is made only where states have gaps."""
+        return [] if self._given_gaps is None else [prepare()]
 
     def _idle(self, model: _Model) -> list[PreparedCall]:
         """The call that settles idle controls in a model, if there are such."""
@@ -468,7 +462,7 @@ class Program:
             calls.append(rows.linearize)
             if curvature is not None:
                 calls.append(rows.own.prepared_curvature(self.xs, self.us, rows.dual_of_model, curvature))
-        calls.append(PreparedCall(_copy, self._gradients[0], flat))
+        calls.append(PreparedCall(copy, self._gradients[0], flat))
         if rows is not None:
             calls.append(rows.add_multipliers(*lagrangian))
         e = Expansion(self.fx, self.fu, *lagrangian, *self._models[0].blocks[2:])
@@ -483,8 +477,8 @@ class Program:
         measured = rows.c, *limits, rows.own.D, rows.own.rounding
         held = [
             (
-                PreparedCall(_copy, model.gradients, self._held.gradients),
-                PreparedCall(_copy, model.hessians, self._held.hessians),
+                PreparedCall(copy, model.gradients, self._held.gradients),
+                PreparedCall(copy, model.hessians, self._held.hessians),
                 PreparedCall(_add_rows, rows.first, *rows.C, rows.p, rows.w, *self._held.blocks),
             )
             for model in self._models
@@ -496,9 +490,9 @@ class Program:
             "hold_exactly": held[1],
             "measure": (PreparedCall(_measure_rows, state, *measured, rows.dual),),
             "measure_p": (PreparedCall(_measure_rows, state, *measured, rows.p),),
-            "advance": (PreparedCall(_copy, rows.dual, rows.centre),),
+            "advance": (PreparedCall(copy, rows.dual, rows.centre),),
             "recentre": (PreparedCall(_recentre, state, rows.p, rows.dual, rows.centre),),
-            "keep_dual": (PreparedCall(_copy, rows.dual, rows.dual_of_model),),
+            "keep_dual": (PreparedCall(copy, rows.dual, rows.dual_of_model),),
         }
 
     def _prepared_side(self, side: np.void) -> tuple[np.ndarray, ...]:
@@ -512,8 +506,8 @@ class Program:
         calls = {
             "rollouts": self.calls(candidates),
             "add_curvature": self.curvature_with(Vx),
-            "costate": PreparedCall(_copy, Vx.reshape(-1), self.multiplier.reshape(-1)),
-            "publish": PreparedCall(_copy, K.reshape(-1), self.K.reshape(-1)),
+            "costate": PreparedCall(copy, Vx.reshape(-1), self.multiplier.reshape(-1)),
+            "publish": PreparedCall(copy, K.reshape(-1), self.K.reshape(-1)),
             "predict": self.calls(
                 prepared_difference(system, self.xs, self._new_xs, self._dx),
                 PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self.multiplier),
@@ -527,7 +521,8 @@ class Program:
             calls["sweep" + suffix] = sweeping = slots.prepared_sweep(e, self.box, results, self._given_gaps)
             side["mu" + suffix + "_at"], side["found" + suffix] = sweeping.argument_address(MU), sweeping.result_address
             of_step = self.gaps, k, K, NOTHING, self._dx, self._du
-            calls["close" + suffix] = PreparedCall(_close, self.state, *e, *of_step)
+            for close in self._if_closing(partial(PreparedCall, _close, self.state, *e, *of_step)):
+                calls["close" + suffix] = close
             numbers = self.fx.reshape(-1, n), self.fu.reshape(-1, nu), swept.gradients[None], swept.hessians[None]
             calls["finite" + suffix] = PreparedCall(_look, self.state, *numbers)
             if self.rows is not None:
@@ -561,7 +556,7 @@ class Program:
             *rows.C, rows.c, *rows.limits, rows.dual, rows.centre, rows.p, k, K,
         )  # fmt: skip
         pairs = zip(given, search.given, strict=True)
-        copies = [PreparedCall(_copy, mine.reshape(-1), its.reshape(-1)) for mine, its in pairs]
+        copies = [PreparedCall(copy, mine.reshape(-1), its.reshape(-1)) for mine, its in pairs]
         begin = PreparedCall(_begin_search, self.state, search.numbers, search.sweep.argument_address(MU))
         left = rows.c, search.best[2], *rows.limits, rows.changed
         end = PreparedCall(_end_search, self.state, search.numbers, search.saved, results, *left)
@@ -593,7 +588,7 @@ class Program:
         (N, n, nu), points = self.fu.shape, (self.xs, self.us)
         flat, blocks = _parts((N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu))
         _, of_dynamics = _parts((N, n, n), (N, nu, n), (N, nu, nu))
-        parts: list[Callable[[], Any]] = [PreparedCall(_clear, flat)]
+        parts: list[Callable[[], Any]] = [PreparedCall(fill, flat, 0.0)]
         if self._all_of_costs:
             parts.append(self.slots.objective.prepared_expansion(*points, None, blocks))
             if self.rows is not None:
@@ -752,13 +747,23 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     key = key_of(formulation.curvature, closing)
     of, known = formulation.kept.get(key, (None, None))
     calls = None if rows is None else rows.calls
-    if key not in formulation.kept or of is not calls or (known is not None and not known.current):
+    if key not in formulation.kept or (known is None and of is not calls) or not _fits(known, of, rows):
         try:
             known = Program(formulation.slots, formulation.curvature, rows, closing)
         except NoPieces:
             known = None
-        formulation.kept[key] = calls, known
+    formulation.kept[key] = calls, known
     return known
+
+
+def _fits(program: Program | None, of: Any, rows: Rows | None) -> bool:
+    """True for a program that serves rows: those that it has served, or others that differ in numbers, which it takes;
+    None, where there is no program, does."""
+    if program is None:
+        return True
+    if not program.current or (rows is None) != (program.rows is None):
+        return False
+    return rows is None or rows.calls is of or (program.rows is not None and program.rows.own.take_numbers(rows))
 
 
 def steps_without_python(

@@ -38,6 +38,7 @@ def write_library(
     arrays: Mapping[str, np.ndarray],
     entered: Iterable[PreparedCall] = (),
     target: str = "native",
+    constants: Mapping[str, int] | None = None,
 ) -> Path:
     """Write a library of prepared calls, static and shared, with a C header, a file for CMake, and a README.
 
@@ -53,6 +54,7 @@ def write_library(
     entered : all calls that compiled functions make by their addresses
     target : "native", this processor; "x86-64-v3"; or "aarch64", which needs aarch64-linux-gnu-gcc (Debian's
         gcc-aarch64-linux-gnu)
+    constants : numbers that the header has names for, by these
 
     Returns
     -------
@@ -65,6 +67,23 @@ def write_library(
     FileNotFoundError : without a C compiler
     OSError : on other systems than Linux
     """
+    place, chosen = check_place(folder, target)
+    of_entries = _checked_entries(name, entries)
+    _check_arrays(arrays, of_entries)
+    calls = list(dict.fromkeys([call for calls in of_entries.values() for call in calls] + _checked(entered)))
+    made = {entry: [calls.index(call) for call in part] for entry, part in of_entries.items()}
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as working:
+        new = Path(working, name)
+        new.mkdir()
+        _build(new, texts.Interface(name, made, arrays, constants or {}), calls, chosen, target)
+        os.replace(new, place)
+    return Path(folder)
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+def check_place(folder: str | os.PathLike[str], target: str) -> tuple[Path, Target]:
+    """The folder for a library, and what it is translated for; raises what `write_library` does for these."""
     chosen = target_of(target)
     for needed in (chosen.compiler, "ar"):
         if shutil.which(needed) is None:
@@ -74,20 +93,9 @@ def write_library(
     place = Path(folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise FileExistsError(f"folder: got {str(place)!r}, which is there already, expected a new or empty folder")
-    of_entries = _checked_entries(name, entries)
-    _check_arrays(arrays, of_entries)
-    calls = list(dict.fromkeys([call for calls in of_entries.values() for call in calls] + _checked(entered)))
-    made = {entry: [calls.index(call) for call in part] for entry, part in of_entries.items()}
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as working:
-        new = Path(working, name)
-        new.mkdir()
-        _build(new, texts.Interface(name, made, arrays), calls, chosen, target)
-        os.replace(new, place)
-    return Path(folder)
+    return place, chosen
 
 
-# ------------------------------------------------------------------------------------------------ arguments
 def _checked(calls: Iterable[Any]) -> list[PreparedCall]:
     found = list(calls)
     for call in found:

@@ -19,11 +19,13 @@ class Interface(NamedTuple):
     name : of the library, which all of its names begin with
     entries : numbers of the calls that each entry makes, in their order
     arrays : by name
+    constants : numbers by name
     """
 
     name: str
     entries: dict[str, list[int]]
     arrays: Mapping[str, np.ndarray]
+    constants: Mapping[str, int] = {}
 
     @property
     def image(self) -> str:
@@ -90,6 +92,13 @@ typedef struct {name} {name}_t;
 
 /* Computations, which read and write the arrays below.  They return 0, and 1 if a function could not go on. */
 {chr(10).join(entries)}
+"""
+    if interface.constants:
+        named = [f"    {upper}_{constant.upper()} = {number}" for constant, number in interface.constants.items()]
+        text += f"""
+enum {{
+{f",{chr(10)}".join(named)}
+}};
 """
     if constants:
         text += f"""

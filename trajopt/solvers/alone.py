@@ -1,0 +1,199 @@
+"""Solves without Python, compiled: a start, and iterations until one ends.
+
+    begin      rollout of the controls, under the gains of the last plan if that is kept, or states with their gaps;
+               cost, expansion, multipliers
+    step       an iteration of `trajopt.solvers.compiled`
+    go_on      iterations until there is a status
+
+Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`).  These are entries of a
+library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never replaced by the initial
+state at rest, and the units of rows and of mu are those of the start that the library was made with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynamics.simd import by_address, decision
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, integer_at, put_float
+from trajopt.backward.slots import Slots
+from trajopt.rows import Rows
+from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
+from trajopt.solvers.compiled import DIVERGED, INDEFINITE, INVALID, record_type
+from trajopt.solvers.cycle import Cycle
+from trajopt.solvers.formulation import ALPHAS, Curvature
+from trajopt.solvers.iteration import ENDS, GO_ON, State, Unconstrained
+from trajopt.solvers.program import NEVER, Program
+
+MEANINGS = {
+    **{code: "running" if end is None else str(end) for code, end in enumerate(ENDS)},
+    INDEFINITE: "not_positive_definite",
+    INVALID: "invalid_derivatives",
+    DIVERGED: "diverged",
+}
+"""Names of codes, as those of `trajopt.Status`."""
+CONTROLS, STATES, PLAN = range(3)
+"""From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
+multipliers."""
+START = record_type("mu scale", "mode rollouts take iterate code_at")
+"""First mu, and its unit; from what to start; addresses of calls, and of the iteration's code."""
+
+
+@by_address
+def put_numbers(values, entry, factor, places):
+    """Write values times factors to addresses: numbers in the user's units to where calls read them."""
+    for i in range(entry.shape[0]):
+        put_float(places[i], values[entry[i]] * factor[i])
+
+
+@decision
+def _first_multipliers(s, start, cycle, lower, upper, dual):
+    """`trajopt.solvers.augmented_lagrangian.first_multipliers`."""
+    penalty, largest = 0.0, 0.0
+    enter(cycle.units)
+    if start.mode == PLAN:
+        project(lower, upper, dual, dual)
+        enter(s.measure)
+        for i in range(dual.shape[0]):
+            largest = max(largest, abs(dual[i]))
+        bearable = max(largest, s.unit) / max(s.scaled, TINY)
+        penalty = min(s.penalty, LARGEST_PENALTY * s.unit, bearable)
+    s.penalty = max(penalty, FIRST * s.unit)
+    s.error = s.residual = s.ceiling = s.violation_before = np.inf
+    s.stationary, s.waits = 1e-2, 0
+    enter(s.advance)
+    enter(s.weigh)
+
+
+@decision
+def _roll_out(s, start, x0, trajectory, candidate, gaps, K):
+    """Write the rollout of the controls, under the gains K about the states if the last plan is kept."""
+    (xs, us), (new_xs, new_us) = trajectory, candidate
+    for t in range(xs.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = 0.0
+        for i in range(xs.shape[1]):
+            xs[t, i] = xs[t, i] if start.mode == PLAN else x0[i]
+    for t in range(K.shape[0]):
+        for i in range(K.shape[1]):
+            for j in range(K.shape[2]):
+                K[t, i, j] = K[t, i, j] if start.mode == PLAN else 0.0
+    s.lane = 0
+    enter(start.rollouts)
+    enter(start.take)
+    for t in range(xs.shape[0]):
+        for i in range(xs.shape[1]):
+            xs[t, i] = new_xs[t, i]
+    for t in range(us.shape[0]):
+        for i in range(us.shape[1]):
+            us[t, i] = new_us[t, i]
+    s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
+
+
+@by_address
+def begin(state, starts, cycles, x0, trajectory, candidate, gaps, K, c, limits, dual, lam, D):
+    """The state before the first iteration, from trajectory = (xs, us), which candidate is the next one of; lam: the
+    multipliers of a plan, in the user's units."""
+    s, start = state[0], starts[0]
+    s.predicted, s.gap_weight, s.mu, s.scale, s.idle, s.tried, s.asked = np.inf, 0.0, start.mu, start.scale, 0, 0, 0
+    s.directed, s.gained, s.exact_known, s.gauss_newton_known, s.finite, s.violation = 0, 0, 0, 1, 1, 0.0
+    if start.mode == STATES:
+        enter(cycles[0].open)
+    else:
+        _roll_out(s, start, x0, trajectory, candidate, gaps, K)
+    enter(s.value)
+    s.own_cost = s.cost = float_at(s.value_at)
+    s.status = GO_ON if abs(s.cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
+    for i in range(dual.shape[0]):
+        dual[i] = lam[i] / D[i] if start.mode == PLAN else 0.0
+    if s.rows > 0:
+        enter(s.keep_dual)
+    enter(s.expand)
+    if s.rows > 0:
+        for i in range(c.shape[0]):
+            if not abs(c[i]) < np.inf:
+                s.status = DIVERGED
+        _first_multipliers(s, start, cycles[0], *limits, dual)
+
+
+@by_address
+def step(state, starts, sides, cycles):
+    """An iteration; its code is the status."""
+    _iterate(state[0], starts[0])
+    _leave_plan(state[0], sides[state[0].side], cycles[0])
+
+
+@by_address
+def go_on(state, starts, sides, cycles):
+    """Iterations from the state, until there is a status."""
+    while state[0].status == GO_ON:
+        _iterate(state[0], starts[0])
+    _leave_plan(state[0], sides[state[0].side], cycles[0])
+
+
+@decision
+def _iterate(s, start):
+    enter(start.iterate)
+    s.status = integer_at(start.code_at)
+
+
+@decision
+def _leave_plan(s, side, cycle):
+    """Write gains, costate and multipliers of the plan, and the largest violation, to where programs read them."""
+    if s.directed == 0 and s.status >= INDEFINITE:
+        return
+    enter(side.costate)
+    enter(side.publish)
+    enter(cycle.publish)
+    if s.rows > 0:
+        enter(s.measure)
+        enter(cycle.choose)
+
+
+# ------------------------------------------------------------------------------------------------ the program
+class AloneProgram(Program):
+    """A program with a start and an end for which no Python is needed, and with cycles.
+
+    Attributes
+    ----------
+    starts : array of `trajopt.solvers.alone.START`
+    begin, step, go_on : prepared calls
+    cycle : Cycle
+    """
+
+    def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, mu: float) -> None:
+        super().__init__(slots, curvature, rows, True)
+        self.starts, none = np.zeros(1, START), np.zeros(0)
+        self.cycle = Cycle(self, mu)
+        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
+        start, own, record = self.starts, self.rows, self.cycle.record
+        start["rollouts"] = self.calls(rollouts).address
+        assert rollouts is not None
+        take = self._taken(rollouts())
+        start["take"], start["iterate"] = take.address, self._iterate.address
+        start["code_at"] = self._iterate.result_address
+        plan = (self.xs, self.us), self.candidate, self.gaps, self.K
+        of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
+        D = none if own is None else own.own.D
+        self.begin = PreparedCall(
+            begin, self.state, start, record, slots.x0, *plan, *of_rows, self.cycle.lam, D
+        )  # fmt: skip
+        self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
+        self._kept += [take, self._iterate]
+
+    def load(self, state: State, constraints: Unconstrained) -> None:
+        """Take over the state of a solve, to go on alone."""
+        super().load(state, constraints)
+        s, mu, self.cycle.x0[...] = self.state, state.regularization, self.slots.problem.x0
+        s["alone"], s["checked"], s["since"], s["side"], s["asked"], s["status"] = 1, 0, NEVER, 0, 0, 0
+        self.starts["mu"], self.starts["scale"] = mu.mu, mu.scale
+        self.starts["mode"] = CONTROLS if self.slots.problem.xs_init is None else STATES
+        self.cycle.record["outcome"], self.cycle.record["asked"] = 0, 0
+        for numbers in (self.K, self.cycle.costate, self.cycle.lam):
+            numbers[...] = 0.0
+
+    @property
+    def all_calls(self) -> list[PreparedCall]:
+        """All calls that are made, those that others make by their addresses too."""
+        kept = [call for call in self._kept if isinstance(call, PreparedCall)]
+        return list(dict.fromkeys([self.begin, self.step, self.go_on, self.cycle.call, *kept]))

@@ -1,0 +1,227 @@
+"""Files that `trajopt.solvers.export` writes beside a library: examples, and what its README says of solves.
+
+In the texts NAME stands for the name of the library, UPPER for that in capitals.
+"""
+
+EXAMPLE = """\
+/* A solve, a cycle of predictive control, and a solve from its plan.
+
+       cc example.c -I. libNAME.a -lm -o example */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "NAME.h"
+
+static void show(NAME_t *self) {
+    printf("status %" PRId64 " after %" PRId64 " iterations, cost %.6g, largest violation %.1e\\n", *NAME_status(self),
+           *NAME_iterations(self), *NAME_cost(self), *NAME_violation(self));
+}
+
+int main(void) {
+    NAME_t *self = NAME_create();
+    if (self == NULL || NAME_solve(self))
+        return 1;
+    show(self);
+    for (int i = 0; i < UPPER_us_DIM1; i++)
+        printf("%g ", NAME_us(self)[i]); /* the first control */
+    printf("\\n");
+
+    /* A knot later, from the state that was planned: the plan moves up, and an iteration improves it. */
+    for (int i = 0; i < UPPER_x0_SIZE; i++)
+        NAME_x0(self)[i] = NAME_xs(self)[UPPER_xs_DIM1 + i];
+    if (NAME_cycle(self))
+        return 1;
+    printf("a cycle to cost %.6g\\n", *NAME_cost(self));
+
+    /* To convergence from there. */
+    *NAME_start(self) = UPPER_FROM_PLAN;
+    if (NAME_solve(self))
+        return 1;
+    show(self);
+    NAME_free(self);
+    return 0;
+}
+"""
+
+EXAMPLE_CPP = """\
+// The solver as an object of C++, which frees what it owns.
+//
+//     c++ example.cpp -I. libNAME.a -lm -o example
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include "NAME.h"
+
+class Solver {
+public:
+    Solver() : self_(NAME_create(), NAME_free) {
+        if (!self_)
+            throw std::bad_alloc();
+    }
+
+    double *x0() { return NAME_x0(self_.get()); }
+    const double *control(int knot) const { return NAME_us(self_.get()) + knot * UPPER_us_DIM1; }
+    double cost() const { return *NAME_cost(self_.get()); }
+    bool converged() const { return *NAME_status(self_.get()) == UPPER_CONVERGED; }
+
+    void solve() {
+        if (NAME_solve(self_.get()))
+            throw std::runtime_error("NAME_solve");
+    }
+
+private:
+    std::unique_ptr<NAME_t, void (*)(NAME_t *)> self_;
+};
+
+int main() {
+    Solver solver;
+    solver.solve();
+    std::printf("%s, cost %g, first control %g\\n", solver.converged() ? "converged" : "not converged", solver.cost(),
+                solver.control(0)[0]);
+}
+"""
+
+CONTROL_LOOP = """\
+/* Predictive control at 1 kHz, with the functions of a hardware interface as in ros2_control: read, update, write.
+
+   Every millisecond an iteration improves the plan from the state that was read, and its first control is written;
+   every KNOT milliseconds the plan moves up by a knot.  Where an iteration takes longer than a millisecond, make cycles
+   alone, or let a thread of its own make them.
+
+       cc control_loop.c -I. libNAME.a -lm -o control_loop && ./control_loop 1000 */
+#define _POSIX_C_SOURCE 200112L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "NAME.h"
+
+enum { NX = UPPER_x0_SIZE, NU = UPPER_us_DIM1, KNOT = MILLISECONDS };
+
+/* A robot's drivers go here.  This robot does what the plan says: it is `part` of the way to the next
+   knot. */
+static void read_state(NAME_t *self, double part, double *x) {
+    const double *xs = NAME_xs(self);
+    for (int i = 0; i < NX; i++)
+        x[i] = xs[i] + part * (xs[NX + i] - xs[i]);
+}
+
+static void write_control(const double *u) {
+    (void)u;
+}
+
+static int update(NAME_t *self, int moves_up, const double *x, double *u) {
+    memcpy(NAME_x0(self), x, sizeof(double) * NX);
+    *NAME_start(self) = UPPER_FROM_PLAN;
+    if (moves_up ? NAME_cycle(self) : NAME_begin(self) || NAME_step(self))
+        return 1;
+    memcpy(u, NAME_us(self), sizeof(double) * NU);
+    return 0;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int main(int count, char **words) {
+    long cycles = count > 1 ? atol(words[1]) : 1000;
+    double x[NX], u[NU], longest = 0.0;
+    NAME_t *self = NAME_create();
+    if (self == NULL || NAME_solve(self)) /* the first plan, before the robot moves */
+        return 1;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (long cycle = 0; cycle < cycles; cycle++) {
+        read_state(self, 1.0 / KNOT, x);
+        double begin = seconds();
+        if (update(self, cycle % KNOT == 0 && cycle > 0, x, u))
+            return 2;
+        double took = seconds() - begin;
+        longest = took > longest ? took : longest;
+        write_control(u);
+        next.tv_nsec += 1000000;
+        if (next.tv_nsec >= 1000000000) {
+            next.tv_nsec -= 1000000000;
+            next.tv_sec++;
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+    }
+    printf("%ld cycles, the longest update %.3f ms, status %" PRId64 ", asked %" PRId64 "\\n", cycles, 1e3 * longest,
+           *NAME_status(self), *NAME_asked(self));
+    NAME_free(self);
+    return 0;
+}
+"""
+
+README = """
+## Solves
+
+- `NAME_begin` takes parameters over, and starts a solve from `x0`: cost, derivatives, first multipliers;
+- `NAME_step` makes one iteration;
+- `NAME_solve` begins, then iterates until there is a status;
+- `NAME_cycle` is a cycle of predictive control from `x0`, a knot after the last one: it takes parameters over, moves
+  the plan of the last solve or cycle up by a knot, and makes one iteration, as `Solution.shifted` and a solve with
+  `max_iterations=1` do.
+
+All return 0.  What they read:
+
+- `x0`: the initial state;
+- `us`, `xs`, `start`: where a solve begins.  UPPER_FROM_CONTROLS: `us`, rolled out; UPPER_FROM_STATES: `xs` and `us`,
+  with gaps between states and dynamics; UPPER_FROM_PLAN: `us`, rolled out with the gains `K` about `xs`, and the
+  multipliers of the last solve or cycle;
+- `tolerance`, `max_iterations`: options of the next iterations;
+- the parameters below.
+
+Begin a solve, or make a cycle, after a change of any of these but the options.  What they write:
+
+- `xs`, `us`: the iterate;
+- `K`: gains of the last sweep, u = us + K (x - xs);
+- `status`, of a solve: MEANINGS;
+- `outcome`, of a cycle: 0 a step; 1 none, since the plan is optimal; 2 none, since derivatives are not finite; 3 none,
+  since no step lowers the cost;
+- `iterations` since `begin`; in how many of these Python would have done more (below), `asked`; and in how many cycles
+  so far, `cycles_asked`;
+- `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units;
+  `gap`, the largest one between states and dynamicsROWS.
+
+## Parameters
+
+Values in the units of the problem, which `NAME_begin`, `NAME_solve` and `NAME_cycle` take over; of functions of time
+with a row for each knot.
+
+| array | of the problem |
+|---|---|
+PARAMETERS
+
+FIXED
+
+## Times
+
+On the machine where this was written, in one thread: a solve from the first start (ITERATIONS) SOLVE ms, a
+cycle CYCLE ms.
+
+## Where Python would do more
+
+In Python some iterations are interrupted for what is rare.  The library goes on without, and counts these iterations in
+`asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`.
+
+- a line search with a short step: Python tries other directions, the library takes the step;
+- a line search without a step: both try again with a larger mu, or end;
+- an exact model that is not positive definite under constraints: Python takes its positive part, the library the
+  Gauss-Newton model;
+- steps that lead nowhere for long under constraints: Python smooths inequalities, and searches for feasible
+  trajectories; the library goes on;
+- a start that leads away: Python starts at rest instead; the library does not.
+
+Ends are final: saddles are not left, and no second solve is made.  The gains are those of the last sweep, with the
+penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
+"""
+
+OF_ROWS = """;
+- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there"""
