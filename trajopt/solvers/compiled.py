@@ -83,14 +83,15 @@ SIDE = record_type(
     add_curvature rollouts take predict minimum minimum_exactly leave move_dual costate publish
     """,
 )
-"""Calls that read or write a sweep's results.  There are three sides: of the last direction, which stays until another
-one is found, of the one that is found, and of one that is tried."""
+"""Calls that read or write a sweep's results.  Sides are those of the last direction, which stays until another one is
+found, of the one that is found, and under constraints of those that are tried."""
 RECORD = record_type(
     "cost predicted_decrease actual_decrease gradient_norm alpha mu gap violation", "kind indefinite_knot"
 )
 """Numbers of a `trajopt.results.records.IterationRecord`."""
 SIDES = len(("of the last direction", "of the one that is found", "tried", "tried after that"))
-"""Number of sides; the first trial is two behind the last direction."""
+"""Number of sides under constraints; the first trial is two behind the last direction.  Else there are the first two.
+"""
 
 
 # ------------------------------------------------------------------------------------------------ direction
@@ -401,7 +402,7 @@ def iterate(state, sides, records):
     if s.rows > 0 and s.idle >= IDLE:
         enough = max(enough, visible(s))
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
-    found, alpha = (s.side + 1) % SIDES, 0.0
+    found, alpha = (s.side + 1) % sides.shape[0], 0.0
     if s.rows > 0:
         ok, exact, found, knot, alpha = find_constrained_direction(s, sides, exact, enough)
         if ok:

@@ -41,7 +41,6 @@ from trajopt.solvers.augmented_lagrangian import (
     units_of,
 )
 from trajopt.solvers.compiled import (
-    SIDES,
     expected_decrease,
     find_direction,
     find_minimum,
@@ -96,7 +95,7 @@ def cycle(state, sides, records, cycles):
     """Make a cycle; its outcome is written."""
     s, c = state[0], cycles[0]
     begin(s, c)
-    found, other = (s.side + 1) % SIDES, (s.side + 2) % SIDES
+    found, other = (s.side + 1) % sides.shape[0], (s.side + 2) % sides.shape[0]
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
     if exact:
         enter(c.add_curvature)

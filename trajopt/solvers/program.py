@@ -348,7 +348,8 @@ class Program:
         self.slots, self._all_of_costs = slots, curvature.cost_hessian == "exact"
         self._kept: list[Any] = []
         self._checks: list[Callable[[], bool]] = []
-        self.state, self.sides, self.records = np.zeros(1, STATE), np.zeros(SIDES, SIDE), np.zeros(1, RECORD)
+        self.state, self.records = np.zeros(1, STATE), np.zeros(1, RECORD)
+        self.sides = np.zeros(2 if rows is None else SIDES, SIDE)
         self.xs, self.us, self._new_xs, self._new_us = (np.zeros((N + t, m)) for t, m in ((1, nx), (0, nu)) * 2)
         self.candidate, self.K = (self._new_xs, self._new_us), np.zeros((N, nu, n))
         self.gaps, self._dx, self._du = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros((N, nu))
