@@ -29,7 +29,7 @@ ROOT = Path(trajopt.__file__).parent
 FILES = [*sorted((ROOT / "solvers").glob("*.py")), *sorted((ROOT / "backward").glob("*.py")), ROOT / "rows.py"]
 PLACES = {"MU", "GAPS"}
 """Names that count places of arguments, which nobody tunes."""
-COMPILED = {"helper", "routine", "driver", "shared_kernel", "by_address"}
+COMPILED = {"helper", "routine", "lean_routine", "driver", "shared_kernel", "by_address"}
 """Decorators of functions that are compiled."""
 FACTORS = {"half": 0.5, "twice": 2.0}
 STARTS, LIMIT = 3, 60.0

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import by_address, routine
+from dynamics.simd import by_address, lean_routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import multipliers
 from dynamics.validation import as_array
@@ -54,7 +54,7 @@ class Weights(NamedTuple):
     w: np.ndarray
 
 
-@routine
+@lean_routine
 def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
     """Add C'p to gradients and C'wC to Hessians, which are not looked at where w is 0."""
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
@@ -80,7 +80,7 @@ def add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
                         luu[t, a, b] += x * Cu[i, b]
 
 
-@routine
+@lean_routine
 def add_gradients(first, Cx, Cu, multipliers, lx, lu):
     """Add C'lam to gradients."""
     N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
@@ -130,7 +130,7 @@ def random_sum_gradient(
         return adjoint(with_multipliers(none, first, C, signs))[1]
 
 
-@routine
+@lean_routine
 def along(first, Cx, Cu, dx, du, change):
     """Write C (dx, du) for every row."""
     for t in range(dx.shape[0]):

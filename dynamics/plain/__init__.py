@@ -176,7 +176,7 @@ def driver(function: Callable[..., Any]) -> Any:
     return call
 
 
-routine = driver
+routine = lean_routine = driver
 
 
 class ByType:

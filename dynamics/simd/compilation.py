@@ -172,6 +172,11 @@ def routine(function: Callable[..., Any]) -> Any:
     return _compiled(function, KeepingDispatcher, nogil=True, no_cfunc_wrapper=False)
 
 
+def lean_routine(function: Callable[..., Any]) -> Any:
+    """A routine that allocates nothing, so that compiled functions which may not allocate can call it."""
+    return _compiled(function, KeepingDispatcher, nogil=True, _nrt=False, no_cfunc_wrapper=False)
+
+
 def by_address(function: Callable[..., Any]) -> Any:
     """A compiled function for prepared calls alone (`dynamics.simd.prepared_calls`), which may not allocate arrays.  It
     has no wrapper for Python, which is a third of what LLVM is given for a small function of many arrays."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.simd import by_address, driver, helper, routine
+from dynamics.simd import by_address, driver, helper, lean_routine, routine
 from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.rows import Term, matrix
@@ -298,7 +298,7 @@ def _adjoint(fx, fu, lx, lu, K, costate, gradient):
             row_product(0, 0, ndx, here, of_costs, (by_state, by_gains))
 
 
-@routine
+@lean_routine
 def largest_gradient_entry(gradient, us, lower, upper):
     """`largest_gradient`, for compiled code."""
     largest = 0.0

@@ -19,7 +19,7 @@ from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
 from trajopt.costs.cost_of_residual import along, evaluated, linearized, prepared_rows, sums
 from trajopt.costs.deviation import Deviation, ManifoldDifference, subtract_reference
-from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, without_controls
+from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, check_blocks, without_controls
 from trajopt.interfaces.residual import Blocks, Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import (
@@ -420,6 +420,7 @@ class SquaredNorm:
             rows = evaluated(inside, inside.nr, *points), None, None
         else:
             rows = linearized(inside, inside.nr, *points)
+            check_blocks(target, span[1], rows[1].shape[2], 0 if rows[2] is None else rows[2].shape[2])
         steps, bent, (last, *arguments) = self._steps(span, rows, weights, target, curvature)
         for step, *given in steps:
             step(*given)

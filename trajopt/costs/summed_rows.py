@@ -11,6 +11,7 @@ from dynamics.simd import routine
 from dynamics.simd.array_loops import first_of
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares
+from dynamics.validation import check_rows
 from trajopt.costs.cost_of_residual import evaluated, linearized, prepared_rows
 from trajopt.interfaces.residual import Blocks, at_knots
 
@@ -38,6 +39,8 @@ def _add(source, into):
 def at_span(residual: Any, span: tuple[int, int], xs: np.ndarray, us: np.ndarray | None) -> tuple[Any, Any, Any]:
     """The residual for the points of these knots, and these."""
     start, stop = span
+    if not 0 <= start < stop <= len(xs):
+        raise ValueError(f"span: got {start}, {stop}, expected knots among those of {len(xs)} states")
     inside = residual if stop - start == len(xs) else at_knots(residual, np.arange(start, stop))
     return inside, xs[start:stop], None if us is None else us[start:stop]
 
@@ -45,6 +48,17 @@ def at_span(residual: Any, span: tuple[int, int], xs: np.ndarray, us: np.ndarray
 def without_controls(blocks: Blocks) -> Blocks:
     """The blocks of an expansion for `expand_squares` of a function of states."""
     return blocks[0], NO_BLOCKS[1], blocks[2], *NO_BLOCKS[3:]
+
+
+def check_blocks(blocks: Blocks, stop: int, n: int, m: int) -> None:
+    """Raise ValueError unless blocks of an expansion reach this knot, and are those of n tangent components, and of m
+    controls if there are any."""
+    lx, lu, lxx, lux, luu = blocks
+    shapes = [("lx", lx, (n,)), ("lxx", lxx, (n, n))]
+    if m:
+        shapes += [("lu", lu, (m,)), ("lux", lux, (m, n)), ("luu", luu, (m, m))]
+    for name, block, row in shapes:
+        check_rows(name, block, stop, row)
 
 
 class SummedRows:
@@ -124,6 +138,8 @@ class SummedRows:
         (r, rx, ru), K = rows, span[1] - span[0]
         rx, ru = (np.zeros((K, self.nr, 0)) if S is None else S for S in (rx, ru))
         mu, J = np.zeros((K, self.nr)), np.zeros((K, self.nr, rx.shape[2] + ru.shape[2]))
+        if target is not None:
+            check_blocks(target, span[1], rx.shape[2], ru.shape[2])
         steps = [] if target is None else [(_place_columns, rx, 0, J), (_place_columns, ru, rx.shape[2], J)]
         into = NO_BLOCKS if target is None else target
         into = into if ru.shape[2] else without_controls(into)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import LANES, by_address, routine
+from dynamics.simd import LANES, by_address, lean_routine, routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
 from dynamics.simd.squares import ResidualWeights, sum_of, without_effect
 from trajopt.costs import Cost, Quadratic
@@ -295,7 +295,7 @@ def _expansion(
     return add
 
 
-@routine
+@lean_routine
 def all_finite(rows):
     """True if no entry of rows (K, n) is NaN or infinite."""
     for t in range(rows.shape[0]):

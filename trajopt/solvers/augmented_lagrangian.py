@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import decision, helper, routine
+from dynamics.simd import decision, helper, lean_routine
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import FACTOR
 from trajopt.rows import Rows, Weights, change_of_rows, random_sum_gradient
@@ -124,7 +124,7 @@ def term(c, dual, centre, penalty, barrier, lower, upper):
     return value, p, w
 
 
-@routine
+@lean_routine
 def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     total = 0.0
     for i in range(c.shape[0]):
@@ -133,7 +133,7 @@ def weigh(c, lower, upper, dual, centre, penalty, barrier, p, w):
     return total
 
 
-@routine
+@lean_routine
 def sum_of_terms(c, change, lower, upper, centre, penalty, barrier):
     """Sum of the augmented-Lagrangian terms at c + change, or at c where that is None."""
     total = 0.0
@@ -153,7 +153,7 @@ def active_side(z, lower, upper):
 
 
 # ------------------------------------------------------------------------------------------------ measures
-@routine
+@lean_routine
 def measure(c, lower, upper, D, rounding, lam, central):
     violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(c.shape[0]):
@@ -188,7 +188,7 @@ def measures(rows: Rows, c: np.ndarray, lam: np.ndarray, central: float = 0.0) -
     return Measures(*measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam, central))
 
 
-@routine
+@lean_routine
 def project(lower, upper, lam, result):
     """`projected`, for compiled code."""
     for i in range(lam.shape[0]):
@@ -246,7 +246,7 @@ TINY = float(np.finfo(np.float64).tiny)
 """Smallest divisor."""
 
 
-@routine
+@lean_routine
 def largest_derivative(lx, lu, lxx, luu):
     """Largest entry of the cost's gradients and of the diagonals of its Hessians; inf if one is not finite."""
     largest = 0.0
@@ -277,7 +277,7 @@ def influence(model: LocalModel, rows: Rows) -> np.ndarray:
     return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
 
 
-@routine
+@lean_routine
 def stiffness(gradient, luu):
     """Sum of C luu^-1 C' over rows, and the typical derivative of rows with respect to controls, from the gradient
     (N, nu) of the sum of all rows with random signs."""
@@ -356,7 +356,7 @@ def optimality_error(gradient, scaled, complementarity, scale):
     return max(gradient, scaled, complementarity / min(1.0, scale))
 
 
-@routine
+@lean_routine
 def sum_of_sizes(numbers):
     """Sum of absolute values."""
     total = 0.0
@@ -436,7 +436,7 @@ def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipl
     return m._replace(dual=dual)
 
 
-@routine
+@lean_routine
 def move_dual(lower, upper, lam, p, alpha, limit, result):
     for i in range(lam.shape[0]):
         result[i] = lam[i] + alpha * (p[i] - lam[i])
@@ -445,7 +445,7 @@ def move_dual(lower, upper, lam, p, alpha, limit, result):
         result[i] = min(max(result[i], -limit), limit)
 
 
-@routine
+@lean_routine
 def sum_of_violations(c, lower, upper):
     total = 0.0
     for i in range(c.shape[0]):
@@ -501,7 +501,7 @@ def with_met_barrier(rows: Rows, model: LocalModel, m: Multipliers) -> Multiplie
     return m
 
 
-@routine
+@lean_routine
 def _off_central_path(c, lower, upper, lam, barrier):
     """Largest difference between the barrier and a product of multiplier and slack."""
     largest = 0.0

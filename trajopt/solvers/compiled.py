@@ -80,7 +80,8 @@ SIDE = record_type(
     "",
     """
     sweep sweep_exactly mu_at mu_exactly_at found found_exactly close close_exactly finite finite_exactly
-    add_curvature rollouts take predict minimum minimum_exactly leave move_dual costate publish
+    add_curvature rollouts take rollouts_with_gaps take_with_gaps predict minimum minimum_exactly leave move_dual
+    costate publish
     """,
 )
 """Calls that read or write a sweep's results.  Sides are those of the last direction, which stays until another one is
@@ -285,7 +286,8 @@ def find_constrained_direction(s, sides, exact, enough):
     if s.directed != 0:
         advance(s)
     for times in range(TRIES):
-        ok, exact, knot = find_way(s, sides[first], exact, enough)
+        zero = max(enough, visible(s)) if s.idle >= IDLE else enough  # mu would be raised for what is rounding
+        ok, exact, knot = find_way(s, sides[first], exact, zero)
         if not ok:
             return False, exact, found, knot, alpha
         found, alpha = update_penalty(s, sides, first, exact, s.mu)
@@ -315,11 +317,13 @@ def search(s, side, weighted_gap, noise):
     """`trajopt.solvers.line_search.search`: length of the first acceptable step, 0 for none.  Its candidate, the cost
     and the violation there are left."""
     bound = WORSE * s.total if s.rows > 0 and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
-    enter(side.rollouts)
+    closed = s.closed != 0
+    take = side.take if closed else side.take_with_gaps
+    enter(side.rollouts if closed else side.rollouts_with_gaps)
     alpha = 1.0
     for lane in range(len(ALPHAS)):
         s.lane = lane
-        enter(side.take)
+        enter(take)
         enter(s.value)
         s.new_own_cost = s.new_cost = float_at(s.value_at)
         if s.rows > 0 and s.new_cost < np.inf:
@@ -399,8 +403,6 @@ def iterate(state, sides, records):
         return ASK
     enter(s.save)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
-    if s.rows > 0 and s.idle >= IDLE:
-        enough = max(enough, visible(s))
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
     found, alpha = (s.side + 1) % sides.shape[0], 0.0
     if s.rows > 0:
@@ -415,6 +417,8 @@ def iterate(state, sides, records):
         enter(s.restore)
         return ASK
     s.gap_weight, s.predicted = expected_decrease(s)
+    if s.rows > 0 and s.idle >= IDLE:
+        enough = max(enough, visible(s))
     converged = small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s)
     invisible = s.idle >= LONGEST and s.closed != 0 and s.predicted <= visible(s)
     end = end_before_step(converged, s.tried, s.most, s.idle, s.mu, invisible)

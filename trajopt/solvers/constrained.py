@@ -359,6 +359,8 @@ class AugmentedLagrangian(SoftConstraints):
         """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
         model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
         assert m is not None and direction is not None
+        if state.stall.idle >= IDLE:  # mu would be raised for what is rounding
+            enough = max(enough, visible(model))
         minimum = self._minimum(model, m, direction, regularization)
         for _ in range(ATTEMPTS):
             if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:

@@ -124,7 +124,7 @@ class Loop:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         exact = self.formulation.curvature.wanted(state.predicted, state.model.iterate)
         uncertain = noise(self.formulation.problem, state.model)
-        enough = self._enough(state, uncertain)
+        enough = self._enough(state.model, uncertain)
         found = self.constraints.find_direction(state, exact, enough)
         state = found.of(state)
         status = Status.STOPPED_BY_CALLBACK if stopping else found.status or self._end(state, enough)
@@ -192,6 +192,8 @@ class Loop:
         iterate = state.model.iterate
         if state.tried == 0 and self._given_back(state, enough):
             return Status.CONVERGED
+        if state.multipliers is not None and state.stall.idle >= IDLE:  # their terms round off more than the cost
+            enough = max(enough, visible(state.model))
         reached = state.regularization.small and iterate.gaps is None and state.predicted <= enough
         converged = reached and self.constraints.satisfied(state.model)
         invisible = state.stall.idle >= LONGEST and self._invisible(state)
@@ -217,13 +219,9 @@ class Loop:
             return None
         return Status.LINE_SEARCH_FAILED if state.stall.rejected.blocked is None else Status.NOT_FINITE
 
-    def _enough(self, state: State, uncertain: float) -> float:
-        """The predicted decrease that counts as zero, `uncertain` being the standard deviation of the cost; under
-        constraints, whose terms round off more than the cost, what is visible where steps gain nothing."""
-        model, options = state.model, self.options
-        enough = max(options.tolerance * abs(model.iterate.own_cost), options.absolute_tolerance, uncertain)
-        idle = state.multipliers is not None and state.stall.idle >= IDLE
-        return max(enough, visible(model)) if idle else enough
+    def _enough(self, model: LocalModel, uncertain: float) -> float:
+        """The predicted decrease that counts as zero, `uncertain` being the standard deviation of the cost."""
+        return max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance, uncertain)
 
     def _invisible(self, state: State) -> bool:
         """True if the predicted decrease is below the rounding of the cost."""

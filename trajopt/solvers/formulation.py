@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import decision, helper, routine
+from dynamics.simd import decision, helper, lean_routine
 from dynamics.validation import as_array, check_shape
 from trajopt.backward.backward_pass import Box, SweepResult, sweep
 from trajopt.backward.expansions import (
@@ -81,7 +81,7 @@ GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-@routine
+@lean_routine
 def _absolute_sum(rows):
     total = 0.0
     for t in range(rows.shape[0]):
@@ -191,7 +191,7 @@ def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.
     return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
 
 
-@routine
+@lean_routine
 def rounding_of_states(xs, costate):
     """`rounding`, for compiled code."""
     total = 0.0
@@ -292,7 +292,7 @@ def dot(A, t, i, z, s):
     return (a + b) + (c + d)
 
 
-@routine
+@lean_routine
 def follow(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
     """`linear_step`, for compiled code: a step of this length, from a start (dx0, du0) or from the iterate."""
     N, ndx, nu = fu.shape
@@ -331,7 +331,7 @@ def linear_step(
     return dx, du
 
 
-@routine
+@lean_routine
 def change(lx, lu, lxx, lux, luu, dx, du):
     """Linear part, and twice the quadratic part, of the cost's change along dx (N+1, ndx), du (N, nu)."""
     N, ndx, nu = lux.shape[0], dx.shape[1], du.shape[1]
@@ -348,7 +348,7 @@ def change(lx, lu, lxx, lux, luu, dx, du):
     return d1, d2
 
 
-@routine
+@lean_routine
 def write_gradient_at(Vx, Vxx, dx, gradient):
     """Write Vx + Vxx dx at all knots into gradient (N+1, ndx)."""
     for t in range(gradient.shape[0]):

@@ -501,11 +501,7 @@ class Program:
         slots, system, (N, n, nu) = self.slots, self.slots.problem.system, self.fu.shape
         flat, results = _parts((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         k, K, Vx, Vxx = results
-        candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, self._given_gaps)
-        if not self._results:  # those of all sides compare the same function
-            self._checks += () if candidates is None else checks_of(candidates)
         calls = {
-            "rollouts": self.calls(candidates),
             "add_curvature": self.curvature_with(Vx),
             "costate": PreparedCall(copy, Vx.reshape(-1), self.multiplier.reshape(-1)),
             "publish": PreparedCall(copy, K.reshape(-1), self.K.reshape(-1)),
@@ -514,8 +510,15 @@ class Program:
                 PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self.multiplier),
             ),
         }
-        assert candidates is not None
-        calls["take"] = self._taken(candidates())
+        for gaps, suffix in ((None, ""), (self._given_gaps, "_with_gaps")):  # other kernels, with other last bits
+            if suffix and gaps is None:
+                break
+            candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, gaps)
+            if candidates is None:
+                raise NoPieces
+            calls["rollouts" + suffix], calls["take" + suffix] = self.calls(candidates), self._taken(candidates())
+            if not self._results:  # those of all sides compare the same function
+                self._checks += checks_of(candidates)
         for model, suffix in zip(self._models, ("", "_exactly"), strict=True):
             swept = model if self.rows is None else self._held
             e = self.fx, self.fu, *swept.blocks

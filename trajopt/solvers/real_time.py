@@ -52,7 +52,7 @@ class RealTimeIteration(Loop):
         if self.formulation.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
         uncertain = noise(self.formulation.problem, state.model)
-        enough = self._enough(state, uncertain)
+        enough = self._enough(state.model, uncertain)
         found = self._find_direction(state, enough)
         state = found.of(state)
         status = found.status or self._end(state, enough)
