@@ -17,7 +17,7 @@ from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import felt_springs, joint_forces
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
-from dynamics.simd import driver, helper
+from dynamics.simd import helper, lean_routine
 from dynamics.simd.array_loops import first_of, split_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import ResidualWeights, add_hessians, check_weights, expand_squares
@@ -51,7 +51,7 @@ def _duration(timed, h, us, t):
     return us[t, us.shape[1] - 1] if timed else h
 
 
-@driver
+@lean_routine
 def _step(n, h, timed, xs, us, following):
     """Next states (K, 2 n)."""
     for t in range(us.shape[0]):
@@ -62,7 +62,7 @@ def _step(n, h, timed, xs, us, following):
             following[t, n + i] = v + d * a
 
 
-@driver
+@lean_routine
 def _linearize(n, h, timed, xs, us, fx, fu):
     """fx and fu at all knots."""
     fx[:], fu[:] = 0.0, 0.0
@@ -76,7 +76,7 @@ def _linearize(n, h, timed, xs, us, fx, fu):
                 fu[t, i, n], fu[t, n + i, n] = xs[t, n + i] + d * us[t, i], us[t, i]
 
 
-@driver
+@lean_routine
 def _contract(n, h, timed, us, lam, Hxx, Hux, Huu):
     """Hessians of lam'f, which are zero but for free durations."""
     Hxx[:], Hux[:], Huu[:] = 0.0, 0.0, 0.0
@@ -136,7 +136,7 @@ def _place(x0, X, c, l):
             X[c, 0, i, l] = x0[i]
 
 
-@driver
+@lean_routine
 def _roll(n, h, timed, start, stop, X, U, x0, xs, us, k, K, alphas, gaps, limits, shift, pull, before):
     """Candidates in lanes, as of `RobotSystem.roll`."""
     for c in range(X.shape[0]):

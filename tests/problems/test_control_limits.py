@@ -42,4 +42,6 @@ def test_box_and_augmented_lagrangian(solver, limited):
     assert other.converged and other.cost == pytest.approx(box.cost, rel=1e-6)
     np.testing.assert_allclose(other.us, box.us, atol=5e-6 * np.abs(box.us).max())
     lam = box.constraints[0].multipliers
-    np.testing.assert_allclose(other.constraints[0].multipliers, lam, atol=1e-4 * np.abs(lam).max())
+    left = max(1e-4 * np.abs(lam).max(), 1.01 * other.gradient_norm)  # multipliers are as exact as the gradient
+    assert left <= 2e-4 * np.abs(lam).max()
+    np.testing.assert_allclose(other.constraints[0].multipliers, lam, atol=left)
