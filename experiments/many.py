@@ -1,9 +1,9 @@
-"""What many small problems at once gain over a loop: swing-ups of a pendulum, by processes and by threads; and one arm
-from many initial states, by `PreparedSolver.solve_batch`.
+"""What many small problems at once gain over a loop: swing-ups, and an arm from many initial states.
 
     python -m experiments.many [--problems 500] [--arms 1000] [--large 0] [--turns 5] [--quick] [--out many.json]
 
-Each swing-up is made anew, from its robot on; the arm is prepared once.  The ways take turns, so that a busy machine
+Each swing-up is made anew, from its robot on, and solved by processes and by threads; the arm is prepared once, for
+`PreparedSolver.solve_batch`.  The ways take turns, so that a busy machine
 slows all of them alike, and times are medians.  A call of `solve_many` starts its workers, which import the libraries
 and load kernels: what that takes is measured by calls with one problem for each worker, and the speed is given with it
 and without.

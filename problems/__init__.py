@@ -61,6 +61,7 @@ def experiments() -> dict[str, str]:
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
         "warm_starts": "optima given back, initial states that have moved, predictive control with a hard goal",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
+        "without_python": "iterations compiled and in Python, and cycles of predictive control in a C library",
         "sensitivity": "derivatives of solutions, exact and without the Hessian of the dynamics; saddles",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves, random and bad: no exception, no NaN, and every end is what it says",

@@ -118,6 +118,7 @@ def results():
     )  # fmt: skip
     outcome = trajopt.Outcome(np.zeros(100), solution, None, None, 0.125)
     many = trajopt.ManySolutions((outcome,) * 100, make_problem, None)
+    batch = trajopt.DDP().prepare(problem).solve_batch(np.array([problem.x0, problem.x0 + 0.1]), progress=False)
     report = trajopt.check_derivatives(problem.system)
     worst = max(block.error for block in report.blocks)
     noise = solution.covariance(np.eye(n))
@@ -145,7 +146,8 @@ def results():
         (directional, f"xs: ({N}, {n})"), (feedback, "kind='exact'"), (solution.certificate(), "smallest_eigenvalue="),
         (noise, f"cost_increase={noise.cost_increase:.6g}"), (solution.laplace(), "log_determinant="),
         (expansion, f"fx: ({N}, {n}, {n})"), (singular, "position=0.25"), (family, "points=50"),
-        (outcome, "seconds=0.125"), (many, "success_rate=1"), (report, f"largest_error={worst:.6g}"),
+        (outcome, "seconds=0.125"), (many, "success_rate=1"), (batch, "solves=2"),
+        (report, f"largest_error={worst:.6g}"),
         (report.blocks[0], "error="), (trajopt.WeakLimit("speed", 3, 0, 1), "knot=3"),
         (held, "forces: 1 of them"), (changed, "q: (99, 9)"),
         (equilibrium, "residual=1e-09"), (branch, "points=99"), (motion, "duration=2.5"),

@@ -32,7 +32,7 @@ from dynamics.simd.prepared_calls import PreparedCall, calls_of, enter, float_at
 from dynamics.simd.threads import in_this_thread_alone
 from dynamics.validation import as_array
 from trajopt.backward.expansions import prepared_gaps
-from trajopt.backward.regularization import ORDINARY, Regularization
+from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.objective import all_finite
@@ -51,13 +51,8 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import KINDS, NoPieces, Program, key_of
 from trajopt.solvers.solve import past_saddles, takes_accelerations, transcribe
 
-NO_START = ASK + 1
+NO_START = ~ASK
 """Code of a solve whose start is left to Python."""
-TRIED = 8
-"""Number of solves of a thread after which it makes no more by compiled code, if most of their starts were left to
-Python."""
-LOOK = 0.1
-"""Seconds after which the caller looks again at how many solves are done."""
 STEP = IterationRecord(0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, GAUSS_NEWTON, 0.0, 0.0, 0.0)
 """In the place of the record of a step, of which nothing is asked but that there was one."""
 RUN = record_type("first_mu", "open look usual iterate code_at")
@@ -241,7 +236,7 @@ class Batch:
             asked += result is None
             self.write(i, result or _of_solution(self._solver.solve(problem)))
             solved += 1
-            if solved == TRIED and 2 * asked > TRIED:
+            if solved == ATTEMPTS and 2 * asked > solved:  # most of their starts: it goes on in Python
                 arena = None
 
     def _limits(self, problem: Problem) -> Limits | None:
@@ -322,7 +317,7 @@ class Batch:
                     thread.start()
                 shown = 0
                 while any(thread.is_alive() for thread in threads):
-                    next(thread for thread in threads if thread.is_alive()).join(LOOK)
+                    next(thread for thread in threads if thread.is_alive()).join(timeout=0.1)
                     done = int(np.count_nonzero(self.done))
                     advance(done - shown)
                     shown = done
