@@ -202,7 +202,7 @@ def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, ch
     enter(finish)
 
 
-def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+def parts_of(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """Zeros, and arrays of these shapes that they consist of."""
     ends = np.cumsum([prod(shape) for shape in shapes])
     flat = np.zeros(ends[-1])
@@ -229,9 +229,9 @@ class PreparedSearch:
         low, high, *ends = np.zeros((4, *((0, 0) if limits is None else us.shape)))
         first, (c, lower, upper, dual, centre), numbers = np.zeros(N + 2, np.intp), np.zeros((5, R)), self.numbers
         C = np.zeros((R, n)), np.zeros((R, nu))
-        (costs, blocks), (expanded, moved) = _parts(*shapes), _parts(*shapes)
-        (swept, sweep), (self.saved, self.found) = _parts(*gains), _parts(*gains)
-        (here, start), (end, reached), (best, self.best) = [_parts((N + 1, n), (N, nu), (R,)) for _ in range(3)]
+        (costs, blocks), (expanded, moved) = parts_of(*shapes), parts_of(*shapes)
+        (swept, sweep), (self.saved, self.found) = parts_of(*gains), parts_of(*gains)
+        (here, start), (end, reached), (best, self.best) = [parts_of((N + 1, n), (N, nu), (R,)) for _ in range(3)]
         p = np.zeros(R)
         self.given = (
             fx, fu, *blocks, gaps, low, high, us, *ends, first, *C, c, lower, upper, dual, centre, p, *self.found[:2]

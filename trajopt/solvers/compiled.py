@@ -344,10 +344,9 @@ def step(s, side):
     closing, short, gain, new_cost = s.closed == 0, s.alpha < LONG_STEP, s.cost - s.new_cost, s.new_cost
     excused = closing or (short and s.predicted <= visible(s))
     s.gained = s.alpha == 1.0 and s.largest_gap == 0.0 and kept(s.predicted, gain)
-    exact = exact_wanted(s.threshold, s.predicted, new_cost)
-    if exact and s.alpha == 1.0:
+    exact = s.alpha == 1.0 and exact_wanted(s.threshold, s.predicted, new_cost)
+    if exact:
         enter(side.predict)
-    exact = exact and s.alpha == 1.0
     if s.rows > 0:
         s.violation_before = s.total
         if not short:

@@ -260,11 +260,6 @@ def _find_units(state, large, lx, lu, lxx, luu, gradient):
 
 
 @by_address
-def _add_rows(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
-    add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu)
-
-
-@by_address
 def _project(lower, upper, dual, centre):
     project(lower, upper, dual, dual)
     for i in range(dual.shape[0]):
@@ -340,7 +335,7 @@ class Cycle:
             calls |= {
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
-                    PreparedCall(_add_rows, rows.first, *rows.C, *signs, lx, lu, *rows.no_hessians),
+                    PreparedCall(add_terms, rows.first, *rows.C, *signs, lx, lu, *rows.no_hessians),
                     prepared_adjoint(influence, unused, gradient),
                     PreparedCall(_find_units, state, rows.own.large, e[0], e[1], e[2], e[4], gradient),
                 ],
@@ -349,7 +344,7 @@ class Cycle:
                 "halve": [PreparedCall(_halve, before, rows.dual)],
                 "choose": [
                     PreparedCall(copy, e[0], lx), PreparedCall(copy, e[1], lu),
-                    PreparedCall(_add_rows, rows.first, *rows.C, rows.p, rows.none, lx, lu, *rows.no_hessians),
+                    PreparedCall(add_terms, rows.first, *rows.C, rows.p, rows.none, lx, lu, *rows.no_hessians),
                     prepared_adjoint(influence, unused, gradient),
                     PreparedCall(
                         _choose, state, gradient, self.us, *program.limits, rows.dual_of_model, rows.p, D, self.lam

@@ -31,7 +31,7 @@ from trajopt.interfaces.system import idle_knots
 from trajopt.problem.objective import all_finite
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.rows import Rows, Weights, add_terms, along
-from trajopt.solvers.active_set import FIRST_ORDER, LEAST, OTHER, SECOND_ORDER, PreparedSearch
+from trajopt.solvers.active_set import FIRST_ORDER, LEAST, OTHER, SECOND_ORDER, PreparedSearch, parts_of
 from trajopt.solvers.augmented_lagrangian import (
     LARGEST,
     Multipliers,
@@ -180,11 +180,6 @@ def _weigh(state, c, lower, upper, dual, centre, p, w):
 
 
 @by_address
-def _add_rows(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
-    add_terms(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu)
-
-
-@by_address
 def _measure_rows(state, c, lower, upper, D, rounding, lam):
     s = state[0]
     s.violation, s.excess, s.scaled, s.complementarity, s.product = measure(c, lower, upper, D, rounding, lam, 0.0)
@@ -263,14 +258,6 @@ class NoPieces(Exception):
         super().__init__("a part of the problem is no prepared call")
 
 
-def _parts(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Zeros, and arrays of these shapes that they consist of."""
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    flat = np.zeros(sum(sizes))
-    parts = np.split(flat, np.cumsum(sizes)[:-1])
-    return flat, tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-
-
 class _Model(NamedTuple):
     """Blocks of a quadratic model but for fx and fu: gradients and Hessians, and the same as flat arrays."""
 
@@ -290,7 +277,7 @@ class _OfRows:
         self.first = rows.first.copy()
         self.C = np.zeros((R, n)), np.zeros((R, nu))
         self.c, self.dual_of_model, self.changed, self.new_c, self.none = np.zeros((5, R))
-        self.saved, (self.dual, self.centre, self.p, self.w) = _parts((R,), (R,), (R,), (R,))
+        self.saved, (self.dual, self.centre, self.p, self.w) = parts_of((R,), (R,), (R,), (R,))
         self.limits = self.own.lower, self.own.upper
         xs, us, new_xs, new_us = points
         self.linearize = self.own.prepared_linearization(xs, us, self.c, *self.C)
@@ -305,7 +292,7 @@ class _OfRows:
     def add_multipliers(self, lx: np.ndarray, lu: np.ndarray) -> PreparedCall:
         """The call that adds C'lam to gradients."""
         return PreparedCall(
-            _add_rows, self.first, *self.C, self.dual_of_model, self.none, lx, lu, *self.no_hessians
+            add_terms, self.first, *self.C, self.dual_of_model, self.none, lx, lu, *self.no_hessians
         )  # fmt: skip
 
 
@@ -356,9 +343,9 @@ class Program:
         self._given_gaps = self.gaps if closing else None
         self.costate, self._gradient, self.multiplier = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N + 1, n))
         self.fx, self.fu = np.zeros((N, n, n)), np.zeros((N, n, nu))
-        self._gradients, self._lagrangian = _parts((N + 1, n), (N, nu)), _parts((N + 1, n), (N, nu))
+        self._gradients, self._lagrangian = parts_of((N + 1, n), (N, nu)), parts_of((N + 1, n), (N, nu))
         self._models = [self._model(self._gradients) for _ in KINDS]
-        self._held = self._model(_parts((N + 1, n), (N, nu)))
+        self._held = self._model(parts_of((N + 1, n), (N, nu)))
         self.box = None if limits is None else box_around(self.us, *limits)
         self.limits = limits or (NOTHING, NOTHING)
         self._of_box = (NOTHING, NOTHING) if self.box is None else (self.box.lower, self.box.upper)
@@ -390,7 +377,7 @@ class Program:
     # -------------------------------------------------------------------------------------------- preparation
     def _model(self, gradients: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> _Model:
         N, n, nu = self.fu.shape
-        hessians, blocks = _parts((N + 1, n, n), (N, nu, n), (N, nu, nu))
+        hessians, blocks = parts_of((N + 1, n, n), (N, nu, n), (N, nu, nu))
         return _Model(gradients[0], hessians, (*gradients[1], *blocks))
 
     def calls(self, *parts: Callable[[], Any] | None) -> PreparedCall:
@@ -480,7 +467,7 @@ class Program:
             (
                 PreparedCall(copy, model.gradients, self._held.gradients),
                 PreparedCall(copy, model.hessians, self._held.hessians),
-                PreparedCall(_add_rows, rows.first, *rows.C, rows.p, rows.w, *self._held.blocks),
+                PreparedCall(add_terms, rows.first, *rows.C, rows.p, rows.w, *self._held.blocks),
             )
             for model in self._models
         ]
@@ -499,7 +486,7 @@ class Program:
     def _prepared_side(self, side: np.void) -> tuple[np.ndarray, ...]:
         """Prepare the calls of a side; returns its arrays k, K, Vx, Vxx."""
         slots, system, (N, n, nu) = self.slots, self.slots.problem.system, self.fu.shape
-        flat, results = _parts((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
+        flat, results = parts_of((N, nu), (N, nu, n), (N + 1, n), (N + 1, n, n))
         k, K, Vx, Vxx = results
         calls = {
             "add_curvature": self.curvature_with(Vx),
@@ -590,8 +577,8 @@ class Program:
         """The call that writes what Gauss-Newton leaves out of the costs' Hessians; arrays for the first derivatives of
         the dynamics, which are known, and for their second ones; and the call that adds all up."""
         (N, n, nu), points = self.fu.shape, (self.xs, self.us)
-        flat, blocks = _parts((N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu))
-        _, of_dynamics = _parts((N, n, n), (N, nu, n), (N, nu, nu))
+        flat, blocks = parts_of((N + 1, n), (N, nu), (N + 1, n, n), (N, nu, n), (N, nu, nu))
+        _, of_dynamics = parts_of((N, n, n), (N, nu, n), (N, nu, nu))
         parts: list[Callable[[], Any]] = [PreparedCall(fill, flat, 0.0)]
         if self._all_of_costs:
             parts.append(self.slots.objective.prepared_expansion(*points, None, blocks))
