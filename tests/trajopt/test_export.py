@@ -14,9 +14,9 @@ import pytest
 import problems
 import trajopt
 from dynamics.simd import shipped
+from dynamics.simd.c_library import identifier
 from trajopt.solvers.alone import MEANINGS
 from trajopt.solvers.export import Solves, solves_of
-from trajopt.solvers.program_parameters import identifier
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
 OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
