@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from dynamics.simd.c_library.texts import CONTROL_LOOP, add_files
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, enter, integer_at
 from dynamics.validation import as_text
 from trajopt.interfaces.state_space import CompiledSpace, Factors, StateSpace, compiled_space
-from trajopt.results.dense_output import cubic
+from trajopt.results.dense_output import DenseOutput, cubic
 
-if TYPE_CHECKING:
-    from trajopt.results.policy import Policy
-
+Limits = tuple[np.ndarray, np.ndarray]
 TIMED = 201
 """Calls of which the median time is reported."""
 
@@ -179,17 +177,18 @@ def control(t, early, plan, K, hold, limits, moving, compare, deviation, u):
     _answer(t[0], early, plan, K, hold, limits, moving, compare, deviation, u)
 
 
-def law_of_policy(policy: Policy) -> Law:
-    """The law u = policy(t, x); the plan is among its arrays, with the names that it has in files of policies."""
-    (space, factors), motion, (N, nu) = compiled(policy.space), policy.motion, policy.us.shape
-    nx, ndx = policy.space.nx, policy.space.ndx
+def law_of_policy(motion: DenseOutput, K: np.ndarray, limits: Limits | None, hold: Mapping[str, np.ndarray]) -> Law:
+    """The law u = policy(t, x), of gains K (N, nu, ndx), or none of an open loop, limits (lower, upper), (N, nu) each,
+    and x, u and K of what holds the end, if anything does.  The plan is among its arrays, with the names that it has
+    in files of policies."""
+    space, factors = compiled(motion.space)
+    nx, ndx, shape = motion.space.nx, motion.space.ndx, motion.us.shape
     plan = {name: getattr(motion, name).copy() for name in ("times", "xs", "us", "slopes")}
-    plan["table"], K = motion.whole_table().copy(), policy.K[: N if policy.feedback else 0].copy()
+    plan |= {"table": motion.whole_table().copy(), "K": K.copy()}
     none = {"x": np.zeros(0), "u": np.zeros(0), "K": np.zeros((0, 0))}
-    end = none if policy.hold is None else policy.hold._asdict()
-    hold = {f"hold_{name}": part.copy() for name, part in end.items()}
-    sides = (np.full((N, nu), -np.inf), np.full((N, nu), np.inf)) if policy.limits is None else policy.limits
-    limits = tuple([side.copy() for side in sides])
+    end = {f"hold_{name}": part.copy() for name, part in (hold or none).items()}
+    free = np.full(shape, -np.inf), np.full(shape, np.inf)
+    lower, upper = free if limits is None else (limits[0].copy(), limits[1].copy())
 
     given, base, reference, u = np.zeros(nx + 1), np.zeros(nx), motion.xs[0].copy(), motion.us[0].copy()
     (x, t), (tangent, deviation) = (given[:nx], given[nx:]), np.zeros((2, ndx))
@@ -197,26 +196,26 @@ def law_of_policy(policy: Policy) -> Law:
     move = PreparedCall(space.move, space.rows, base, tangent, reference)
     compare = PreparedCall(space.compare, space.rows, reference, x, deviation)
     moving = base, tangent, reference, move.address
-    numbers = t, motion.early, tuple(plan.values()), K, tuple(hold.values()), limits, moving
-    call = PreparedCall(control, *numbers, compare.address, deviation, u)
+    *of_motion, gains = plan.values()
+    numbers = t, motion.early, tuple(of_motion), gains, tuple(end.values()), (lower, upper)
+    call = PreparedCall(control, *numbers, moving, compare.address, deviation, u)
 
-    arrays = {"time": t, "x": x, "u": u, "reference": reference, "deviation": deviation}
-    arrays |= plan | {"K": K} | hold
-    if policy.limits is not None:
-        arrays |= dict(zip(("lower", "upper"), limits, strict=True))
-    if policy.feedback:
-        law = law_of(given, (*factors, ("euclidean", 1)), [call], arrays)
-    else:
-        del arrays["x"], arrays["deviation"]
-        law = law_of(t, (("euclidean", 1),), [call], arrays)
+    arrays = {"time": t, "u": u, "reference": reference}
+    if len(K):
+        arrays |= {"x": x, "deviation": deviation}
+    arrays |= plan | end
+    if limits is not None:
+        arrays |= {"lower": lower, "upper": upper}
+    time = ("euclidean", 1)
+    law = law_of(given, (*factors, time), [call], arrays) if len(K) else law_of(t, (time,), [call], arrays)
     return law._replace(calls=[*law.calls, move, compare])
 
 
-def export_policy(policy: Policy, folder: str | os.PathLike[str], name: str, target: str) -> Path:
+def export_policy(law: Law, folder: str | os.PathLike[str], name: str, target: str) -> Path:
     """See `trajopt.Policy.export`."""
-    own = OF_LOOP.replace("STATE", WITH_STATE if policy.feedback else WITHOUT_STATE)
+    own = OF_LOOP.replace("STATE", WITH_STATE if "x" in law.arrays else WITHOUT_STATE)
     loop = CONTROL_LOOP.replace("OWN", own).replace("ABOUT", ABOUT_LOOP)
-    return law_of_policy(policy).write(folder, name, target, OF_POLICY, {"control_loop.c": loop})
+    return law.write(folder, name, target, OF_POLICY, {"control_loop.c": loop})
 
 
 # ------------------------------------------------------------------------------------------------ texts

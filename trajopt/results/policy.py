@@ -405,9 +405,10 @@ class Policy:
         OSError
             On other systems than Linux.
         """
-        from trajopt.results.control_library import export_policy
+        from trajopt.results.control_library import export_policy, law_of_policy
 
-        return export_policy(self, folder, name, target)
+        K, hold = self.K[: len(self.K) if self.feedback else 0], {} if self.hold is None else self.hold._asdict()
+        return export_policy(law_of_policy(self.motion, K, self.limits, hold), folder, name, target)
 
     @classmethod
     def load(cls, source: str | os.PathLike | IO[bytes]) -> Policy:
