@@ -142,7 +142,7 @@ All return 0.  What they read:
 Begin a solve, or make a cycle, after a change of any of these but the options.  What they write:
 
 - `xs`, `us`: the iterate;
-- `K`: gains of the last sweep, u = us + K (x - xs);
+- `K`: gains, u = us + K (x - xs): of a solve that has converged those of `Solution.K`, else of the last sweep;
 - `status`, of a solve: MEANINGS;
 - `outcome`, of a cycle: 0 a step; 1 none, since the plan is optimal; 2 none, since derivatives are not finite; 3 none,
   since no step lowers the cost;
@@ -175,15 +175,15 @@ for free durations with states on a manifold, whose last bits differ.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;
-- an exact model that is not positive definite under constraints: Python takes its positive part, the library the
-  Gauss-Newton model;
+- an exact model that is not positive definite under constraints, also that of the gains to deploy: Python takes its
+  positive part, the library the Gauss-Newton model;
 - steps that lead nowhere for long under constraints: Python smooths inequalities, and searches for feasible
   trajectories; the library goes on;
 - controls that lead away: Python starts at rest instead; the library does so only where it was made with such a start
   (`start` and `xs` say so).
 
-Ends are final: saddles are not left, and no second solve is made.  The gains are those of the last sweep, with the
-penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
+Ends are final: saddles are not left, and no second solve is made.  Units of rows of constraints and of mu are those at
+the start that the library was made with.
 """
 
 OF_ROWS = """;
