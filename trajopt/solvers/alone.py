@@ -5,9 +5,10 @@
     step       an iteration of `trajopt.solvers.compiled`
     go_on      iterations until there is a status
 
-Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`), with gains to deploy.  These are entries of a
-library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never replaced by the initial
-state at rest, and the units of rows and of mu are those of the start that the library was made with.
+Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`), with gains to deploy.
+These are entries of a library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never
+replaced by the initial state at rest, and the units of rows and of mu are those of the start that the library was made
+with.
 """
 
 from __future__ import annotations
