@@ -14,13 +14,14 @@ from dynamics.simd import by_address, driver, helper, lean_routine, routine
 from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.rows import Term, matrix
+from dynamics.simd.squares import Blocks
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import prepare, prepared_difference
 from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
-from trajopt.problem.objective import Blocks, Objective, zero_blocks
+from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
 
 HALF_PRECISION = 1e-8
