@@ -5,7 +5,7 @@ dimension, which is read for R^n alone.  Points are those of the groups' files: 
 quaternions, positions and an angle.
 """
 
-from dynamics.simd import helper, kernel, load, routine, store
+from dynamics.simd import helper, kernel, lean_routine, load, store
 from dynamics.spatial import se2, se3, so3
 from dynamics.spatial.spatial import load3, load6, store3, store6
 
@@ -60,19 +60,19 @@ def _difference(factors, x0, x1, dx):
                 store(dx, b + k, load(x1, a + k) - load(x0, a + k))
 
 
-@routine
+@lean_routine
 def integrate(factors, x, dx, out):
     """out = x exp(dx) for a point x and a tangent dx of the product."""
     _integrate(factors, x, dx, out)
 
 
-@routine
+@lean_routine
 def difference(factors, x0, x1, dx):
     """dx = log(x0^-1 x1) for points of the product."""
     _difference(factors, x0, x1, dx)
 
 
-@routine
+@lean_routine
 def first_no_point(factors, x):
     """Index of the first factor in which x is no point, for a number that is not finite or a quaternion that is not of
     unit length; -1 if x is a point of the product."""

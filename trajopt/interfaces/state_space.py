@@ -16,7 +16,7 @@ States of other manifolds are moved and compared by their system, one at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,18 @@ MEASURED = {
 NEAR = 1.8
 """Rotation vectors that differ by less than this in each number, rad, differ by less than half a turn."""
 Factors = tuple[tuple[Any, ...], ...]
+
+
+class CompiledSpace(NamedTuple):
+    """A space of vectors and groups for compiled code: rows (P, 4) of its factors as `dynamics.spatial.product` has
+    them, and routines that take these first.
+
+    first_no_point(rows, x) is negative for a state; move(rows, x, dx, out); compare(rows, x0, x1, out)."""
+
+    rows: np.ndarray
+    first_no_point: Any
+    move: Any
+    compare: Any
 
 
 class StateSpace:
@@ -67,46 +79,71 @@ class StateSpace:
         """Raise ValueError, naming the argument, for numbers x (nx,) that are no state."""
         check_finite(name, x)
 
+    def compiled(self) -> CompiledSpace | None:
+        """The space for compiled code, which moves and compares with the same bits; None where there is none."""
+        return compiled_space([("euclidean", self.nx)])
+
 
 class GroupStates(StateSpace):
     """Products of vectors, rotations and placements."""
 
     def __init__(self, factors: Factors) -> None:
-        from dynamics.spatial import product  # vectors are to import and compile nothing
-
-        codes, rows, nx, ndx = dict(zip(SIZES, (product.SO3, product.SE3, product.SE2), strict=True)), [], 0, 0
-        for name, *count in factors:
-            points, tangents = SIZES.get(name) or (*count, *count)
-            rows.append((codes.get(name, product.EUCLIDEAN), nx, ndx, points))
-            nx, ndx = nx + points, ndx + tangents
+        nx, ndx = (sum(sizes) for sizes in zip(*map(sizes_of, factors), strict=True))
         super().__init__(nx, ndx, factors)
-        self._product, self._rows = product, np.array(rows, dtype=np.int64)
+        self._own = compiled_space(factors)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GroupStates, (self.factors,)
 
     def move(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
         out = np.empty(self.nx)
-        self._product.integrate(self._rows, x, dx, out)
+        self._own.move(self._own.rows, x, dx, out)
         return out
 
     def compare(self, x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
         out = np.empty(self.ndx)
-        self._product.difference(self._rows, x0, x1, out)
+        self._own.compare(self._own.rows, x0, x1, out)
         return out
 
     def contains(self, x: np.ndarray) -> bool:
-        return self._product.first_no_point(self._rows, x) < 0
+        return self._own.first_no_point(self._own.rows, x) < 0
 
     def check(self, name: str, x: np.ndarray) -> None:
         super().check(name, x)
-        i = self._product.first_no_point(self._rows, x)
+        rows = self._own.rows
+        i = self._own.first_no_point(rows, x)
         if i >= 0:
-            end = int(self._rows[i, 1] + self._rows[i, 3])
+            from dynamics.spatial.product import UNIT
+
+            end = int(rows[i, 1] + rows[i, 3])
             raise ValueError(
                 f"{name}: the quaternion {name}[{end - 4}:{end}] has norm {np.linalg.norm(x[end - 4 : end]):.9g}, "
-                f"expected a unit quaternion (x y z w) within {self._product.UNIT:g}"
+                f"expected a unit quaternion (x y z w) within {UNIT:g}"
             )
+
+    def compiled(self) -> CompiledSpace:
+        return self._own
+
+
+def sizes_of(factor: Sequence[Any]) -> tuple[int, int]:
+    """Numbers of a point and of a tangent of a factor of vectors or groups."""
+    name, *count = factor
+    return SIZES[name] if name in SIZES else (*count, *count)
+
+
+def compiled_space(factors: Sequence[Sequence[Any]]) -> CompiledSpace:
+    """The space of vectors and groups for compiled code."""
+    from dynamics.spatial import product  # vectors are to import and compile nothing
+
+    codes = dict(zip(SIZES, (product.SO3, product.SE3, product.SE2), strict=True))
+    rows, nx, ndx = [], 0, 0
+    for factor in factors:
+        points, tangents = sizes_of(factor)
+        rows.append((codes.get(factor[0], product.EUCLIDEAN), nx, ndx, points))
+        nx, ndx = nx + points, ndx + tangents
+    return CompiledSpace(
+        np.array(rows, dtype=np.int64), product.first_no_point, product.integrate, product.difference
+    )
 
 
 class ChartStates(StateSpace):
@@ -130,6 +167,9 @@ class ChartStates(StateSpace):
                 which = farther(turns, x0[part], x1[None, part])
                 d[part] = change(turns, n, x1[None, part], which)[0] - x0[part]
         return d
+
+    def compiled(self) -> None:
+        """None: joints with two charts are compared in Python."""
 
 
 class OwnStates(StateSpace):
@@ -159,6 +199,11 @@ class OwnStates(StateSpace):
             check_states(self.system, x[None])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+
+    def compiled(self) -> CompiledSpace | None:
+        """Vectors, and None for a manifold, unless the system checks its states itself."""
+        own = self.factors is None or capability(self.system, StateManifold).check_state is not None
+        return None if own else super().compiled()
 
 
 def state_space(system: System) -> StateSpace:

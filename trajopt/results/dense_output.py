@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dynamics.simd import decision
 from trajopt.capabilities import Knots, Steps, capability
 from trajopt.interfaces.state_space import StateSpace, state_space
 from trajopt.interfaces.system import System, knot_durations, knot_times, window
@@ -230,8 +231,9 @@ class DenseOutput:
     def tangent(self, k: int, s: float) -> np.ndarray:
         """The tangent (ndx,) from xs[k] to the state after the fraction s of the step, 0 < s <= 1."""
         rows = self._rows(k)
-        first, weights = _cubic(len(rows) - 1, s)
-        return weights @ rows[first : first + len(weights)]
+        first, *weights = cubic(len(rows) - 1, s)
+        near = rows[first : first + len(weights)]
+        return np.add.accumulate(np.array(weights[: len(near)])[:, None] * near)[-1]
 
     def state(self, k: int, s: float) -> np.ndarray:
         """The state (nx,) after the fraction s of the step of knot k: at its ends the states of the knots, at an impact
@@ -251,7 +253,7 @@ class DenseOutput:
         found = np.zeros((len(knots), len(self._rows(0)[0, components])))
         for row, k, s in zip(found, knots.tolist(), parts.tolist(), strict=True):
             rows = self._rows(k)
-            first, weights = _cubic(len(rows) - 1, s, derivative=True)
+            first, weights = _cubic_slope(len(rows) - 1, s)
             row[:] = weights @ rows[first : first + len(weights), components] / self._seconds[k]
         return found
 
@@ -338,15 +340,24 @@ def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = 
     return DenseOutput(state_space(system), times, xs, us, slopes, early, system=system)
 
 
-def _cubic(m: int, s: float, derivative: bool = False) -> tuple[int, np.ndarray]:
-    """The first of the four points among 0, 1/m ... 1 that are nearest to s, and their Lagrange weights at s, or the
-    weights of the derivative with respect to s; with a single step its two ends."""
+@decision
+def cubic(m, s):
+    """The first of the four points among 0, 1/m ... 1 that are nearest to s, and their Lagrange weights at s; with a
+    single step its two ends, and no weight of others."""
     if m < 3:
-        return 0, np.array([-1.0, 1.0] if derivative else [1.0 - s, s])
+        return 0, 1.0 - s, s, 0.0, 0.0
     first = min(max(int(s * m) - 1, 0), m - 3)
     r = s * m - first
     a, b, c = r - 1.0, r - 2.0, r - 3.0
-    if derivative:
-        numbers = -(b * c + a * c + a * b) / 6.0, (b * c + r * c + r * b) / 2.0, -(a * c + r * c + r * a) / 2.0
-        return first, m * np.array([*numbers, (a * b + r * b + r * a) / 6.0])
-    return first, np.array([a * b * c / -6.0, r * b * c / 2.0, r * a * c / -2.0, r * a * b / 6.0])
+    return first, a * b * c / -6.0, r * b * c / 2.0, r * a * c / -2.0, r * a * b / 6.0
+
+
+def _cubic_slope(m: int, s: float) -> tuple[int, np.ndarray]:
+    """The first of these points, and the derivatives of their weights with respect to s."""
+    if m < 3:
+        return 0, np.array([-1.0, 1.0])
+    first = cubic(m, s)[0]
+    r = s * m - first
+    a, b, c = r - 1.0, r - 2.0, r - 3.0
+    numbers = -(b * c + a * c + a * b) / 6.0, (b * c + r * c + r * b) / 2.0, -(a * c + r * c + r * a) / 2.0
+    return first, m * np.array([*numbers, (a * b + r * b + r * a) / 6.0])

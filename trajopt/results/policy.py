@@ -320,9 +320,10 @@ class Policy:
             if not (_plain(x) and x.shape == (space.nx,) and space.contains(x)):
                 x = self._state(x)
             if hold is not None:
-                u = u + hold.K @ space.compare(hold.x, x)
+                K, reference = hold.K, hold.x
             else:
-                u = u + self.K[k] @ space.compare(motion.state(k, s) if s else motion.xs[k], x)
+                K, reference = self.K[k], motion.state(k, s) if s else motion.xs[k]
+            u = u + np.add.accumulate(K * space.compare(reference, x), axis=1)[:, -1]  # in this order, as in C
         if self.limits is None:
             return u if self.feedback else u.copy()
         return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
@@ -374,6 +375,40 @@ class Policy:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, archive_of(arrays))
         return path
+
+    def export(self, folder: str | os.PathLike[str], name: str = "policy", target: str = "native") -> Path:
+        """Write the policy as a C library, static and shared, for programs without Python; it contains no solver.
+
+        In the folder are both libraries, a header, a file for CMake, a README, and an example of a control loop at
+        1 kHz.  The library's function ``control`` writes ``u`` for ``time`` and ``x``, with the bits of
+        ``policy(t, x)``, in about a microsecond.
+
+        Parameters
+        ----------
+        folder : new, or empty
+        name : str
+            What all names of the library begin with.
+        target : str
+            The processor, as in `PreparedSolver.export`: "native", "x86-64-v3" or "aarch64".
+
+        Returns
+        -------
+        The folder.
+
+        Raises
+        ------
+        ValueError
+            For states that are compared in Python, as those of a user's manifold, or of soft robots with joints that
+            turn without limit; and for arguments other than these.
+        FileExistsError, FileNotFoundError
+            If the folder is not empty; without a C compiler, "cc".
+        OSError
+            On other systems than Linux.
+        """
+        from trajopt.results.control_library import export_policy, law_of_policy
+
+        K, hold = self.K[: len(self.K) if self.feedback else 0], {} if self.hold is None else self.hold._asdict()
+        return export_policy(law_of_policy(self.motion, K, self.limits, hold), folder, name, target)
 
     @classmethod
     def load(cls, source: str | os.PathLike | IO[bytes]) -> Policy:

@@ -5,9 +5,10 @@
     step       an iteration of `trajopt.solvers.compiled`
     go_on      iterations until there is a status
 
-Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`).  These are entries of a
-library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never replaced by the initial
-state at rest, and the units of rows and of mu are those of the start that the library was made with.
+Each of the latter leaves a plan for cycles of predictive control (`trajopt.solvers.cycle`), with gains to deploy.
+These are entries of a library for programs in which nobody can be asked (`trajopt.solvers.export`).  A start is never
+replaced by the initial state at rest, and the units of rows and of mu are those of the start that the library was made
+with.
 """
 
 from __future__ import annotations
@@ -17,12 +18,23 @@ import numpy as np
 from dynamics.simd import by_address, decision
 from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, put_float
 from trajopt.backward.slots import Slots
+from trajopt.results.records import Status
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
-from trajopt.solvers.compiled import DIVERGED, INDEFINITE, INVALID, iterated, record_type, reset
+from trajopt.solvers.compiled import (
+    DIVERGED,
+    INDEFINITE,
+    INVALID,
+    SIDES,
+    find_direction,
+    iterated,
+    record_type,
+    reset,
+    sweep,
+)
 from trajopt.solvers.cycle import Cycle
 from trajopt.solvers.formulation import ALPHAS, Curvature
-from trajopt.solvers.iteration import ENDS, GO_ON, State, Unconstrained
+from trajopt.solvers.iteration import ENDS, GO_ON, TRIES, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
 
 MEANINGS = {
@@ -32,11 +44,12 @@ MEANINGS = {
     DIVERGED: "diverged",
 }
 """Names of codes, as those of `trajopt.Status`."""
+CONVERGED = ENDS.index(Status.CONVERGED)
 CONTROLS, STATES, PLAN = range(3)
 """From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""
-START = record_type("mu scale", "mode rollouts take")
-"""First mu, and its unit; from what to start; addresses of calls."""
+START = record_type("mu scale", "mode crossed rollouts take activate soften cross")
+"""First mu, and its unit; from what to start; number of rows that a sweep violates; addresses of calls."""
 
 
 @by_address
@@ -105,31 +118,98 @@ def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
 
 
 @by_address
-def step(state, sides, cycles):
+def step(state, starts, sides, cycles):
     """An iteration; its code is the status."""
     state[0].status = iterated(state[0])
-    _leave_plan(state[0], sides[state[0].side], cycles[0])
+    _leave_plan(state[0], starts[0], sides, cycles[0])
 
 
 @by_address
-def go_on(state, sides, cycles):
+def go_on(state, starts, sides, cycles):
     """Iterations from the state, until there is a status."""
     while state[0].status == GO_ON:
         state[0].status = iterated(state[0])
-    _leave_plan(state[0], sides[state[0].side], cycles[0])
+    _leave_plan(state[0], starts[0], sides, cycles[0])
 
 
 @decision
-def _leave_plan(s, side, cycle):
+def _leave_plan(s, start, sides, cycle):
     """Write gains, costate and multipliers of the plan, and the largest violation, to where programs read them."""
     if s.directed == 0 and s.status >= INDEFINITE:
         return
-    enter(side.costate)
-    enter(side.publish)
-    enter(cycle.publish)
     if s.rows > 0:
         enter(s.measure)
         enter(cycle.choose)
+        deploy(s, start, sides)
+    enter(sides[s.side].costate)
+    enter(sides[s.side].publish)
+    enter(cycle.publish)
+
+
+# ------------------------------------------------------------------------------------------------ gains to deploy
+@decision
+def deploy(s, start, sides):
+    """`trajopt.solvers.solve.deployed_gains`, in another side: the gains of a sweep with a moderate penalty."""
+    penalty, last, other = s.penalty, s.side, (s.side + 1) % SIDES
+    if s.status != CONVERGED or penalty <= LARGEST_PENALTY * s.unit:
+        return
+    enter(sides[last].leave)
+    enter(start.activate)
+    s.penalty = LARGEST_PENALTY * s.unit
+    for _ in range(TRIES):
+        enter(start.soften)
+        good = sweep(s, sides[other], s.kind != 0, s.mu) < 0
+        if not good:
+            s.asked += 1
+            good = find_direction(s, sides[other], False)[0]
+        s.side = other if good else last
+        if not good:
+            break
+        enter(sides[other].leave)
+        enter(start.cross)
+        if start.crossed == 0:
+            break
+    s.penalty = penalty
+    enter(s.weigh)
+
+
+@decision
+def _side_of(c, centre, penalty, lower, upper):
+    """Which limit of a row is active (`trajopt.solvers.augmented_lagrangian.Multipliers.sides`)."""
+    z = c + centre / penalty
+    return 1 if z > upper or lower == upper else -1 if z < lower else 0
+
+
+@decision
+def _weigh_active(penalty, active, c, lower, upper, centre, p, w):
+    """Derivatives of the terms of active rows (`trajopt.solvers.augmented_lagrangian.Multipliers.weights`)."""
+    for i in range(c.shape[0]):
+        limit = upper[i] if active[i] > 0 else lower[i]
+        w[i] = penalty if active[i] != 0 else 0.0
+        p[i] = centre[i] + penalty * (c[i] - limit) if active[i] != 0 else 0.0
+
+
+@by_address
+def _activate(state, changed, lower, upper, centre, active):
+    """Write which rows are active where the step ends."""
+    for i in range(active.shape[0]):
+        active[i] = _side_of(changed[i], centre[i], state[0].penalty, lower[i], upper[i])
+
+
+@by_address
+def _soften(state, active, c, lower, upper, centre, p, w):
+    _weigh_active(state[0].penalty, active, c, lower, upper, centre, p, w)
+
+
+@by_address
+def _cross(state, starts, changed, lower, upper, centre, active):
+    """Count rows that were not active and that a sweep violates, which become active ones."""
+    s, starts[0].crossed = state[0], 0
+    for i in range(active.shape[0]):
+        c = changed[i]
+        if active[i] == 0 and abs(c - min(max(c, lower[i]), upper[i])) > s.feasibility_tolerance:
+            starts[0].crossed += 1
+            active[i] = _side_of(c, centre[i], s.penalty, lower[i], upper[i])
 
 
 # ------------------------------------------------------------------------------------------------ the program
@@ -155,9 +235,19 @@ class AloneProgram(Program):
         start["take"] = take.address
         of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
         D = none if own is None else own.own.D
+        if own is not None:
+            active, changed = np.zeros(len(own.c), np.int64), (own.changed, *own.limits)
+            of_deployed = {
+                "activate": PreparedCall(_activate, self.state, *changed, own.centre, active),
+                "soften": PreparedCall(_soften, self.state, active, own.c, *own.limits, own.dual, own.p, own.w),
+                "cross": PreparedCall(_cross, self.state, start, *changed, own.dual, active),
+            }
+            for name, call in of_deployed.items():
+                start[name] = call.address
+            self._kept += of_deployed.values()
         plan = slots.x0, self.xs, self.gaps, self.K
         self.begin = PreparedCall(begin, self.state, start, record, *plan, *of_rows, self.cycle.lam, D)
-        self.step, self.go_on = (PreparedCall(go, self.state, self.sides, record) for go in (step, go_on))
+        self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
         self._kept += [take, self._iterate]
 
     def load(self, state: State, constraints: Unconstrained) -> None:

@@ -7,14 +7,14 @@ The calls of a problem are those of `trajopt.solvers.program`, with a start and 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd.c_library import check_place, write_library
+from dynamics.simd.c_library import check_place, identifier, write_library
+from dynamics.simd.c_library.texts import CONTROL_LOOP, add_files
 from dynamics.simd.prepared_calls import PreparedCalls, calls_of
 from dynamics.simd.threads import in_this_thread_alone
 from trajopt.backward.expansions import prepared_derivatives
@@ -32,7 +32,7 @@ from trajopt.solvers.formulation import ALPHAS, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NoPieces
-from trajopt.solvers.program_parameters import Found, Making, ParameterSearch, identifier
+from trajopt.solvers.program_parameters import Found, Making, ParameterSearch
 from trajopt.solvers.solve import constraints_of, transcribe
 from trajopt.solvers.start import first_iterate
 
@@ -214,7 +214,7 @@ def _describe(folder: Path, name: str, solves: Solves, times: _Times) -> None:
         for each in found.parameters
     ]
     fixed = ", ".join(found.fixed)
-    replaced = {
+    words = {
         "MILLISECONDS": str(milliseconds),
         "MEANINGS": ", ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()),
         "ROWS": "" if program.rows is None else texts.OF_ROWS,
@@ -223,13 +223,11 @@ def _describe(folder: Path, name: str, solves: Solves, times: _Times) -> None:
         "ITERATIONS": f"{times.iterations} iterations",
         "SOLVE": f"{1e3 * times.solve:.3g}",
         "CYCLE": f"{1e3 * times.cycle:.3g}",
-        "NAME": name,
-        "UPPER": name.upper(),
     }
-    files = {"example.c": texts.EXAMPLE, "example.cpp": texts.EXAMPLE_CPP, "control_loop.c": texts.CONTROL_LOOP}
-    of_library = folder.joinpath("README.md").read_text(encoding="utf-8")
-    for file, text in (files | {"README.md": texts.README}).items():
-        pattern = re.compile("|".join(replaced))
-        written = pattern.sub(lambda found: replaced[found[0]], text)
-        before = of_library if file == "README.md" else ""
-        folder.joinpath(file).write_text(before + written, encoding="utf-8")
+    files = {
+        "example.c": texts.EXAMPLE,
+        "example.cpp": texts.EXAMPLE_CPP,
+        "control_loop.c": CONTROL_LOOP.replace("OWN", texts.OF_LOOP).replace("ABOUT", texts.ABOUT_LOOP),
+        "README.md": texts.README,
+    }
+    add_files(folder, name, files, words)

@@ -83,38 +83,30 @@ int main() {
 }
 """
 
-CONTROL_LOOP = """\
-/* Predictive control at 1 kHz, with the functions of a hardware interface as in ros2_control: read, update, write.
+ABOUT_LOOP = """\
+Predictive control at 1 kHz, with the functions of a hardware interface as in ros2_control: read, update, write.
 
    Every millisecond an iteration improves the plan from the state that was read, and its first control is written;
    every KNOT milliseconds the plan moves up by a knot.  Where an iteration takes longer than a millisecond, make cycles
-   alone, or let a thread of its own make them.
+   alone, or let a thread of its own make them."""
 
-       cc control_loop.c -I. libNAME.a -lm -o control_loop && ./control_loop 1000 */
-#define _POSIX_C_SOURCE 200112L
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "NAME.h"
-
+OF_LOOP = """\
 enum { NX = UPPER_x0_SIZE, NU = UPPER_us_DIM1, KNOT = MILLISECONDS };
 
-/* A robot's drivers go here.  This robot does what the plan says: it is `part` of the way to the next
-   knot. */
-static void read_state(NAME_t *self, double part, double *x) {
+/* The first plan, before the robot moves. */
+static int start(NAME_t *self) {
+    return NAME_solve(self);
+}
+
+/* A robot's drivers go here.  This robot does what the plan says: it is a millisecond on the way to the next knot. */
+static void read_state(NAME_t *self, double *x) {
     const double *xs = NAME_xs(self);
     for (int i = 0; i < NX; i++)
-        x[i] = xs[i] + part * (xs[NX + i] - xs[i]);
+        x[i] = xs[i] + (xs[NX + i] - xs[i]) / KNOT;
 }
 
-static void write_control(const double *u) {
-    (void)u;
-}
-
-static int update(NAME_t *self, int moves_up, const double *x, double *u) {
+static int update(NAME_t *self, long cycle, const double *x, double *u) {
+    int moves_up = cycle % KNOT == 0 && cycle > 0;
     memcpy(NAME_x0(self), x, sizeof(double) * NX);
     *NAME_start(self) = UPPER_FROM_PLAN;
     if (moves_up ? NAME_cycle(self) : NAME_begin(self) || NAME_step(self))
@@ -123,39 +115,8 @@ static int update(NAME_t *self, int moves_up, const double *x, double *u) {
     return 0;
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-int main(int count, char **words) {
-    long cycles = count > 1 ? atol(words[1]) : 1000;
-    double x[NX], u[NU], longest = 0.0;
-    NAME_t *self = NAME_create();
-    if (self == NULL || NAME_solve(self)) /* the first plan, before the robot moves */
-        return 1;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    for (long cycle = 0; cycle < cycles; cycle++) {
-        read_state(self, 1.0 / KNOT, x);
-        double begin = seconds();
-        if (update(self, cycle % KNOT == 0 && cycle > 0, x, u))
-            return 2;
-        double took = seconds() - begin;
-        longest = took > longest ? took : longest;
-        write_control(u);
-        next.tv_nsec += 1000000;
-        if (next.tv_nsec >= 1000000000) {
-            next.tv_nsec -= 1000000000;
-            next.tv_sec++;
-        }
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
-    }
-    printf("%ld cycles, the longest update %.3f ms, status %" PRId64 ", asked %" PRId64 "\\n", cycles, 1e3 * longest,
-           *NAME_status(self), *NAME_asked(self));
-    NAME_free(self);
-    return 0;
+static void report(NAME_t *self) {
+    printf(", status %" PRId64 ", asked %" PRId64 "\\n", *NAME_status(self), *NAME_asked(self));
 }
 """
 
@@ -181,7 +142,7 @@ All return 0.  What they read:
 Begin a solve, or make a cycle, after a change of any of these but the options.  What they write:
 
 - `xs`, `us`: the iterate;
-- `K`: gains of the last sweep, u = us + K (x - xs);
+- `K`: gains, u = us + K (x - xs): of a solve that has converged those of `Solution.K`, else of the last sweep;
 - `status`, of a solve: MEANINGS;
 - `outcome`, of a cycle: 0 a step; 1 none, since the plan is optimal; 2 none, since derivatives are not finite; 3 none,
   since no step lowers the cost;
@@ -214,15 +175,15 @@ for free durations with states on a manifold, whose last bits differ.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;
-- an exact model that is not positive definite under constraints: Python takes its positive part, the library the
-  Gauss-Newton model;
+- an exact model that is not positive definite under constraints, also that of the gains to deploy: Python takes its
+  positive part, the library the Gauss-Newton model;
 - steps that lead nowhere for long under constraints: Python smooths inequalities, and searches for feasible
   trajectories; the library goes on;
 - controls that lead away: Python starts at rest instead; the library does so only where it was made with such a start
   (`start` and `xs` say so).
 
-Ends are final: saddles are not left, and no second solve is made.  The gains are those of the last sweep, with the
-penalty that it had.  Units of rows of constraints and of mu are those at the start that the library was made with.
+Ends are final: saddles are not left, and no second solve is made.  Units of rows of constraints and of mu are those at
+the start that the library was made with.
 """
 
 OF_ROWS = """;

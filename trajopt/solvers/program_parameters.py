@@ -9,7 +9,6 @@ are one parameter.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd.c_library import identifier
 from dynamics.simd.c_library.image import address_of
 from dynamics.simd.prepared_calls import SCRATCH, PreparedCall
 from trajopt.backward.expansions import HALF_PRECISION
@@ -287,12 +287,6 @@ def _tell_apart(parameters: list[Parameter]) -> None:
             taken[name] += 1
             if taken[name] > 1:
                 parameter.arrays[f"{name}_{taken[name]}"] = parameter.arrays.pop(name)
-
-
-def identifier(text: str, otherwise: str) -> str:
-    """A name in C, which begins with another word where the text's letters do not make one."""
-    found = re.sub("[^A-Za-z0-9]+", "_", text).strip("_")
-    return found if found[:1].isalpha() else f"{otherwise}_{found}".strip("_")
 
 
 def _named(each: _Candidate, values: np.ndarray, put: PreparedCall) -> Parameter:

@@ -98,6 +98,12 @@ def check_place(folder: str | os.PathLike[str], name: str, target: str) -> tuple
     return place, chosen
 
 
+def identifier(text: str, otherwise: str) -> str:
+    """A name in C, which begins with another word where the text's letters do not make one."""
+    found = re.sub("[^A-Za-z0-9]+", "_", text).strip("_")
+    return found if found[:1].isalpha() else f"{otherwise}_{found}".strip("_")
+
+
 def _checked(calls: Iterable[Any]) -> list[PreparedCall]:
     found = list(calls)
     for call in found:

@@ -1,6 +1,8 @@
 """What a C library consists of besides kernels and their memory: its interface in C, and files about it."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -261,3 +263,73 @@ or, in CMake, `find_package({name} REQUIRED PATHS this/folder)` and
 Arrays begin with the numbers that they held when this was written.  The library calls the C library alone, in it
 functions of memory and of mathematics: it contains nothing of Python, numba or LLVM.
 """
+
+
+# ------------------------------------------------------------------------------------------------ examples
+CONTROL_LOOP = """\
+/* ABOUT
+
+       cc control_loop.c -I. libNAME.a -lm -o control_loop && ./control_loop 1000 */
+#define _POSIX_C_SOURCE 200112L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "NAME.h"
+
+OWN
+/* Of a robot's drivers, too. */
+static void write_control(const double *u) {
+    (void)u;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int main(int count, char **words) {
+    long cycles = count > 1 ? atol(words[1]) : 1000;
+    double x[NX], u[NU], longest = 0.0;
+    NAME_t *self = NAME_create();
+    if (self == NULL || start(self))
+        return 1;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (long cycle = 0; cycle < cycles; cycle++) {
+        read_state(self, x);
+        double begin = seconds();
+        if (update(self, cycle, x, u))
+            return 2;
+        double took = seconds() - begin;
+        longest = took > longest ? took : longest;
+        write_control(u);
+        next.tv_nsec += 1000000;
+        if (next.tv_nsec >= 1000000000) {
+            next.tv_nsec -= 1000000000;
+            next.tv_sec++;
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+    }
+    printf("%ld cycles, the longest update %.3g ms", cycles, 1e3 * longest);
+    report(self);
+    NAME_free(self);
+    return 0;
+}
+"""
+"""A loop at 1 kHz with the functions of a hardware interface as in ros2_control: read, update, write.  ABOUT is what it
+does, OWN are the functions start, read_state, update and report, and the numbers NX and NU of states and controls."""
+
+
+def add_files(folder: Path, name: str, files: Mapping[str, str], words: Mapping[str, str]) -> None:
+    """Write files beside a library of this name, and behind its README what this has to say: texts in which NAME and
+    UPPER stand for the name, also in capitals, and other words for others."""
+    replaced = {**words, "NAME": name, "UPPER": name.upper()}
+    pattern = re.compile("|".join(sorted(map(re.escape, replaced), key=len, reverse=True)))
+    for file, text in files.items():
+        path = folder / file
+        before = path.read_text(encoding="utf-8") if file == "README.md" else ""
+        path.write_text(before + pattern.sub(lambda found: replaced[found[0]], text), encoding="utf-8")
