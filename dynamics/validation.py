@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,6 +71,17 @@ def check_rows(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) ->
     if array.shape[1:] != row or array.shape[0] < rows:
         sizes = ", ".join(map(str, (f"at least {rows}", *row)))
         raise ValueError(f"{name}: got shape {array.shape}, expected ({sizes})")
+
+
+def check_blocks(blocks: Sequence[Any], stop: int, n: int, m: int) -> None:
+    """ValueError unless blocks of an expansion over knots, lx, lu, lxx, lux and luu, reach this one, and are those of n
+    tangent components, and of m controls if there are any."""
+    lx, lu, lxx, lux, luu = blocks
+    shapes = [("lx", lx, (n,)), ("lxx", lxx, (n, n))]
+    if m:
+        shapes += [("lu", lu, (m,)), ("lux", lux, (m, n)), ("luu", luu, (m, m))]
+    for name, block, row in shapes:
+        check_rows(name, block, stop, row)
 
 
 def check_finite(name: str, array: np.ndarray, allow_infinite: bool = False) -> None:

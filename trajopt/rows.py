@@ -23,11 +23,11 @@ import numpy as np
 
 from dynamics.simd import by_address, lean_routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import multipliers
+from dynamics.simd.squares import Blocks, KnotSum, multipliers
 from dynamics.validation import as_array
 from trajopt.backward.expansions import HALF_PRECISION, Expansion, adjoint
 from trajopt.capabilities import capability
-from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, prepared_rows, sums
+from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized, prepared_rows, prepared_sum
 from trajopt.interfaces.residual import SingleComponents, at_knots
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.knot_rows import (
@@ -40,7 +40,7 @@ from trajopt.problem.knot_rows import (
     quiet,
     rows_at,
 )
-from trajopt.problem.objective import Blocks, first_not_finite, number_name, zero_blocks
+from trajopt.problem.objective import first_not_finite, number_name, zero_blocks
 from trajopt.problem.problem import Problem
 
 # --------------------------------------------------------------------------------------------
@@ -384,14 +384,12 @@ class RowCalls:
         self, block: Block, xs: np.ndarray, us: np.ndarray, D: np.ndarray, lam: np.ndarray, blocks: Blocks
     ) -> Callable[[], Any]:
         place, (K, nr) = place_of(block.knots), block.rows.shape
-        prepare = getattr(block.residual, "prepared_sum", None)
-        if prepare is not None and sums(block.residual):
-            points, into = block.prepared_points(xs, us), prepared_rows_at(blocks, place, block.of_states)
-            weights = multipliers(np.zeros((K, nr)))
-            add = prepare((0, K), points.xs, points.us, weights, None, into.rows)
-            if add is not None:
-                weigh = PreparedCall(_set_multipliers, block.rows, lam, D, weights.rows)
-                return quiet(PreparedCalls(*points.calls, weigh, *into.before, add, *into.after))
+        points, into = block.prepared_points(xs, us), prepared_rows_at(blocks, place, block.of_states)
+        weights = multipliers(np.zeros((K, nr)))
+        add = prepared_sum(block.residual, KnotSum((0, K), points.xs, points.us, weights, None, into.rows))
+        if add is not None:
+            weigh = PreparedCall(_set_multipliers, block.rows, lam, D, weights.rows)
+            return quiet(PreparedCalls(*points.calls, weigh, *into.before, add, *into.after))
 
         def plain() -> None:
             target = rows_at(blocks, place, block.of_states)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.attachments import Mimic
-from dynamics.simd import aligned_arrays, flat, routine
+from dynamics.simd import aligned_arrays, array_loops, routine
 from dynamics.simd.caller import warn
 from dynamics.simd.prepared_calls import PreparedCall
 
@@ -108,14 +108,6 @@ def _project(index, multiplier, source, target):
         for i in range(index.shape[0]):
             for k in range(target.shape[2]):
                 target[o, index[i], k] += multiplier[i] * source[o, i, k]
-
-
-@routine
-def _add(source, target):
-    """target += source"""
-    given, numbers = flat(source), flat(target)
-    for i in range(target.size):
-        numbers[i] += given[i]
 
 
 class IdentityMap:
@@ -325,7 +317,7 @@ class MimicMap(IdentityMap):
                 left = self.leave(kinds, found)
                 array[...] = array + left if add else left
             elif add:
-                run(_add, self.leave(kinds, found, run=run), array)
+                run(array_loops.add, array, self.leave(kinds, found, run=run), array)
             else:
                 self.leave(kinds, found, array, run)
 

@@ -6,7 +6,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from dynamics.model.subject import Subject
 from dynamics.simd import LANES, helper
 from dynamics.simd.array_loops import fill
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights, check_weights, multipliers
+from dynamics.simd.squares import NO_TARGET, Blocks, KnotSum, ResidualWeights, multipliers, without_controls
 from dynamics.validation import as_floats, check_rows
 
 # --------------------------------------------------------------------------------------------
@@ -84,7 +84,6 @@ VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for; the derivatives are bits."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
-NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
 NO_WEIGHTS = ResidualWeights(NO_ROWS)
 ROW_AXES, BLOCK_AXES = ("-", "-P", "--"), ("P", "-", "PP", "-P", "--")
 """Axes of r, rx and ru, and of lx, lu, lxx, lux and luu; see `dynamics.model.mimic`."""
@@ -108,13 +107,6 @@ def scatter_block(ws, rows, columns, first, target, row, column):
         for i in range(rows):
             for j in range(columns):
                 target[first + k, row + i, column + j] = ws[i * columns + j, k]
-
-
-Blocks = Sequence[np.ndarray]
-
-
-def _without_controls(blocks: Sequence[Any] | None) -> Blocks | None:
-    return None if blocks is None else (blocks[0], NO_ROWS, blocks[2], NO_BLOCKS, NO_BLOCKS)
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
@@ -298,36 +290,17 @@ class RobotResidual:
         """Whether `add_expansion` is that of this class, not of one that it derives from with other methods."""
         return "kernels" in type(self).__dict__
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
-        """The sum of a function of r over some knots, its expansion added to arrays over all knots.
+    def add_expansion(self, wanted: KnotSum) -> float:
+        """The sum of a function of r over some knots (`dynamics.simd.squares.KnotSum`), its expansion added to arrays
+        over all knots.
 
-        Parameters
-        ----------
-        span : (start, stop), the knots start <= t < stop
-        xs (N+1, nx), us (N, nu) : a whole trajectory; or without controls, and with None for blocks of theirs
-        weights : of the function (`dynamics.simd.squares.ResidualWeights`), with one row or one for each of the knots
-        target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
-            Receives gradient and Gauss-Newton Hessian.
-        curvature : the same or other such arrays, or None
-            The Hessians receive what the Gauss-Newton Hessian leaves out.
-
-        Raises
-        ------
-        ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
+        Raises ValueError for xs, us where it is used, weights or arrays of other sizes, and for other knots.
         """
-        return self._expanded(*self._along(span, xs, us, weights, target, curvature))
+        return self._expanded(*self._along(wanted))
 
-    def prepared_sum(self, *arguments: Any) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        return self._prepared_expanded(*self._along(*arguments))
+        return self._prepared_expanded(*self._along(wanted))
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
@@ -346,23 +319,24 @@ class RobotResidual:
         """`_expand` with these arguments, as a function without any."""
         raise NotImplementedError
 
-    def _along(self, span, xs, us, weights, target, curvature) -> tuple:
-        """Arguments of `_expanded` for those of `add_expansion`, checked."""
-        xs, (start, stop) = knots("xs", xs, self.nx), span
-        self._check_sizes(span, xs, us, weights, target, None if curvature is target else curvature)
+    def _along(self, wanted: KnotSum) -> tuple:
+        """Arguments of `_expanded` for a sum, checked."""
+        (start, stop), xs, us, weights, target, curvature = wanted
+        xs = knots("xs", xs, self.nx)
+        self._check_sizes(wanted)
         if us is None:
-            target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
+            target, curvature = (None if blocks is None else without_controls(blocks) for blocks in (target, curvature))
         us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
         order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
         return weights, start, stop, order, xs, us, NO_KNOTS, target or NO_TARGET, curvature or NO_TARGET
 
-    def _check_sizes(self, span, xs, us, weights, *targets) -> None:
+    def _check_sizes(self, wanted: KnotSum) -> None:
         """Drivers write where their sizes say, so all arrays are compared with them."""
-        ndx, nu, (start, stop) = self.ndx, self.nu, span
+        ((start, stop), xs, us, _, target, curvature), ndx, nu = wanted, self.ndx, self.nu
         if not 0 <= start < stop <= len(xs):
             raise ValueError(f"span: got {start}, {stop}, expected knots among those of {len(xs)} states")
-        check_weights(weights, self.nr, span)
-        for blocks in targets:
+        wanted.check_weights(self.nr)
+        for blocks in (target, None if curvature is target else curvature):
             if blocks is None:
                 continue
             check_rows("lx", blocks[0], stop, (ndx,))

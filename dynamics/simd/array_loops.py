@@ -1,6 +1,6 @@
 """Loops over whole arrays, C-contiguous ones of any shape, as prepared calls in place of expressions in numpy."""
 
-from dynamics.simd.compilation import by_address
+from dynamics.simd.compilation import by_address, lean_routine
 from dynamics.simd.span import flat
 
 
@@ -36,9 +36,9 @@ def subtract(x0, x1, difference):
         numbers[i] = b[i] - a[i]
 
 
-@by_address
+@lean_routine
 def add(x, dx, total):
-    """total = x + dx"""
+    """total = x + dx, which may be one of them."""
     a, b, numbers = flat(x), flat(dx), flat(total)
     for i in range(total.size):
         numbers[i] = a[i] + b[i]
@@ -85,9 +85,3 @@ def split_hessian(whole, xx, ux, uu):
                 ux[t, i, j] = whole[t, n + i, j]
             for j in range(p):
                 uu[t, i, j] = whole[t, n + i, n + j]
-
-
-@by_address
-def first_of(numbers):
-    """numbers[0], as the result of a call, which the words `room` of another one hold."""
-    return numbers[0]

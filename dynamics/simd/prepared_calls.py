@@ -24,7 +24,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from dynamics.simd import scratch_guard, threads
-from dynamics.simd.compilation import routine
+from dynamics.simd.compilation import by_address, routine
 from dynamics.simd.dispatchers import KeepingDispatcher
 from dynamics.simd.entries import ENTRY, RESULT, entry_name
 
@@ -69,6 +69,11 @@ def _access(kind, code):
         return types.none(types.int64, kind), generate
 
     return read, write
+
+
+@by_address
+def _first_of(numbers):
+    return numbers[0]
 
 
 float_at, put_float = _access(types.float64, ir.DoubleType())
@@ -204,6 +209,10 @@ class PreparedCall:
                 f"argument {place} of {self.function.__qualname__}: got {got}, expected {self._kinds[place]}"
             )
         self.block[start : start + len(words)], self._kept[place], self._args[place] = words, kept, value
+
+    def again(self) -> PreparedCall:
+        """The call of a function that returns the number which this one has returned last, without doing it again."""
+        return PreparedCall(_first_of, self.room.view(np.float64))
 
     def __call__(self) -> Any:
         """Make the call; returns what the function returns.  Raises RuntimeError if it raised an exception."""

@@ -1,6 +1,9 @@
-"""Weights of residuals in sums over knots, and the sum of squares of differences from a reference."""
+"""Sums over knots of a function of residuals, and the loops that add and expand them."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +13,11 @@ SQUARES, CLIPPED, MULTIPLIERS = 0, 1, 2
 """What the numbers of `ResidualWeights` are."""
 _COLUMNS = {SQUARES: 1, CLIPPED: 4, MULTIPLIERS: 2}
 """Numbers of each layout for every number of a residual."""
+
+Blocks = Sequence[Any]
+"""lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu): an expansion over knots."""
+NO_TARGET = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
+"""In place of an expansion that is not wanted."""
 
 
 class ResidualWeights(NamedTuple):
@@ -48,15 +56,54 @@ def without_effect(K: int, n: int, layout: int) -> ResidualWeights:
     return ResidualWeights(rows, layout)
 
 
-def check_weights(weights: ResidualWeights, n: int, span: tuple[int, int]) -> None:
-    """Raise ValueError unless weights are those of n numbers at the knots start <= t < stop."""
-    rows, layout = weights
-    known, count = layout in _COLUMNS, span[1] - span[0]
-    if known and rows.ndim == 2 and rows.shape[1] == _COLUMNS[layout] * n and rows.shape[0] in (1, count):
-        return
-    if not known:
-        raise ValueError(f"weights: got layout {layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
-    raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {_COLUMNS[layout] * n})")
+class KnotSum(NamedTuple):
+    """The sum of a function A of a residual over knots, with what it is made of added to arrays over all knots.
+
+        value            sum_t A(r_t)
+        gradient         J'A_r                     added to lx and lu of the target
+        Gauss-Newton     J'A_rr J                  added to lxx, lux and luu of the target
+        curvature        sum_i (A_r)_i d2 r_i      added to lxx, lux and luu of the curvature
+
+    Attributes
+    ----------
+    span : (start, stop)
+        The knots start <= t < stop.
+    xs, us : (N+1, nx) and (N, nu), a whole trajectory; us is None where no control counts
+    weights : ResidualWeights
+        A, with a row for each knot of the span or one for all of them: squares, squares beyond limits, or A_r and the
+        diagonal of A_rr themselves, as for the multipliers of a constraint; then the value is zero.
+    target, curvature : Blocks or None
+        The same arrays, or others, or None for what is not wanted; blocks of controls are None where none counts.
+    """
+
+    span: tuple[int, int]
+    xs: np.ndarray
+    us: np.ndarray | None
+    weights: ResidualWeights
+    target: Blocks | None = None
+    curvature: Blocks | None = None
+
+    def check_weights(self, n: int) -> None:
+        """Raise ValueError unless the weights are those of n numbers at these knots."""
+        (rows, layout), count = self.weights, self.span[1] - self.span[0]
+        if layout not in _COLUMNS:
+            raise ValueError(f"weights: got layout {layout}, expected SQUARES, CLIPPED or MULTIPLIERS")
+        columns = _COLUMNS[layout] * n
+        if rows.ndim != 2 or rows.shape[1] != columns or rows.shape[0] not in (1, count):
+            raise ValueError(f"weights: got rows of shape {rows.shape}, expected (1 or {count}, {columns})")
+
+    def of_rows(self, r: np.ndarray, J: np.ndarray, mu: np.ndarray) -> tuple[Any, ...]:
+        """`expand_squares` and its arguments: the value, and the expansion of the target, from r (K, n) and J (K, n,
+        nz), of which nothing is read without a target; A_r is written to mu (K, n)."""
+        into = NO_TARGET if self.target is None else self.target
+        if self.target is not None and J.shape[2] == into[0].shape[1]:
+            into = without_controls(into)
+        return expand_squares, self.weights.layout, self.weights.rows, self.span[0], r, J, mu, *into
+
+
+def without_controls(blocks: Blocks) -> Blocks:
+    """The blocks of a function of states alone."""
+    return blocks[0], NO_TARGET[1], blocks[2], *NO_TARGET[3:]
 
 
 @routine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from dynamics.model.joint_forces import felt_springs, joint_forces
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import helper, lean_routine
-from dynamics.simd.array_loops import first_of, split_columns
+from dynamics.simd.array_loops import split_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights, add_hessians, check_weights, expand_squares
+from dynamics.simd.squares import KnotSum, add_hessians
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.robot_system import SLOW, RobotSystem, plant_model
 from dynamics.systems.torque_calls import (
@@ -282,9 +282,6 @@ class JointAccelerationSystem(RobotSystem):
 #     r = ID(q, v, a) + f(q, v)      f of joint friction and springs (`joint_friction`)
 
 
-_NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
-
-
 class JointTorques:
     """Torques r (nv,) of the joints of a robot whose controls are their accelerations, N m or N.
 
@@ -368,56 +365,44 @@ class JointTorques:
         """See `trajopt.interfaces.residual.SummedResidual`."""
         return type(self) is JointTorques
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray,
-        weights: ResidualWeights,
-        target: Sequence[np.ndarray] | None,
-        curvature: Sequence[np.ndarray] | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        check_weights(weights, self.nr, span)
-        start, (x, u), nu = span[0], (points[slice(*span)] for points in (xs, us)), us.shape[1]
-        r, into = self.evaluate(x, u), _NO_BLOCKS if target is None else target
-        J, mu = np.zeros((*r.shape, 0)) if target is None else self._jacobian(x, u, nu), np.zeros(r.shape)
-        total = expand_squares(weights.layout, weights.rows, start, r, J, mu, *into)
-        if curvature is not None:
-            (q, v, a), w, width = self._points(x, u), mu * self.scale, 2 * self.nr + nu
-            found, H = inverse_dynamics_hessian(self._model, q, v, a, w), np.zeros((len(u), width, width))
-            flat = [M.reshape(len(u), -1) for M in found]
+        wanted.check_weights(self.nr)
+        (x, u), width = self._knots(wanted)
+        r = self.evaluate(x, u)
+        J = np.zeros((*r.shape, 0)) if wanted.target is None else self._jacobian(x, u, u.shape[1])
+        add, *given = wanted.of_rows(r, J, mu := np.zeros(r.shape))
+        total = add(*given)
+        if wanted.curvature is not None:
+            (q, v, a), w, H = self._points(x, u), mu * self.scale, np.zeros((len(u), width, width))
+            flat = [M.reshape(len(u), -1) for M in inverse_dynamics_hessian(self._model, q, v, a, w)]
             write_hessians(*flat, w, joint_forces(self._model, q, v)[2], H)
-            add_hessians(start, H, mu, *curvature[2:])
+            add_hessians(wanted.span[0], H, mu, *wanted.curvature[2:])
         return total
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Sequence[np.ndarray] | None,
-        curvature: Sequence[np.ndarray] | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        check_weights(weights, self.nr, span)
-        if us is None or type(self) is not JointTorques:
+        wanted.check_weights(self.nr)
+        if wanted.us is None or type(self) is not JointTorques:
             return None
-        (x, u), K, n, z = (points[slice(*span)] for points in (xs, us)), span[1] - span[0], self.nr, 2 * self.nr
-        at, r, mu, J = prepared_points(self._model, x, u), *np.zeros((2, K, n)), np.zeros((K, n, z + us.shape[1]))
-        parts, into = [*at.calls, *prepared_values(self._model, at, self.scale, r)], _NO_BLOCKS
-        if target is not None:
-            into = target
+        (x, u), width = self._knots(wanted)
+        K, at = len(u), prepared_points(self._model, x, u)
+        (r, mu), J = np.zeros((2, K, self.nr)), np.zeros((K, self.nr, width))
+        parts = [*at.calls, *prepared_values(self._model, at, self.scale, r)]
+        if wanted.target is not None:
             parts += prepared_jacobians(self._model, at, self.scale, J)
-        total = PreparedCall(expand_squares, weights.layout, weights.rows, span[0], r, J, mu, *into)
-        parts.append(total)
-        if curvature is not None:
-            H = np.zeros((K, J.shape[2], J.shape[2]))
+        parts.append(total := PreparedCall(*wanted.of_rows(r, J, mu)))
+        if wanted.curvature is not None:
+            H = np.zeros((K, width, width))
             parts += prepared_hessians(self._model, at, self.scale, mu, H)
-            parts.append(PreparedCall(add_hessians, span[0], H, mu, *curvature[2:]))
-            parts.append(PreparedCall(first_of, total.room.view(np.float64)))
+            parts += [PreparedCall(add_hessians, wanted.span[0], H, mu, *wanted.curvature[2:]), total.again()]
         return PreparedCalls(*parts)
+
+    def _knots(self, wanted: KnotSum) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+        """States and controls at the knots of a sum, and the number of all their components together."""
+        (start, stop), xs, us = wanted.span, wanted.xs, wanted.us
+        assert us is not None
+        return (xs[start:stop], us[start:stop]), 2 * self.nr + us.shape[1]
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, mu: np.ndarray

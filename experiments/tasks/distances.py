@@ -18,7 +18,7 @@ import dynamics
 import problems
 from dynamics import Box, Capsule, Distance, Geometry, Sphere
 from dynamics.algorithms.frames import body_placements
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from experiments.harness import in_turns
 from experiments.public_robots.oracles import STENCIL
 
@@ -241,8 +241,8 @@ def times(turns: int, rng: np.random.Generator) -> dict[str, float]:
         r: Any = Distance(model, [*own, *zip(rods, things, strict=True)])
         calls |= {
             f"{name}, values": lambda r=r: r.evaluate(xs),
-            f"{name}, Gauss-Newton": lambda r=r: r.add_expansion((0, N), xs, us[:-1], weights, blocks[0], None),
-            f"{name}, exact": lambda r=r: r.add_expansion((0, N), xs, us[:-1], weights, *blocks),
+            f"{name}, Gauss-Newton": lambda r=r: r.add_expansion(KnotSum((0, N), xs, us[:-1], weights, blocks[0])),
+            f"{name}, exact": lambda r=r: r.add_expansion(KnotSum((0, N), xs, us[:-1], weights, *blocks)),
         }
     calls |= {
         "dynamics, first order": lambda: system.linearize(xs, us),

@@ -21,7 +21,7 @@ from dynamics.rods.kinematics.charts import (
 from dynamics.rods.model.rod_model import turning_joints
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
 from dynamics.rods.stepping.soft_system import ChartDifference, SoftRobotSystem
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from tests.reference.robot_systems import slope
 from tests.reference.soft_systems import complex_step_derivatives
 from tests.reference.turning_robots import ROBOTS, body_with_boom
@@ -201,7 +201,7 @@ def test_the_difference_as_a_residual(robot, rng):
     (J, _), (H, _, _) = residual.jacobians(xs, None), residual.hessian_products(xs, None, weights * r)
     value, gradient = 0.5 * (weights * r * r).sum(), np.einsum("ki,kij->kj", weights * r, J)
     target, curvature = (np.zeros((3, 2 * n)), None, np.zeros(J.shape)), (None, None, np.zeros(J.shape))
-    total = residual.add_expansion((0, 3), xs, np.zeros((3, 0)), ResidualWeights(weights), target, curvature)
+    total = residual.add_expansion(KnotSum((0, 3), xs, np.zeros((3, 0)), ResidualWeights(weights), target, curvature))
     hessian = J.swapaxes(1, 2) * weights[:, None] @ J
     pairs = (total, value), (target[0], gradient), (target[2], hessian), (curvature[2], H)
     for found, wanted in pairs:

@@ -10,7 +10,7 @@ import pytest
 import dynamics
 from dynamics import ContactForce, FrictionCone, PointContact, RigidBodySystem
 from dynamics.simd import LANES
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.dynamics.test_weighted_squares import blocks, figures, slopes
 from tests.reference import contact_cases
@@ -236,14 +236,14 @@ def assert_squares(residual, xs, us, given, start, stop):
     shape = len(us), residual.ndx, us.shape[1]
     got, left, together, alone = (blocks(*shape) for _ in range(4))
     pairs = (None, None), (got, None), (None, alone), (None, left), (together, together)
-    sums = [residual.add_expansion((start, stop), xs, us, given, *pair) for pair in pairs]
+    sums = [residual.add_expansion(KnotSum((start, stop), xs, us, given, *pair)) for pair in pairs]
     np.testing.assert_allclose(sums, value, rtol=1e-12)
     for a, b in zip([*got, *alone], [*target, *curvature], strict=True):
         assert np.abs(a - b).max(initial=0.0) <= 1e-11 * (1e-3 + np.abs(b).max(initial=0.0))
     for a, b, c in zip(together, target, curvature, strict=True):
         size = 1e-3 + np.abs(b).max(initial=0.0) + np.abs(c).max(initial=0.0)
         assert np.abs(a - b - c).max(initial=0.0) <= 1e-11 * size
-    residual.add_expansion((start, stop), xs, us, given, got, left)  # on top of what is there
+    residual.add_expansion(KnotSum((start, stop), xs, us, given, got, left))  # on top of what is there
     for a, b in zip([*got, *left], [*target, *curvature], strict=True):
         assert np.abs(a - 2 * b).max(initial=0.0) <= 1e-11 * (1e-3 + np.abs(b).max(initial=0.0))
 
@@ -271,7 +271,7 @@ def test_squares_of_some_contacts(rng):
         assert_squares(residual, xs, us, given, 0, N)
         given.rows[:] = 0.0
         got = blocks(N, residual.ndx, 12)
-        assert residual.add_expansion((0, N), xs, us, given, got, got) == 0.0
+        assert residual.add_expansion(KnotSum((0, N), xs, us, given, got, got)) == 0.0
         assert not any(block.any() for block in got)
 
 
@@ -299,7 +299,7 @@ def test_errors(rng):
     with pytest.raises(ValueError, match=r"us: got None, expected \(3, 12\): contact forces depend on the controls"):
         residual.evaluate(xs)
     with pytest.raises(ValueError, match="us: got 2 rows, expected 3"):
-        residual.add_expansion((0, 3), xs, us[:2], ResidualWeights(np.ones((1, 6))), None, None)
+        residual.add_expansion(KnotSum((0, 3), xs, us[:2], ResidualWeights(np.ones((1, 6))), None, None))
 
 
 def test_a_class_derived_from_a_residual_is_not_summed_behind_its_back(rng):

@@ -22,6 +22,7 @@ from dynamics import (
     WrenchCone,
     ZeroMomentPoint,
 )
+from dynamics.simd.squares import KnotSum
 from experiments.quadruped import impulses as experiment
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.dynamics.test_contact_residuals import CASES, MAPS, MU, NORMAL, expected_squares, make, make_case
@@ -145,14 +146,14 @@ def test_squares_are_those_of_the_residual(case, residual, limited, rng):
     xs = impact.integrate(points[np.arange(N + 1) % 3], 1e-2 * rng.standard_normal((N + 1, impact.ndx)))
     given = figures(rng, N, residual.nr, limited)
     target, curvature = blocks(N, impact.ndx, impact.nu), blocks(N, impact.ndx, impact.nu)
-    value = residual.add_expansion((0, N), xs, np.zeros((N, impact.nu)), given, target, curvature)
+    value = residual.add_expansion(KnotSum((0, N), xs, np.zeros((N, impact.nu)), given, target, curvature))
     fixed = _OfZeroControls(residual, impact.nu)
     expected, first, second = expected_squares(fixed, xs, np.zeros((N, impact.nu)), given, 0, N)
     assert value == pytest.approx(expected, rel=1e-12)
     for a, b in zip([*target, *curvature], [*first, *second], strict=True):
         assert np.abs(a - b).max(initial=0.0) <= 1e-11 * (1e-3 + np.abs(b).max(initial=0.0))
     both = blocks(N, impact.ndx, impact.nu)
-    assert residual.add_expansion((0, N), xs, None, given, both, both) == value
+    assert residual.add_expansion(KnotSum((0, N), xs, None, given, both, both)) == value
     for a, b, c in zip(both, first, second, strict=True):
         size = 1e-3 + np.abs(b).max(initial=0.0) + np.abs(c).max(initial=0.0)
         assert np.abs(a - b - c).max(initial=0.0) <= 1e-11 * size

@@ -19,7 +19,7 @@ from dynamics.residuals.robot_residual import path_dofs
 from dynamics.simd import LANES, align_stack, driver, kernel, lane_blocks, launch, load, splat, store
 from dynamics.simd.lane_blocks import lanes, part, part_by_type, slicing, view
 from dynamics.simd.sizes import Size
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from dynamics.spatial.spatial import add_cross, load6
 from tests.reference.random_robots import random_tree
 from tests.tolerances import IDENTITY, relative_error
@@ -319,7 +319,7 @@ def test_a_new_residual(rng):
     results = []
     for residual, weights in ((height, [[2.0]]), (position, [[0.0, 0.0, 2.0]])):
         blocks = [np.zeros(shape) for shape in ((K, n), (K - 1, 1), (K, n, n), (K - 1, 1, n), (K - 1, 1, 1))]
-        total = residual.add_expansion((0, K), xs, us, ResidualWeights(np.array(weights)), blocks, blocks)
+        total = residual.add_expansion(KnotSum((0, K), xs, us, ResidualWeights(np.array(weights)), blocks, blocks))
         results.append((np.array(total), blocks[0], blocks[2]))
     for a, b in zip(*results, strict=True):
         assert relative_error(a, b) <= IDENTITY

@@ -19,7 +19,7 @@ from dynamics import (
     Spherical,
 )
 from dynamics.model.edits import builder_of
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from tests.reference.complex_dynamics import STEP as COMPLEX
 from tests.reference.complex_dynamics import Point, Robot
 from tests.reference.prepared import PreparedSystem, replay
@@ -479,14 +479,14 @@ def test_residuals_against_differences(hand, number, rng):
     assert relative_error(Hxx[1], symmetric(bent), 1.0) < 10 * CENTRAL_DIFFERENCES
     weights, n, nu = rng.uniform(0.5, 1.0, (1, r.nr)), system.ndx, system.nu
     blocks = [np.zeros(shape) for shape in ((3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu))]
-    total = r.add_expansion((0, 3), xs, us, ResidualWeights(weights), blocks, None)
+    total = r.add_expansion(KnotSum((0, 3), xs, us, ResidualWeights(weights), blocks, None))
     assert total == pytest.approx(0.5 * (weights * value**2).sum())
     assert relative_error(blocks[0], np.einsum("kri,kr->ki", rx, weights * value)) < 1e2 * IDENTITY
     assert relative_error(blocks[2], np.einsum("kri,r,krj->kij", rx, weights[0], rx)) < 1e2 * IDENTITY
     if ru is not None:
         assert relative_error(blocks[3], np.einsum("kri,r,krj->kij", ru, weights[0], rx)) < 1e2 * IDENTITY
     bends = [np.zeros_like(block) for block in blocks]
-    r.add_expansion((0, 3), xs, us, ResidualWeights(weights), blocks, bends)
+    r.add_expansion(KnotSum((0, 3), xs, us, ResidualWeights(weights), blocks, bends))
     assert relative_error(bends[2], r.hessian_products(xs, us, weights * value)[0]) < 1e2 * IDENTITY
     if r.adjustable:
         other = r.adjusted(**{name: getattr(r, name) for name in r.adjustable})
@@ -503,14 +503,14 @@ def test_prepared_residuals_are_calls(hand, number, rng):
     weights, given = ResidualWeights(rng.uniform(0.5, 1.0, (1, r.nr))), us if r.nu is not None else None
     shapes = (3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu)
     first, second, plain, bent = ([np.zeros(shape) for shape in shapes] for _ in range(4))
-    rows, sums = r.prepared_rows(xs, given, True), r.prepared_sum((0, 3), xs, given, weights, None, None)
-    expand = r.prepared_sum((0, 3), xs, given, weights, first, second)
+    rows, sums = r.prepared_rows(xs, given, True), r.prepared_sum(KnotSum((0, 3), xs, given, weights, None, None))
+    expand = r.prepared_sum(KnotSum((0, 3), xs, given, weights, first, second))
     for _ in range(2):
         xs[...], us[...] = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=us.shape)
         for block in (*first, *second, *plain, *bent):
             block.fill(0.0)
         assert replay(rows) and replay(sums) and replay(expand)
-        assert r.add_expansion((0, 3), xs, given, weights, plain, bent) == sums()
+        assert r.add_expansion(KnotSum((0, 3), xs, given, weights, plain, bent)) == sums()
         for found, wanted in zip((*first, *second), (*plain, *bent), strict=True):
             assert found.tobytes() == wanted.tobytes()
         for found, wanted in zip(rows(), r.evaluate_with_jacobians(xs, given), strict=True):
@@ -682,7 +682,8 @@ def test_residuals_are_those_of_the_full_model(hand, number, rng):
     there = [rng.normal(size=shape) for shape in ((3, n), (3, nu), (3, n, n), (3, nu, n), (3, nu, nu))]
     sums = [[x.copy() for x in there], [np.zeros(s) for s in ((3, N), (3, nu), (3, N, N), (3, nu, N), (3, nu, nu))]]
     cases = zip((ours, full), (xs, X), sums, strict=True)
-    values = [r.add_expansion((0, 3), x, us, ResidualWeights(weights), blocks, blocks) for r, x, blocks in cases]
+    wanted = [(r, KnotSum((0, 3), x, us, ResidualWeights(weights), blocks, blocks)) for r, x, blocks in cases]
+    values = [r.add_expansion(each) for r, each in wanted]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
     lx, lu, lxx, lux, luu = sums[1]
     for found, before, expected in zip(sums[0], there, (lx @ P, lu, P.T @ lxx @ P, lux @ P, luu), strict=True):

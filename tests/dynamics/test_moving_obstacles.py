@@ -12,7 +12,7 @@ import problems
 from dynamics import Box, Capsule, Collisions, Distance, Geometry, HalfSpace, Sphere, rods
 from dynamics.collisions.collision_pairs import collision_geometry
 from dynamics.simd import LANES
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from tests.dynamics.test_mimics import hand_builder
 from tests.reference.rod_robots import manipulator
 from tests.tolerances import relative_error
@@ -72,7 +72,7 @@ def states(rng, count=K):
 
 def answers(residual, xs, mu, weights):
     blocks = [np.zeros(s) for s in ((len(xs), 12), (0, 0), (len(xs), 12, 12), (0, 0, 12), (0, 0, 0))]
-    residual.add_expansion((0, len(xs)), xs, None, ResidualWeights(weights), blocks, blocks)
+    residual.add_expansion(KnotSum((0, len(xs)), xs, None, ResidualWeights(weights), blocks, blocks))
     r, rx, _ = residual.evaluate_with_jacobians(xs)
     return r, rx, residual.hessian_products(xs, None, mu)[0], blocks[0], blocks[2], residual.distances(xs)
 

@@ -10,7 +10,7 @@ import dynamics
 import problems
 from dynamics import rods
 from dynamics.simd import LANES
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from tests.dynamics.test_target_gradient import AXES, FOURTH_ORDER, POINT, STEP, moved, of_arm, of_hand, of_rod
 from tests.reference.rod_robots import hybrid
 from tests.tolerances import relative_error
@@ -60,7 +60,7 @@ def answers(residual, xs, mu, weights):
     """All that a residual says at points, knot by knot and as sums over them."""
     ndx = residual.ndx
     blocks = [np.zeros(s) for s in ((len(xs), ndx), (0, 0), (len(xs), ndx, ndx), (0, 0, ndx), (0, 0, 0))]
-    total = residual.add_expansion((0, len(xs)), xs, None, ResidualWeights(weights), blocks, blocks)
+    total = residual.add_expansion(KnotSum((0, len(xs)), xs, None, ResidualWeights(weights), blocks, blocks))
     r, rx, _ = residual.evaluate_with_jacobians(xs)
     return residual.evaluate(xs), r, rx, residual.hessian_products(xs, None, mu)[0], blocks[0], blocks[2], total
 

@@ -7,7 +7,7 @@ import pytest
 import dynamics
 from dynamics import RigidBodySystem, difference, integrate
 from dynamics.simd import LANES
-from dynamics.simd.squares import CLIPPED, ResidualWeights
+from dynamics.simd.squares import CLIPPED, KnotSum, ResidualWeights
 from tests.reference.random_robots import random_states, random_trees, settings
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
@@ -51,7 +51,7 @@ def test_squares_of_what_exceeds_limits(robot, rng):
     weights = ResidualWeights(np.hstack([w, shift, lower, lower + 0.2]), CLIPPED)
     add = system.difference_residual(xs[2]).add_expansion
     us = np.zeros((len(xs) - 1, system.nu))
-    assert add((0, len(xs)), xs, us, weights, None, None) == pytest.approx(expected, rel=1e-12)
+    assert add(KnotSum((0, len(xs)), xs, us, weights)) == pytest.approx(expected, rel=1e-12)
 
 
 @settings

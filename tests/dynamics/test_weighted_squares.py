@@ -5,7 +5,7 @@ import pytest
 
 from dynamics import CenterOfMass, ControlGravity
 from dynamics.simd import LANES
-from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, KnotSum, ResidualWeights
 from tests.dynamics.test_residuals import KINDS, make, robot, with_frames
 
 __all__ = ["robot"]
@@ -60,17 +60,17 @@ def expected(residual, xs, us, given, start, stop):
 def check(residual, xs, us, given, start, stop):
     value, target, curvature = expected(residual, xs, us, given, start, stop)
     got_target, got_curvature = blocks(len(us), residual.ndx, us.shape[1]), blocks(len(us), residual.ndx, us.shape[1])
-    sums = [residual.add_expansion((start, stop), xs, us, given, None, None)]
-    sums.append(residual.add_expansion((start, stop), xs, us, given, got_target, got_curvature))
+    sums = [residual.add_expansion(KnotSum((start, stop), xs, us, given, None, None))]
+    sums.append(residual.add_expansion(KnotSum((start, stop), xs, us, given, got_target, got_curvature)))
     np.testing.assert_allclose(sums, value, rtol=1e-13)
     for got, wanted in zip([*got_target, *got_curvature], [*target, *curvature], strict=True):
         assert np.abs(got - wanted).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(wanted).max(initial=0.0))
     once = [np.ones_like(block) for block in got_target]
-    residual.add_expansion((start, stop), xs, us, given, once, once)
+    residual.add_expansion(KnotSum((start, stop), xs, us, given, once, once))
     for got, first, second in zip(once, got_target, got_curvature, strict=True):
         np.testing.assert_allclose(got, 1.0 + first + second, rtol=0, atol=1e-10 * (1.0 + np.abs(first).max(initial=0)))
     alone = blocks(len(us), residual.ndx, us.shape[1])
-    residual.add_expansion((start, stop), xs, us, given, None, alone)
+    residual.add_expansion(KnotSum((start, stop), xs, us, given, None, alone))
     for got, wanted in zip(alone, got_curvature, strict=True):
         np.testing.assert_array_equal(got, wanted)
     check_multipliers(residual, xs, us, given, (start, stop), got_target, got_curvature)
@@ -84,7 +84,7 @@ def check_multipliers(residual, xs, us, given, span, target, curvature):
     mu, a, _ = slopes(r, given)
     weights = ResidualWeights(np.hstack([mu, np.broadcast_to(a, mu.shape)]), MULTIPLIERS)
     first, second = ([np.zeros_like(block) for block in target] for _ in range(2))
-    assert residual.add_expansion(span, xs, us, weights, first, second) == 0.0
+    assert residual.add_expansion(KnotSum(span, xs, us, weights, first, second)) == 0.0
     for got, wanted in zip([*first, *second], [*target, *curvature], strict=True):
         assert np.abs(got[at] - wanted[at]).max(initial=0.0) <= 1e-13 * (1.0 + np.abs(wanted).max(initial=0.0))
 
@@ -118,7 +118,7 @@ def test_a_frame_of_the_world_has_no_slopes(robot):
     residual = make("placement", model, points[0], rng, frame="marker")
     target = blocks(len(points) - 1, residual.ndx, 1)
     us, weights = np.zeros((len(points) - 1, 1)), ResidualWeights(np.ones((1, 6)))
-    assert residual.add_expansion((0, 1), points, us, weights, target, target) > 0.0
+    assert residual.add_expansion(KnotSum((0, 1), points, us, weights, target, target)) > 0.0
     assert not any(block.any() for block in target)
 
 
@@ -137,4 +137,4 @@ def test_states_of_a_wrong_width_are_named(robot):
     model, points, _ = robot
     residual = CenterOfMass(model, np.zeros(3))
     with pytest.raises(ValueError, match="xs"):
-        residual.add_expansion((0, 1), points[:, 1:], np.zeros((1, 1)), ResidualWeights(np.ones((1, 3))), None, None)
+        residual.add_expansion(KnotSum((0, 1), points[:, 1:], np.zeros((1, 1)), ResidualWeights(np.ones((1, 3)))))

@@ -10,7 +10,7 @@ from numba import njit
 
 import trajopt
 from dynamics.simd.prepared_calls import calls_of
-from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, ResidualWeights
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, SQUARES, KnotSum, ResidualWeights
 from tests.reference.prepared import replay
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
@@ -263,8 +263,8 @@ def test_sums_are_those_of_values_and_derivatives(layout, function, nr, span, of
             block[start:stop] += part
     target, curvature = blocks_of(1), blocks_of(2)
     assert residual.sums_squares
-    assert residual.add_expansion(span, xs, us, weights, None, None) == pytest.approx(value, rel=1e-13, abs=1e-15)
-    assert residual.add_expansion(span, xs, us, weights, target, curvature) == pytest.approx(value, rel=1e-13)
+    assert residual.add_expansion(KnotSum(span, xs, us, weights)) == pytest.approx(value, rel=1e-13, abs=1e-15)
+    assert residual.add_expansion(KnotSum(span, xs, us, weights, target, curvature)) == pytest.approx(value, rel=1e-13)
     for got, block in zip((*target, *curvature), (*wanted, *bent), strict=True):
         assert relative_error(got, block) < 1e-13
 
@@ -288,17 +288,17 @@ def test_prepared_sums_are_the_plain_ones(layout, parts, rng):
         both_of = {"value": (None, None), "target": (target, None), "both": (target, curvature)}
         return {**both_of, "curvature": (None, curvature), "one": (target, target)}[parts]
 
-    add = residual.prepared_sum(span, xs, us, weights, *chosen(*into))
+    add = residual.prepared_sum(KnotSum(span, xs, us, weights, *chosen(*into)))
     for change in (lambda: None, lambda: scale.fill(2.0), lambda: table.extend((-9.0, 8.0))):
         change()
         for _ in range(2):
             got = add()
-            assert got == residual.add_expansion(span, xs, us, weights, *chosen(*other))
+            assert got == residual.add_expansion(KnotSum(span, xs, us, weights, *chosen(*other)))
             for blocks, wanted in zip(into, other, strict=True):
                 assert all(a.tobytes() == b.tobytes() for a, b in zip(blocks, wanted, strict=True))
             xs += 0.1
             us *= 0.9
-    assert not residual.sums_squares and residual.prepared_sum(span, xs, us, weights, None, None) is None
+    assert not residual.sums_squares and residual.prepared_sum(KnotSum(span, xs, us, weights, None, None)) is None
 
 
 @pytest.mark.parametrize("layout", [SQUARES, MULTIPLIERS])
@@ -309,10 +309,10 @@ def test_compiled_code_makes_the_calls_of_prepared_sums(layout, parts, rng):
     residual, span = trajopt.residual(lambda x, u: (scale[0] * np.sin(x[0]) * u[0], x[1] * x[1]), 2, SYSTEM), (1, N)
     (xs, us), weights = trajectory(rng), weights_of(layout, rng, 2, N - 1)
     into, other = ([blocks_of(1) if part else None for part in parts] for _ in range(2))
-    add = residual.prepared_sum(span, xs, us, weights, *into)
+    add = residual.prepared_sum(KnotSum(span, xs, us, weights, *into))
 
     def assert_same():
-        (*_, last), wanted = calls_of(add), residual.add_expansion(span, xs, us, weights, *other)
+        (*_, last), wanted = calls_of(add), residual.add_expansion(KnotSum(span, xs, us, weights, *other))
         assert last.room.view(float)[0] == last.result() == wanted
         for blocks, found in zip(into, other, strict=True):
             assert blocks is found is None or all(map(np.array_equal, blocks, found))
@@ -353,10 +353,10 @@ def test_where_it_does_not_count_a_function_need_not_be_defined(rng):
     xs, us = np.abs(trajectory(rng)[0]), np.zeros((N, 1))
     xs[2], weights = [-1.0, 0.0], np.ones((N + 1, 2))
     target = blocks_of(1)
-    assert np.isnan(residual.add_expansion((0, N + 1), xs, us, ResidualWeights(weights), None, None))
+    assert np.isnan(residual.add_expansion(KnotSum((0, N + 1), xs, us, ResidualWeights(weights), None, None)))
     weights[2] = 0.0
     for layout, rows in ((SQUARES, weights), (MULTIPLIERS, np.hstack([weights, weights]))):
-        total = residual.add_expansion((0, N + 1), xs, us, ResidualWeights(rows, layout), target, target)
+        total = residual.add_expansion(KnotSum((0, N + 1), xs, us, ResidualWeights(rows, layout), target, target))
         assert np.isfinite(total) and all(np.isfinite(block).all() for block in target)
 
 
@@ -365,13 +365,13 @@ def test_sums_say_what_does_not_fit(rng):
     weights = ResidualWeights(np.ones((1, 3)))
     for given, stop in ((us, N + 1), (None, N)):
         with pytest.raises(ValueError, match="terminal knot"):
-            residual.add_expansion((0, stop), xs, given, weights, None, None)
+            residual.add_expansion(KnotSum((0, stop), xs, given, weights, None, None))
     with pytest.raises(ValueError, match="weights: got rows of shape"):
-        residual.add_expansion((0, N), xs, us, ResidualWeights(np.ones((1, 2))), None, None)
+        residual.add_expansion(KnotSum((0, N), xs, us, ResidualWeights(np.ones((1, 2))), None, None))
     with pytest.raises(ValueError, match="xs: got shape"):
-        residual.add_expansion((0, N), xs[:5], us, weights, None, None)
-    with pytest.raises(ValueError, match="expansion: got shape"):
-        residual.add_expansion((0, N), xs, us, weights, zero_blocks(3, 2, 1), None)
+        residual.add_expansion(KnotSum((0, N), xs[:5], us, weights, None, None))
+    with pytest.raises(ValueError, match="lx: got shape"):
+        residual.add_expansion(KnotSum((0, N), xs, us, weights, zero_blocks(3, 2, 1), None))
 
 
 def test_objectives_of_functions_are_prepared():

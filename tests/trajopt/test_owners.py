@@ -9,7 +9,7 @@ import dynamics
 import trajopt
 from dynamics import rods
 from dynamics.residuals.robot_residual import RobotResidual
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum, ResidualWeights
 from dynamics.systems.state_difference import StateDifference
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.trajopt.cases import pendulum
@@ -217,7 +217,7 @@ def test_soft_robots():
 # ------------------------------------------------------------------------------------------------ arrays and their ends
 def expand(residual, xs, blocks, nu, weights=None, stop=N):
     weights = np.ones((1, residual.nr)) if weights is None else weights
-    return residual.add_expansion((0, stop), xs, np.zeros((N, nu)), ResidualWeights(weights), blocks, blocks)
+    return residual.add_expansion(KnotSum((0, stop), xs, np.zeros((N, nu)), ResidualWeights(weights), blocks, blocks))
 
 
 SUMMED = [k for k in RESIDUALS if getattr(RESIDUALS[k](BASE), "sums_squares", False)]

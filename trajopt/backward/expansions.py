@@ -14,13 +14,14 @@ from dynamics.simd import by_address, driver, helper, lean_routine, routine
 from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.rows import Term, matrix
+from dynamics.simd.squares import Blocks
 from dynamics.validation import as_array
 from trajopt.capabilities import Expansions, capability
 from trajopt.eigenvalues import decompose
 from trajopt.interfaces.stepwise import prepare, prepared_difference
 from trajopt.interfaces.system import System, idle_knots
 from trajopt.matrix_products import row_product
-from trajopt.problem.objective import Blocks, Objective, zero_blocks
+from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem, check_problem
 
 HALF_PRECISION = 1e-8
@@ -300,13 +301,14 @@ def _adjoint(fx, fu, lx, lu, K, costate, gradient):
 
 @lean_routine
 def largest_gradient_entry(gradient, us, lower, upper):
-    """`largest_gradient`, for compiled code."""
+    """`largest_gradient`, for compiled code; limits without rows where there are none."""
     largest = 0.0
     for t in range(us.shape[0]):
         for i in range(us.shape[1]):
             g = gradient[t, i]
-            if lower is not None and ((us[t, i] <= lower[t, i] and g > 0.0) or (us[t, i] >= upper[t, i] and g < 0.0)):
-                continue
+            if lower.shape[0] > 0:
+                if (us[t, i] <= lower[t, i] and g > 0.0) or (us[t, i] >= upper[t, i] and g < 0.0):
+                    continue
             if not abs(g) < np.inf:
                 return np.inf
             largest = max(largest, abs(g))
@@ -320,7 +322,8 @@ def prepared_adjoint(e: Expansion, costate: np.ndarray, gradient: np.ndarray) ->
 
 def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
     """Largest entry of the gradient (N, nu) that no control limit balances; inf if it is not finite."""
-    return largest_gradient_entry(gradient, us, *(limits or (None, None)))
+    nothing = np.empty((0, 0))
+    return largest_gradient_entry(gradient, us, *(limits or (nothing, nothing)))
 
 
 def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,19 @@ from numba import njit
 from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
-from dynamics.simd.array_loops import first_of, split_columns
+from dynamics.simd.array_loops import split_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_hessians, check_weights, expand_squares
-from dynamics.validation import as_choice, as_flag, as_names, as_sizes, as_text, as_whole_number, check_rows
+from dynamics.simd.squares import MULTIPLIERS, KnotSum, add_hessians, without_controls
+from dynamics.validation import (
+    as_choice,
+    as_flag,
+    as_names,
+    as_sizes,
+    as_text,
+    as_whole_number,
+    check_blocks,
+    check_rows,
+)
 from trajopt.callable_system.functions import (
     ARITHMETIC,
     CompiledFunction,
@@ -39,7 +48,7 @@ from trajopt.callable_system.sources import (
     with_library,
 )
 from trajopt.capabilities import StateManifold, capability
-from trajopt.interfaces.residual import Blocks, function_name
+from trajopt.interfaces.residual import function_name
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.interfaces.terms import state_space
 
@@ -264,67 +273,47 @@ class FunctionResidual:
         """True where derivatives are traced: others may call the function at knots where it does not count."""
         return isinstance(self._source, TracedDerivatives)
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        X, U = self._knots(span, xs, us)
-        rows, first, second = plain(weights.rows), self._into(span, target), self._into(span, curvature)
-        check_weights(weights, self.nr, span)
+        wanted, X, U = self._checked(wanted)
+        wanted = wanted._replace(weights=wanted.weights._replace(rows=plain(wanted.weights.rows)))
         with np.errstate(all="ignore"):
-            if weights.layout == MULTIPLIERS:
+            if wanted.weights.layout == MULTIPLIERS:
                 r = np.zeros((len(X), self.nr))
                 self._source = up_to_date(self._source, X, U)
             else:
                 r = self.evaluate(X, U)
-            J, mu = _NO_JACOBIANS if target is None else self._source.jacobians(X, U), np.empty(r.shape)
-            total = expand_squares(weights.layout, rows, span[0], r, J, mu, *first)
-            if curvature is not None and not self._linear:
-                add_hessians(span[0], self._source.hessian_products(X, U, mu), mu, *second[2:])
+            J = _NO_JACOBIANS if wanted.target is None else self._source.jacobians(X, U)
+            add, *given = wanted.of_rows(r, J, mu := np.empty(r.shape))
+            total = add(*given)
+            if wanted.curvature is not None and not self._linear:
+                add_hessians(wanted.span[0], self._source.hessian_products(X, U, mu), mu, *wanted.curvature[2:])
         return total
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`; None where derivatives are not traced."""
-        X, U = self._knots(span, xs, us)
-        check_weights(weights, self.nr, span)
-        if not is_plain(xs, weights.rows, *(() if us is None else (us,))):
+        inside, X, U = self._checked(wanted)
+        if not is_plain(wanted.xs, wanted.weights.rows, *(() if wanted.us is None else (wanted.us,))):
             return None
-        (rows, layout), start = weights, span[0]
-        first, second = self._into(span, target), self._into(span, curvature)
         r, y, mu = (np.zeros((len(X), self.nr)) for _ in range(3))
-        values = r if layout == MULTIPLIERS else y
+        values = r if wanted.weights.layout == MULTIPLIERS else y
 
         def prepare(source: Any) -> TracedCalls | None:
             if not isinstance(source, TracedDerivatives):
                 return None
             calls: list[Callable[[], Any]] = []
             J = _NO_JACOBIANS
-            if target is not None:
+            if inside.target is not None:
                 jacobians, J = source.tapes.prepared(1, X, U)
                 calls.append(jacobians)
-            calls.append(total := PreparedCall(expand_squares, layout, rows, start, values, J, mu, *first))
-            if curvature is not None and not source.linear:
+            calls.append(total := PreparedCall(*inside.of_rows(values, J, mu)))
+            if inside.curvature is not None and not source.linear:
                 hessians, H = source.tapes.prepared(2, X, U, mu)
-                add, again = PreparedCall(add_hessians, start, H, mu, *second[2:]), total.room.view(np.float64)
-                calls += [hessians, add, PreparedCall(first_of, again)]
+                add = PreparedCall(add_hessians, inside.span[0], H, mu, *inside.curvature[2:])
+                calls += [hessians, add, total.again()]
             return TracedCalls(source.tapes.prepared(0, X, U, into=y)[0], PreparedCalls(*calls))
 
-        given = span, xs, us, weights, target, curvature
-        return self._renewed(prepare, X, U, y, lambda: self.add_expansion(*given))
+        return self._renewed(prepare, X, U, y, lambda: self.add_expansion(wanted))
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
@@ -374,29 +363,21 @@ class FunctionResidual:
     def _linear(self) -> bool:
         return isinstance(self._source, TracedDerivatives) and self._source.linear
 
-    def _knots(self, span, xs, us):
-        """Points of the function at these knots."""
-        start, stop = span
-        check_rows("xs", xs, stop, (self._nx,))
-        if not self._nu:
-            return plain(xs[start:stop]), np.empty((stop - start, 0))
+    def _checked(self, wanted: KnotSum) -> tuple[KnotSum, np.ndarray, np.ndarray]:
+        """A sum without blocks of controls where the function has none; the points of its knots, K states and controls.
+
+        Raises ValueError for arrays of other sizes."""
+        ((start, stop), xs, us, _, target, curvature), n, m = wanted, self._nx, self._nu
+        wanted.check_weights(self.nr)
+        check_rows("xs", xs, stop, (n,))
+        for blocks in (target, curvature):
+            if blocks is not None:
+                check_blocks(blocks, stop, n, m)
+        if not m:
+            target, curvature = (None if blocks is None else without_controls(blocks) for blocks in (target, curvature))
+            wanted = wanted._replace(target=target, curvature=curvature)
+            return wanted, plain(xs[start:stop]), np.empty((stop - start, 0))
         if us is None or stop > len(us):
             raise ValueError(f"{self.name}: a function of controls at the terminal knot, which has none")
-        check_rows("us", us, stop, (self._nu,))
-        return plain(xs[start:stop]), plain(us[start:stop])
-
-    def _into(self, span, blocks):
-        """lx, lu, lxx, lux and luu of the function's arguments, whose sizes are checked; without rows for None."""
-        n, m = self._nx, self._nu
-        shapes = (n,), (m,), (n, n), (m, n), (m, m)
-        if blocks is None:
-            return [np.empty((0, *shape)) for shape in shapes]
-        of_controls = (False, True, False, True, True)
-        found = []
-        for block, shape, skip in zip(blocks, shapes, of_controls, strict=True):
-            if skip and not m:
-                block = np.empty((0, *shape))
-            else:
-                check_rows("expansion", block, span[1], shape)
-            found.append(block)
-        return found
+        check_rows("us", us, stop, (m,))
+        return wanted, plain(xs[start:stop]), plain(us[start:stop])

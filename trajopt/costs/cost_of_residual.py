@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.simd import by_address
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
-from dynamics.simd.squares import CLIPPED, MULTIPLIERS, ResidualWeights, multipliers
+from dynamics.simd.squares import CLIPPED, MULTIPLIERS, KnotSum, ResidualWeights, multipliers
 from dynamics.validation import as_array, as_choice, check_rows
 from trajopt.costs.activations import QuadraticActivation, QuadraticBarrier, add_gauss_newton, prepared_gauss_newton
 from trajopt.costs.cost import ONE_SIDED, ExpandedCost, Into, Quadratic, as_rows, check_knots
@@ -220,6 +220,12 @@ def prepared_rows(residual: Any, xs: np.ndarray, us: np.ndarray | None, jacobian
     return None if evaluate is None else RowsInPlace(evaluate)
 
 
+def prepared_sum(residual: Any, wanted: KnotSum) -> Callable[[], float] | None:
+    """What the residual prepares; None where it sums nothing by itself, or prepares nothing."""
+    prepare = getattr(residual, "prepared_sum", None) if sums(residual) else None
+    return None if prepare is None else prepare(wanted)
+
+
 def along(residual: Any, nr: int, at: Tangents) -> tuple[np.ndarray, np.ndarray]:
     """r and its change (K, nr) along a direction."""
     xs, us, dx, du = at
@@ -241,7 +247,7 @@ def add_products(model: Model, rx: Any, ru: Any, scale: float, target: Quadratic
 def add_curvature(residual: Any, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray, target: Quadratic) -> None:
     """Add sum_i mu_i d2 r_i, mu (K, nr), to the Hessians of the target."""
     if sums(residual):
-        residual.add_expansion((0, len(xs)), xs, us, multipliers(mu), None, target)
+        residual.add_expansion(KnotSum((0, len(xs)), xs, us, multipliers(mu), None, target))
         return
     blocks = residual.hessian_products(xs, us, mu)
     for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
@@ -311,7 +317,7 @@ class CostOfResidual(ExpandedCost):
         residual = self._there()
         if self._diagonal and sums(residual):
             weights = self._model(self._evaluate(xs, us)).weights(scale)
-            residual.add_expansion((0, len(xs)), xs, us, weights, target, curvature)
+            residual.add_expansion(KnotSum((0, len(xs)), xs, us, weights, target, curvature))
             return
         check_knots(type(self).__name__, self.knots, xs)
         r, rx, ru = (self._evaluate(xs, us), None, None) if target is None else linearized(residual, self.nr, xs, us)
@@ -344,8 +350,7 @@ class CostOfResidual(ExpandedCost):
             target = None
         if target is not None or curvature is not None:
             weights, diagonal = multipliers(np.zeros(found.r.shape)), hessian if by_itself else np.zeros((1, self.nr))
-            prepare = getattr(residual, "prepared_sum", None) if sums(residual) else None
-            add = None if prepare is None else prepare((0, len(xs)), xs, us, weights, target, curvature)
+            add = prepared_sum(residual, KnotSum((0, len(xs)), xs, us, weights, target, curvature))
             if add is None:
                 return None
             parts += [PreparedCall(_scale_model, gradient, diagonal, scale, weights.rows), add]

@@ -9,14 +9,12 @@ import numpy as np
 
 from dynamics.simd import by_address
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights, add_squares, check_weights
+from dynamics.simd.squares import NO_TARGET, KnotSum, add_squares
 from dynamics.validation import as_array, check_rows
 from trajopt.capabilities import StateManifold, capability
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.interfaces.terms import Tangents, summed_to
-
-_NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 @by_address
@@ -64,15 +62,13 @@ class Deviation:
         """No curvature."""
         return None, None, None
 
-    def add_expansion(
-        self, span: tuple[int, int], xs: np.ndarray, us: Any, weights: ResidualWeights, target: Any, curvature: Any
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """As `trajopt.interfaces.residual` has it; there is no curvature."""
-        return add_squares(*self._along(span, xs, us, weights, target))
+        return add_squares(*self._along(wanted))
 
-    def prepared_sum(self, *arguments: Any) -> Callable[[], float]:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float]:
         """As `trajopt.interfaces.residual` has it."""
-        return PreparedCall(add_squares, *self._along(*arguments[:-1]))
+        return PreparedCall(add_squares, *self._along(wanted))
 
     def prepared_rows(self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool) -> PreparedCalls:
         """As `trajopt.interfaces.residual` has it."""
@@ -92,11 +88,13 @@ class Deviation:
         self._reference[...] = other._reference
         return True
 
-    def _along(self, span, xs, us, weights, target) -> tuple:
+    def _along(self, wanted: KnotSum) -> tuple:
         """Arguments of `add_squares`, checked."""
-        (start, stop), z, gradient, hessian = span, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
+        (start, stop), xs, us, weights, target, _ = wanted
+        z: Any = us if self._of_controls else xs
+        gradient, hessian = NO_TARGET[0], NO_TARGET[2]
         check_rows("us" if self._of_controls else "xs", z, stop, (self.nr,))
-        check_weights(weights, self.nr, span)
+        wanted.check_weights(self.nr)
         if target is not None:
             gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
             check_rows("gradient", gradient, stop, (self.nr,))

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd import by_address, routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares, multipliers, without_effect
+from dynamics.simd.squares import Blocks, KnotSum, multipliers, without_effect
 from dynamics.validation import as_floats, as_number_or_vector
 from trajopt.capabilities import Expansions, Joints, Knots, StateManifold, capability
-from trajopt.costs.cost_of_residual import along, evaluated, linearized, prepared_rows, sums
+from trajopt.costs.cost_of_residual import along, linearized, prepared_rows, prepared_sum, sums
 from trajopt.costs.deviation import Deviation, ManifoldDifference, subtract_reference
-from trajopt.costs.summed_rows import NO_BLOCKS, SummedRows, at_span, check_blocks, without_controls
-from trajopt.interfaces.residual import Blocks, Components, Residual, at_knots, at_times, check_residual
+from trajopt.costs.summed_rows import SummedRows, at_span, rows_of, with_room
+from trajopt.interfaces.residual import Components, Residual, at_knots, at_times, check_residual
 from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import (
     System,
@@ -96,39 +96,21 @@ class StateResidual:
         """See `trajopt.interfaces.residual.SummedResidual`."""
         return type(self) is StateResidual and self._sum is not None
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        check_weights(weights, self.nr, span)
-        whole = self._weights_of_all(weights)
-        if whole is not weights:
-            place_columns(weights.rows, self.components, whole.rows, self.system.ndx)
-        return self._sum.add_expansion(span, xs, us, whole, target, curvature)
+        whole = self._of_all(wanted)
+        if whole is not wanted:
+            place_columns(wanted.weights.rows, self.components, whole.weights.rows, self.system.ndx)
+        return self._sum.add_expansion(whole)
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        check_weights(weights, self.nr, span)
-        prepare, whole = getattr(self._sum, "prepared_sum", None), self._weights_of_all(weights)
-        add = None if prepare is None else prepare(span, xs, us, whole, target, curvature)
-        if add is None or whole is weights:
+        whole = self._of_all(wanted)
+        add = prepared_sum(self._sum, whole)
+        if add is None or whole is wanted:
             return add
-        place = PreparedCall(place_columns, weights.rows, self.components, whole.rows, self.system.ndx)
-        return PreparedCalls(place, add)
+        rows, of_all = wanted.weights.rows, whole.weights.rows
+        return PreparedCalls(PreparedCall(place_columns, rows, self.components, of_all, self.system.ndx), add)
 
     def prepared_rows(
         self, xs: np.ndarray, us: np.ndarray | None, jacobians: bool
@@ -153,9 +135,13 @@ class StateResidual:
         """True if r has all components in their order."""
         return np.array_equal(self.components, np.arange(self.system.ndx))
 
-    def _weights_of_all(self, weights: ResidualWeights) -> ResidualWeights:
-        """Weights of all components, without effect as yet; those given if r has all of them."""
-        return weights if self._all else without_effect(len(weights.rows), self.system.ndx, weights.layout)
+    def _of_all(self, wanted: KnotSum) -> KnotSum:
+        """The sum with weights of all components, without effect as yet; the one given if r has all of them."""
+        wanted.check_weights(self.nr)
+        if self._all:
+            return wanted
+        rows, layout = wanted.weights
+        return wanted._replace(weights=without_effect(len(rows), self.system.ndx, layout))
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`; along the tangent of the reference (ndx,)."""
@@ -405,52 +391,26 @@ class SquaredNorm:
         """See `trajopt.interfaces.residual.SummedResidual`."""
         return type(self) is SquaredNorm and sums(self.residual)
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        inside, *points = at_span(self.residual, span, xs, us)
-        if target is None:
-            rows = evaluated(inside, inside.nr, *points), None, None
-        else:
-            rows = linearized(inside, inside.nr, *points)
-            check_blocks(target, span[1], rows[1].shape[2], 0 if rows[2] is None else rows[2].shape[2])
-        steps, bent, (last, *arguments) = self._steps(span, rows, weights, target, curvature)
+        steps, bent, (last, *arguments) = self._steps(wanted, rows_of(self.residual, wanted))
         for step, *given in steps:
             step(*given)
-        if curvature is not None:
-            self.residual.add_expansion(span, xs, us, bent, _gradients_apart(curvature), curvature)
+        if bent is not None:
+            self.residual.add_expansion(bent)
         return last(*arguments)
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        inside, *points = at_span(self.residual, span, xs, us)
-        evaluate = prepared_rows(inside, points[0], points[1], target is not None)
-        prepare = getattr(self.residual, "prepared_sum", None)
-        if evaluate is None or prepare is None:
+        inside, xs, us = at_span(self.residual, wanted)
+        evaluate = prepared_rows(inside, xs, us, wanted.target is not None)
+        if evaluate is None:
             return None
-        steps, bent, last = self._steps(span, evaluate.arrays, weights, target, curvature)
-        parts: list[Callable[[], Any]] = [evaluate, *[PreparedCall(*step) for step in steps]]
-        if curvature is not None:
-            add_bent = prepare(span, xs, us, bent, _gradients_apart(curvature), curvature)
-            if add_bent is None:
-                return None
-            parts.append(add_bent)
-        return PreparedCalls(*parts, PreparedCall(*last))
+        steps, bent, last = self._steps(wanted, evaluate.arrays)
+        add_bent = PreparedCalls() if bent is None else prepared_sum(self.residual, bent)
+        if add_bent is None:
+            return None
+        return PreparedCalls(evaluate, *[PreparedCall(*step) for step in steps], add_bent, PreparedCall(*last))
 
     def with_own_numbers(self) -> SquaredNorm:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
@@ -468,28 +428,19 @@ class SquaredNorm:
         return take(other.residual)
 
     @staticmethod
-    def _steps(
-        span: tuple[int, int],
-        rows: tuple[Any, ...],
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> tuple[list[tuple[Any, ...]], ResidualWeights, tuple[Any, ...]]:
-        """Routines with their arguments that follow the evaluation of s, sx and su; the weights of s with which its own
-        expansion is the curvature, which these leave; and the last routine, which returns the sum."""
-        check_weights(weights, 1, span)
-        (s, sx, su), K = rows, span[1] - span[0]
-        sx, su = (np.zeros((K, s.shape[1], 0)) if S is None else S for S in (sx, su))
-        r, mu, J = np.zeros((K, 1)), np.zeros((K, 1)), np.zeros((K, 1, sx.shape[2] + su.shape[2]))
-        bent, given = multipliers(np.zeros(s.shape)), (weights.layout, weights.rows, span[0], r, J, mu)
+    def _steps(wanted: KnotSum, rows: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], KnotSum | None, tuple[Any, ...]]:
+        """Routines with their arguments that follow the evaluation of s, sx and su; the sum of s whose expansion is the
+        curvature, with weights that these leave; and the last routine, which returns the sum."""
+        (s, sx, su), mu, J = with_room(wanted, 1, rows)
+        r, bent = np.zeros(mu.shape), None
         steps: list[tuple[Any, ...]] = [(squared_norms, s, r)]
-        if target is not None:
+        if wanted.target is not None:
             steps += [(norm_jacobian, s, sx, 0, J), (norm_jacobian, s, su, sx.shape[2], J)]
-        if curvature is not None:
-            steps += [(expand_squares, *given, *NO_BLOCKS), (norm_multipliers, s, mu, bent.rows)]
-        into = NO_BLOCKS if target is None else target
-        into = into if su.shape[2] else without_controls(into)
-        return steps, bent, (expand_squares, *given, *into)
+        if wanted.curvature is not None:
+            weights = multipliers(np.zeros(s.shape))
+            bent = wanted._replace(weights=weights, target=_gradients_apart(wanted.curvature))
+            steps += [wanted._replace(target=None).of_rows(r, J, mu), (norm_multipliers, s, mu, weights.rows)]
+        return steps, bent, wanted.of_rows(r, J, mu)
 
     def gradient_by(self, name: str, at: Tangents, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.terms.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""

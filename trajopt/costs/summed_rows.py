@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd import routine
-from dynamics.simd.array_loops import first_of
+from dynamics.simd.array_loops import add
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights, check_weights, expand_squares
-from dynamics.validation import check_rows
+from dynamics.simd.squares import KnotSum
+from dynamics.validation import check_blocks
 from trajopt.costs.cost_of_residual import evaluated, linearized, prepared_rows
-from trajopt.interfaces.residual import Blocks, at_knots
-
-NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((0, 0, 0))
-"""In place of an expansion that is not wanted."""
+from trajopt.interfaces.residual import at_knots
 
 
 @routine
@@ -28,37 +25,34 @@ def _place_columns(source, start, J):
                 J[k, i, start + j] = source[k, i, j]
 
 
-@routine
-def _add(source, into):
-    for k in range(source.shape[0]):
-        for i in range(source.shape[1]):
-            for j in range(source.shape[2]):
-                into[k, i, j] += source[k, i, j]
-
-
-def at_span(residual: Any, span: tuple[int, int], xs: np.ndarray, us: np.ndarray | None) -> tuple[Any, Any, Any]:
-    """The residual for the points of these knots, and these."""
-    start, stop = span
+def at_span(residual: Any, wanted: KnotSum) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """The residual for the points of a sum, and these."""
+    (start, stop), xs, us = wanted[:3]
     if not 0 <= start < stop <= len(xs):
         raise ValueError(f"span: got {start}, {stop}, expected knots among those of {len(xs)} states")
     inside = residual if stop - start == len(xs) else at_knots(residual, np.arange(start, stop))
     return inside, xs[start:stop], None if us is None else us[start:stop]
 
 
-def without_controls(blocks: Blocks) -> Blocks:
-    """The blocks of an expansion for `expand_squares` of a function of states."""
-    return blocks[0], NO_BLOCKS[1], blocks[2], *NO_BLOCKS[3:]
+def rows_of(residual: Any, wanted: KnotSum) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """r, rx and ru at the points of a sum; r alone where there is no target."""
+    inside, xs, us = at_span(residual, wanted)
+    if wanted.target is None:
+        return evaluated(inside, residual.nr, xs, us), None, None
+    return linearized(inside, residual.nr, xs, us)
 
 
-def check_blocks(blocks: Blocks, stop: int, n: int, m: int) -> None:
-    """Raise ValueError unless blocks of an expansion reach this knot, and are those of n tangent components, and of m
-    controls if there are any."""
-    lx, lu, lxx, lux, luu = blocks
-    shapes = [("lx", lx, (n,)), ("lxx", lxx, (n, n))]
-    if m:
-        shapes += [("lu", lu, (m,)), ("lux", lux, (m, n)), ("luu", luu, (m, m))]
-    for name, block, row in shapes:
-        check_rows(name, block, stop, row)
+def with_room(wanted: KnotSum, nr: int, rows: tuple[Any, ...]) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
+    """r, rx and ru, without columns where there are none; and arrays mu (K, nr), J = (rx, ru) (K, nr, nz) of as many
+    numbers as the sum is one of.  Raises ValueError if its target or its weights have other sizes."""
+    wanted.check_weights(nr)
+    r: np.ndarray = rows[0]
+    K, n = r.shape
+    rx, ru = (np.zeros((K, n, 0)) if S is None else S for S in rows[1:])
+    nx, nu = rx.shape[2], ru.shape[2]
+    if wanted.target is not None:
+        check_blocks(wanted.target, wanted.span[1], nx, nu)
+    return (r, rx, ru), np.zeros((K, nr)), np.zeros((K, nr, nx + nu))
 
 
 class SummedRows:
@@ -68,59 +62,40 @@ class SummedRows:
 
     nr: int
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        of, *points = at_span(self, span, xs, us)
-        if target is None:
-            rows = evaluated(of, self.nr, *points), None, None
-        else:
-            rows = linearized(of, self.nr, *points)
-        place, mu, (last, *arguments) = self._steps(span, rows, weights, target)
+        place, mu, (last, *arguments) = self._steps(wanted, rows_of(self, wanted))
         for step, *given in place:
             step(*given)
         total = last(*arguments)
-        if curvature is not None:
-            for H, block in zip(of.hessian_products(*points, mu), curvature[2:], strict=True):
+        if wanted.curvature is not None:
+            of, xs, us = at_span(self, wanted)
+            for H, block in zip(of.hessian_products(xs, us, mu), wanted.curvature[2:], strict=True):
                 if H is not None and block is not None:
-                    _add(H, block[span[0] : span[1]])
+                    block[slice(*wanted.span)] += H
         return total
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        of, x, u = at_span(self, span, xs, us)
-        evaluate = prepared_rows(of, x, u, target is not None)
+        of, xs, us = at_span(self, wanted)
+        evaluate = prepared_rows(of, xs, us, wanted.target is not None)
         if evaluate is None:
             return None
-        place, mu, last = self._steps(span, evaluate.arrays, weights, target)
+        place, mu, last = self._steps(wanted, evaluate.arrays)
         total, parts = PreparedCall(*last), [evaluate, *[PreparedCall(*step) for step in place]]
-        if curvature is None:
+        if wanted.curvature is None:
             return PreparedCalls(*parts, total)
-        found = of.prepared_hessians(x, u, mu)
+        found = of.prepared_hessians(xs, us, mu)
         if found is None:
             return None
         bend, hessians = found
-        add = [
-            PreparedCall(_add, H, block[span[0] : span[1]])
-            for H, block in zip(hessians, curvature[2:], strict=True)
+        blocks = [None if block is None else block[slice(*wanted.span)] for block in wanted.curvature[2:]]
+        added = [
+            PreparedCall(add, block, H, block)
+            for H, block in zip(hessians, blocks, strict=True)
             if H is not None and block is not None
         ]
-        return PreparedCalls(*parts, total, bend, *add, PreparedCall(first_of, total.room.view(np.float64)))
+        return PreparedCalls(*parts, total, bend, *added, total.again())
 
     def prepared_hessians(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
@@ -130,17 +105,10 @@ class SummedRows:
         return PreparedCalls(), (None, None, None)
 
     def _steps(
-        self, span: tuple[int, int], rows: tuple[Any, ...], weights: ResidualWeights, target: Blocks | None
+        self, wanted: KnotSum, rows: tuple[Any, ...]
     ) -> tuple[list[tuple[Any, ...]], np.ndarray, tuple[Any, ...]]:
         """Routines with their arguments that follow the evaluation of rows; multipliers (K, nr) that the last one
         writes; and this one, which returns the sum."""
-        check_weights(weights, self.nr, span)
-        (r, rx, ru), K = rows, span[1] - span[0]
-        rx, ru = (np.zeros((K, self.nr, 0)) if S is None else S for S in (rx, ru))
-        mu, J = np.zeros((K, self.nr)), np.zeros((K, self.nr, rx.shape[2] + ru.shape[2]))
-        if target is not None:
-            check_blocks(target, span[1], rx.shape[2], ru.shape[2])
-        steps = [] if target is None else [(_place_columns, rx, 0, J), (_place_columns, ru, rx.shape[2], J)]
-        into = NO_BLOCKS if target is None else target
-        into = into if ru.shape[2] else without_controls(into)
-        return steps, mu, (expand_squares, weights.layout, weights.rows, span[0], r, J, mu, *into)
+        (r, rx, ru), mu, J = with_room(wanted, self.nr, rows)
+        place = [(_place_columns, rx, 0, J), (_place_columns, ru, rx.shape[2], J)]
+        return [] if wanted.target is None else place, mu, wanted.of_rows(r, J, mu)

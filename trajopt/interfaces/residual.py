@@ -1,15 +1,12 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import KnotSum
 from trajopt.capabilities import NoDefault, capability, itself
-
-Blocks = Sequence[Any]
-"""lx, lu, lxx, lux, luu over knots."""
 
 
 class Residual(Protocol):
@@ -22,8 +19,8 @@ class Residual(Protocol):
     ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.terms`);
     ``at_times`` and ``at_knots`` are of those that differ from knot to knot (see
     `trajopt.interfaces.residual.KnotByKnotResidual`); if ``sums_squares`` is true,
-    ``add_expansion(span, xs, us, weights, target, curvature)`` adds the expansion of a sum over knots to the arrays of
-    all knots and returns the sum (see `trajopt.interfaces.residual.SummedResidual`).
+    ``add_expansion(wanted)`` adds the expansion of a sum over knots to the arrays of all knots and returns the sum (see
+    `trajopt.interfaces.residual.SummedResidual`).
     """
 
     @property
@@ -56,49 +53,17 @@ class SummedResidual(Protocol):
         """True if it does; False for a class derived from such a one with methods of its own."""
         ...
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
-        """The sum over the knots start <= t < stop, with what it is made of added to arrays over all knots.
-
-            value            sum_t A(r_t)
-            gradient         J'A_r                     added to lx and lu of the target
-            Gauss-Newton     J'A_rr J                  added to lxx, lux and luu of the target
-            curvature        sum_i (A_r)_i d2 r_i      added to lxx, lux and luu of the curvature
-
-        Parameters
-        ----------
-        span : (start, stop)
-        xs, us : (N+1, nx) and (N, nu), a whole trajectory; us is None where no control counts
-        weights : ResidualWeights
-            A, with a row for each knot of the span or one for all of them: squares, squares beyond limits, or A_r and
-            the diagonal of A_rr themselves, as for the multipliers of a constraint; then the value is zero.
-        target, curvature : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu)
-            The same arrays, or others, or None for what is not wanted.
-        """
+    def add_expansion(self, wanted: KnotSum) -> float:
+        """The value of a sum, with its expansion added to the arrays that it names."""
         ...
 
 
 class PreparedResidual(Protocol):
     """A `SummedResidual` whose `add_expansion` can be prepared for arrays that stay."""
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
-        """A function without arguments that does what `add_expansion` does with these, whose numbers may change from
-        call to call; None where there is none.  Where something is expanded it need not return the sum."""
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
+        """A function without arguments that does what `add_expansion` does with these arrays, whose numbers may change
+        from call to call; None where there is none.  Where something is expanded it need not return the sum."""
         ...
 
     def prepared_rows(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dynamics.simd import by_address, routine
 from dynamics.simd.array_loops import fill
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import multipliers
+from dynamics.simd.squares import KnotSum, multipliers
 from dynamics.validation import as_number_or_vector
 from trajopt.costs.cost_of_residual import prepared_rows
 from trajopt.costs.residuals import AccelerationResidual, velocity_count
@@ -179,7 +179,7 @@ class JerkResidual(SummedRows):
         K, n, m, weights = len(us), self.system.ndx, self.system.nu, multipliers(np.zeros(mu.shape))
         H = np.zeros((K, n, n)), np.zeros((K, m, n)), np.zeros((K, m, m))
         into = np.zeros((K, n)), np.zeros((K, m)), *H
-        add = self._lifted.prepared_sum((0, K), xs, us, weights, None, into)
+        add = self._lifted.prepared_sum(KnotSum((0, K), xs, us, weights, None, into))
         if add is None:
             return None
         weigh = PreparedCall(jerk_multipliers, mu, float(self.system.dt), weights.rows)

@@ -13,8 +13,8 @@ import numpy as np
 from dynamics.simd import by_address
 from dynamics.simd.array_loops import fill
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of
+from dynamics.simd.squares import Blocks
 from trajopt.costs import Quadratic
-from trajopt.interfaces.residual import Blocks
 
 Place = slice | np.ndarray
 """Growing knots, a slice where none is missing between them."""

@@ -15,11 +15,11 @@ import numpy as np
 from dynamics.simd import by_address, routine
 from dynamics.simd.array_loops import fill
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import ResidualWeights
+from dynamics.simd.squares import Blocks, KnotSum
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import ExpandedCost, Into, add_expansion
-from trajopt.costs.cost_of_residual import prepared_rows, sums
-from trajopt.interfaces.residual import Blocks, Residual, at_knots, at_times, component_names
+from trajopt.costs.cost_of_residual import prepared_rows, prepared_sum, sums
+from trajopt.interfaces.residual import Residual, at_knots, at_times, component_names
 from trajopt.interfaces.system import System
 from trajopt.interfaces.terms import Subject, Tangents, gradient_by, is_span, subject_of
 from trajopt.problem.control_map import ControlMap
@@ -356,49 +356,33 @@ class LiftedResidual:
         """See `trajopt.interfaces.residual.SummedResidual`."""
         return type(self) is LiftedResidual and sums(self.residual)
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """See `trajopt.interfaces.residual.SummedResidual`."""
-        first, second, added = self._added(span, len(xs), us, target, curvature)
-        total = self.residual.add_expansion(span, *self.system.map.inside(xs, us), weights, first, second)
+        x, u = self.system.map.inside(wanted.xs, wanted.us)
+        first, second, added = self._added(wanted)
+        total = self.residual.add_expansion(KnotSum(wanted.span, x, u, wanted.weights, first, second))
         for add, *given in added:
             add(*given)
         return total
 
-    def prepared_sum(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Blocks | None,
-        curvature: Blocks | None,
-    ) -> Callable[[], float] | None:
+    def prepared_sum(self, wanted: KnotSum) -> Callable[[], float] | None:
         """See `trajopt.interfaces.residual.PreparedResidual`."""
-        prepare, (x, u, inside) = getattr(self.residual, "prepared_sum", None), prepared_inside(self.system.map, xs, us)
-        if u is not None and len(x) < len(xs):
-            x, _, inside_all = prepared_inside(self.system.map, xs, None)
+        x, u, inside = prepared_inside(self.system.map, wanted.xs, wanted.us)
+        if u is not None and len(x) < len(wanted.xs):
+            x, _, inside_all = prepared_inside(self.system.map, wanted.xs, None)
             inside = PreparedCalls(inside, inside_all)
-        first, second, added = self._added(span, len(xs), us, target, curvature)
-        add = None if prepare is None else prepare(span, x, u, weights, first, second)
+        first, second, added = self._added(wanted)
+        add = prepared_sum(self.residual, KnotSum(wanted.span, x, u, wanted.weights, first, second))
         if add is None:
             return None
-        clear = [PreparedCall(fill, block[slice(*span)], 0.0) for block in _distinct(first, second)]
+        clear = [PreparedCall(fill, block[slice(*wanted.span)], 0.0) for block in _distinct(first, second)]
         return PreparedCalls(inside, *clear, add, *[PreparedCall(*each) for each in added])
 
-    def _added(
-        self, span: tuple[int, int], K: int, us: np.ndarray | None, target: Blocks | None, curvature: Blocks | None
-    ) -> tuple[Into, Into, list[tuple[Any, ...]]]:
+    def _added(self, wanted: KnotSum) -> tuple[Into, Into, list[tuple[Any, ...]]]:
         """Zeros for the expansion inside, None for what is not wanted, and routines with their arguments that add it to
         that around."""
-        map, controlled, at, added = self.system.map, None if us is None else len(us), slice(*span), []
+        span, xs, us, _, target, curvature = wanted
+        map, K, controlled, at, added = self.system.map, len(xs), None if us is None else len(us), slice(*span), []
         first = None if target is None else blocks_inside(map, K, controlled)
         second = first if curvature is target else None if curvature is None else blocks_inside(map, K, controlled)
         for found, into in ((first, target), (None if second is first else second, curvature)):

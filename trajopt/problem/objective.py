@@ -13,11 +13,10 @@ import numpy as np
 
 from dynamics.simd import LANES, by_address, lean_routine, routine
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, calls_of, checks_of
-from dynamics.simd.squares import ResidualWeights, sum_of, without_effect
+from dynamics.simd.squares import Blocks, KnotSum, ResidualWeights, sum_of, without_effect
 from trajopt.costs import Cost, Quadratic
 from trajopt.costs.cost import add_expansion
-from trajopt.costs.cost_of_residual import sums
-from trajopt.interfaces.residual import Blocks
+from trajopt.costs.cost_of_residual import prepared_sum, sums
 from trajopt.problem.knot_rows import (
     PreparedPoints,
     add_rows_at,
@@ -89,7 +88,7 @@ class SquaresOfResidual(NamedTuple):
 
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
-        return self.residual.add_expansion(self.span, xs, us, self.weights, blocks, curvature)
+        return self.residual.add_expansion(KnotSum(self.span, xs, us, self.weights, blocks, curvature))
 
     def of_another(self, swaps: Mapping[Any, Any]) -> SquaresOfResidual:
         """The same of the residual in the place of this one, if there is another."""
@@ -115,8 +114,7 @@ class SquaresOfResidual(NamedTuple):
 
     def prepared(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> Callable[[], float]:
         """`add` with these arrays, as a function without arguments."""
-        prepare = getattr(self.residual, "prepared_sum", None)
-        found = None if prepare is None else prepare(self.span, xs, us, self.weights, blocks, curvature)
+        found = prepared_sum(self.residual, KnotSum(self.span, xs, us, self.weights, blocks, curvature))
         return partial(self.add, xs, us, blocks, curvature) if found is None else found
 
 

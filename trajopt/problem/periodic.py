@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.simd.array_loops import fill, place_columns
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.simd.squares import multipliers
+from dynamics.simd.squares import KnotSum, multipliers
 from dynamics.validation import as_array, as_number_or_vector
 from trajopt.costs.cost_of_residual import prepared_rows
 from trajopt.costs.deviation import subtract_reference
@@ -108,7 +108,7 @@ class PeriodicResidual(SummedRows):
         weights, (K, n) = multipliers(np.zeros(mu.shape)), (len(xs), self.system.ndx)
         H = np.zeros((K, n, n))
         into = np.zeros((K, n)), None, H, None, None
-        add = self._end.prepared_sum((0, K), xs, None, weights, None, into)
+        add = self._end.prepared_sum(KnotSum((0, K), xs, None, weights, None, into))
         if add is None:
             return None
         weigh = PreparedCall(place_columns, mu, weights.rows, 0)

@@ -16,12 +16,22 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.simd import by_address, decision
-from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, integer_at, put_float
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, put_float
 from trajopt.backward.slots import Slots
 from trajopt.results.records import Status
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
-from trajopt.solvers.compiled import DIVERGED, INDEFINITE, INVALID, SIDES, find_direction, record_type, sweep
+from trajopt.solvers.compiled import (
+    DIVERGED,
+    INDEFINITE,
+    INVALID,
+    SIDES,
+    find_direction,
+    iterated,
+    record_type,
+    reset,
+    sweep,
+)
 from trajopt.solvers.cycle import Cycle
 from trajopt.solvers.formulation import ALPHAS, Curvature
 from trajopt.solvers.iteration import ENDS, GO_ON, TRIES, State, Unconstrained
@@ -38,9 +48,8 @@ CONVERGED = ENDS.index(Status.CONVERGED)
 CONTROLS, STATES, PLAN = range(3)
 """From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""
-START = record_type("mu scale", "mode crossed rollouts take iterate code_at activate soften cross")
-"""First mu, and its unit; from what to start; number of rows that a sweep violates; addresses of calls, and of the
-iteration's code."""
+START = record_type("mu scale", "mode crossed rollouts take activate soften cross")
+"""First mu, and its unit; from what to start; number of rows that a sweep violates; addresses of calls."""
 
 
 @by_address
@@ -70,9 +79,8 @@ def _first_multipliers(s, start, cycle, lower, upper, dual):
 
 
 @decision
-def _roll_out(s, start, x0, trajectory, candidate, gaps, K):
-    """Write the rollout of the controls, under the gains K about the states if the last plan is kept."""
-    (xs, us), (new_xs, new_us) = trajectory, candidate
+def _roll_out(s, start, x0, xs, gaps, K):
+    """Write the rollout of the controls, under the gains K about the states xs if the last plan is kept."""
     for t in range(xs.shape[0]):
         for i in range(gaps.shape[1]):
             gaps[t, i] = 0.0
@@ -85,34 +93,23 @@ def _roll_out(s, start, x0, trajectory, candidate, gaps, K):
     s.lane = 0
     enter(start.rollouts)
     enter(start.take)
-    for t in range(xs.shape[0]):
-        for i in range(xs.shape[1]):
-            xs[t, i] = new_xs[t, i]
-    for t in range(us.shape[0]):
-        for i in range(us.shape[1]):
-            us[t, i] = new_us[t, i]
-    s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
+    enter(s.step)
 
 
 @by_address
-def begin(state, starts, cycles, x0, trajectory, candidate, gaps, K, c, limits, dual, lam, D):
-    """The state before the first iteration, from trajectory = (xs, us), which candidate is the next one of; lam: the
-    multipliers of a plan, in the user's units."""
+def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
+    """The state before the first iteration; lam: the multipliers of a plan, in the user's units."""
     s, start = state[0], starts[0]
-    s.predicted, s.gap_weight, s.mu, s.scale, s.idle, s.tried, s.asked = np.inf, 0.0, start.mu, start.scale, 0, 0, 0
-    s.directed, s.gained, s.exact_known, s.gauss_newton_known, s.finite, s.violation = 0, 0, 0, 1, 1, 0.0
+    s.predicted, s.asked, s.finite, s.violation = np.inf, 0, 1, 0.0
     if start.mode == STATES:
         enter(cycles[0].open)
     else:
-        _roll_out(s, start, x0, trajectory, candidate, gaps, K)
-    enter(s.value)
-    s.own_cost = s.cost = float_at(s.value_at)
-    s.status = GO_ON if abs(s.cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
+        _roll_out(s, start, x0, xs, gaps, K)
     for i in range(dual.shape[0]):
         dual[i] = lam[i] / D[i] if start.mode == PLAN else 0.0
-    if s.rows > 0:
-        enter(s.keep_dual)
-    enter(s.expand)
+    enter(s.value)
+    reset(s, start.mu, start.scale, float_at(s.value_at))
+    s.status = GO_ON if abs(s.cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
     if s.rows > 0:
         for i in range(c.shape[0]):
             if not abs(c[i]) < np.inf:
@@ -123,7 +120,7 @@ def begin(state, starts, cycles, x0, trajectory, candidate, gaps, K, c, limits, 
 @by_address
 def step(state, starts, sides, cycles):
     """An iteration; its code is the status."""
-    _iterate(state[0], starts[0])
+    state[0].status = iterated(state[0])
     _leave_plan(state[0], starts[0], sides, cycles[0])
 
 
@@ -131,14 +128,8 @@ def step(state, starts, sides, cycles):
 def go_on(state, starts, sides, cycles):
     """Iterations from the state, until there is a status."""
     while state[0].status == GO_ON:
-        _iterate(state[0], starts[0])
+        state[0].status = iterated(state[0])
     _leave_plan(state[0], starts[0], sides, cycles[0])
-
-
-@decision
-def _iterate(s, start):
-    enter(start.iterate)
-    s.status = integer_at(start.code_at)
 
 
 @decision
@@ -241,9 +232,7 @@ class AloneProgram(Program):
         start["rollouts"] = self.calls(rollouts).address
         assert rollouts is not None
         take = self._taken(rollouts())
-        start["take"], start["iterate"] = take.address, self._iterate.address
-        start["code_at"] = self._iterate.result_address
-        plan = (self.xs, self.us), self.candidate, self.gaps, self.K
+        start["take"] = take.address
         of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
         D = none if own is None else own.own.D
         if own is not None:
@@ -256,9 +245,8 @@ class AloneProgram(Program):
             for name, call in of_deployed.items():
                 start[name] = call.address
             self._kept += of_deployed.values()
-        self.begin = PreparedCall(
-            begin, self.state, start, record, slots.x0, *plan, *of_rows, self.cycle.lam, D
-        )  # fmt: skip
+        plan = slots.x0, self.xs, self.gaps, self.K
+        self.begin = PreparedCall(begin, self.state, start, record, *plan, *of_rows, self.cycle.lam, D)
         self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
         self._kept += [take, self._iterate]
 

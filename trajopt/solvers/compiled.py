@@ -70,7 +70,7 @@ STATE = record_type(
     most limited timed rows checked alone
     tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
     status asked
-    save restore value value_at step expand expand_exactly round_off
+    iterate code_at save restore value value_at step expand expand_exactly
     rows_at weigh hold hold_exactly measure measure_p advance recentre keep_dual
     """,
 )
@@ -95,11 +95,28 @@ SIDES = len(("of the last direction", "of the one that is found", "tried", "trie
 """
 
 
+# ------------------------------------------------------------------------------------------------ the first model
+@decision
+def reset(s, mu, scale, cost):
+    """The state before the first iteration from an iterate of this cost: its model to first order, mu and its unit."""
+    s.cost, s.own_cost, s.mu, s.scale, s.gap_weight = cost, cost, mu, scale, 0.0
+    s.tried, s.idle, s.directed, s.gained, s.gauss_newton_known, s.exact_known = 0, 0, 0, 0, 1, 0
+    if s.rows > 0:
+        enter(s.keep_dual)
+    enter(s.expand)
+
+
+@decision
+def iterated(s):
+    """Make an iteration; its code.  As a call by its address, `iterate` is compiled once for all who make it."""
+    enter(s.iterate)
+    return integer_at(s.code_at)
+
+
 # ------------------------------------------------------------------------------------------------ direction
 @decision
 def visible(s):
     """`trajopt.solvers.line_search.visible`."""
-    enter(s.round_off)
     return max(INVISIBLE * abs(s.cost), s.rounding)
 
 

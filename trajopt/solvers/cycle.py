@@ -22,7 +22,7 @@ import numpy as np
 from dynamics.simd import by_address, decision
 from dynamics.simd.array_loops import copy, fill
 from dynamics.simd.prepared_calls import PreparedCall, enter, float_at
-from trajopt.backward.expansions import Expansion, largest_gradient_entry, prepared_adjoint, prepared_gaps
+from trajopt.backward.expansions import Expansion, largest_gradient_entry, prepared_adjoint
 from trajopt.backward.regularization import LONG_STEP, small
 from trajopt.backward.slots import Slots
 from trajopt.interfaces.stepwise import prepare
@@ -45,12 +45,13 @@ from trajopt.solvers.compiled import (
     find_direction,
     find_minimum,
     record_type,
+    reset,
     rounding_of_search,
     satisfied,
     search,
     sweep,
 )
-from trajopt.solvers.formulation import EPSILON, Curvature, Iterate, exact_wanted
+from trajopt.solvers.formulation import Curvature, Iterate, exact_wanted
 from trajopt.solvers.iteration import kept
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import Program
@@ -76,12 +77,7 @@ def begin(s, c):
     enter(c.move_up)
     enter(c.open)
     enter(s.value)
-    s.cost = s.own_cost = float_at(s.value_at)
-    s.mu, s.scale, s.gap_weight, s.idle, s.tried, s.directed, s.gained = c.first_mu, 1.0, 0.0, 0, 0, 0, 0
-    s.gauss_newton_known, s.exact_known = 1, 0
-    if s.rows > 0:
-        enter(s.keep_dual)
-    enter(s.expand)
+    reset(s, c.first_mu, 1.0, float_at(s.value_at))
     if s.rows > 0:
         enter(c.units)
         s.penalty = penalty_of_warm_start(s.penalty, s.unit)
@@ -215,11 +211,7 @@ def _give_multipliers(dual, D, lam):
 def _choose(state, gradient, us, lower, upper, dual, p, D, lam):
     """Write the multipliers p, with which the Lagrangian has this gradient, or the dual iterate's, whose largest entry
     is known, in the user's units."""
-    limited = lower.shape[0] > 0
-    if limited:
-        norm = largest_gradient_entry(gradient, us, lower, upper)
-    else:
-        norm = largest_gradient_entry(gradient, us, None, None)
+    norm = largest_gradient_entry(gradient, us, lower, upper)
     for i in range(lam.shape[0]):
         lam[i] = (dual[i] if state[0].gradient_norm < norm else p[i]) * D[i]
 
@@ -229,26 +221,6 @@ def _clip(us, lower, upper):
     for t in range(lower.shape[0]):
         for i in range(us.shape[1]):
             us[t, i] = min(max(us[t, i], lower[t, i]), upper[t, i])
-
-
-@by_address
-def open_gaps(state, found, gaps, xs):
-    """Take over gaps that are more than the states' rounding."""
-    s, largest, size = state[0], 0.0, 0.0
-    s.total_gap = 0.0
-    for t in range(gaps.shape[0]):
-        for i in range(gaps.shape[1]):
-            s.total_gap += abs(found[t, i])
-            largest = max(largest, abs(found[t, i]))
-        for i in range(xs.shape[1]):
-            size = max(size, abs(xs[t, i]))
-    s.closed = not largest > EPSILON * size
-    if s.closed != 0:
-        s.total_gap = largest = 0.0
-    for t in range(gaps.shape[0]):
-        for i in range(gaps.shape[1]):
-            gaps[t, i] = 0.0 if s.closed != 0 else found[t, i]
-    s.largest_gap = largest
 
 
 @by_address
@@ -307,15 +279,13 @@ class Cycle:
         last = np.zeros((1, system.nx))
         final = window(system, N - 1, N)
         after = prepare(final, "prepared_steps", self.xs[N:], self.us[N - 1 :], last)
-        gaps = prepared_gaps(system, self.x0, self.xs, self.us)
         new_xs, new_us = program.candidate
         kept_xs, kept_us = new_xs.copy(), new_us.copy()
         moved: list[Callable[[], Any] | None] = [after, PreparedCall(_move_up, self.xs, self.us, self.costate, last)]
         published = [PreparedCall(copy, program.multiplier, self.costate)]
         calls: dict[str, list[Any]] = {
             "open": [
-                PreparedCall(_clip, self.us, *program.limits), gaps,
-                PreparedCall(open_gaps, state, None if gaps is None else gaps(), program.gaps, self.xs),
+                PreparedCall(_clip, self.us, *program.limits), program.prepared_gaps()[1],
                 PreparedCall(copy, self.xs, new_xs), PreparedCall(copy, self.us, new_us),
             ],
             "add_curvature": [program.curvature_with(self.costate)],

@@ -28,10 +28,9 @@ import numpy as np
 from dynamics.progress import counted
 from dynamics.simd import by_address, decision
 from dynamics.simd.array_loops import copy
-from dynamics.simd.prepared_calls import PreparedCall, calls_of, enter, float_at, integer_at
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at
 from dynamics.simd.threads import in_this_thread_alone
 from dynamics.validation import as_array
-from trajopt.backward.expansions import prepared_gaps
 from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
 from trajopt.problem.constraints import ControlBounds
@@ -41,8 +40,7 @@ from trajopt.problem.transcription import transcription_of
 from trajopt.results.batch_solution import BatchSolution
 from trajopt.results.records import IterationRecord, Status
 from trajopt.results.solution import Solution
-from trajopt.solvers.compiled import ASK, iterate, record_type
-from trajopt.solvers.cycle import open_gaps
+from trajopt.solvers.compiled import ASK, iterated, record_type, reset
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import EXACT, GAUSS_NEWTON, Curvature, Formulation
 from trajopt.solvers.iteration import ENDS, GO_ON, Stall, State, Unconstrained
@@ -55,8 +53,8 @@ NO_START = ~ASK
 """Code of a solve whose start is left to Python."""
 STEP = IterationRecord(0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, GAUSS_NEWTON, 0.0, 0.0, 0.0)
 """In the place of the record of a step, of which nothing is asked but that there was one."""
-RUN = record_type("first_mu", "open look usual iterate code_at")
-"""The first mu, and calls: of the start, of the unit of mu there and whether that is 1, of an iteration."""
+RUN = record_type("first_mu", "open look usual")
+"""The first mu, and calls: of the start, of the unit of mu there and whether that is 1."""
 
 
 # ------------------------------------------------------------------------------------------------ a solve
@@ -79,16 +77,14 @@ def _look(runs, fu, lxx, luu):
 @decision
 def run(s, r, cost, stop):
     """Iterate from a start of this cost until there is an end; its code, GO_ON if the solve was stopped, or ASK."""
-    s.cost, s.own_cost, s.mu, s.scale, s.predicted, s.gap_weight = cost, cost, r.first_mu, 1.0, np.inf, 0.0
-    s.tried, s.idle, s.directed, s.gained, s.gauss_newton_known, s.exact_known = 0, 0, 0, 0, 1, 0
-    enter(s.expand)
+    s.predicted = np.inf
+    reset(s, r.first_mu, 1.0, cost)
     enter(r.look)
     if r.usual == 0:
         return NO_START
     code = GO_ON
     while code == GO_ON and stop[0] == 0:
-        enter(r.iterate)
-        code = integer_at(r.code_at)
+        code = iterated(s)
     return code
 
 
@@ -133,13 +129,9 @@ class Arena:
         self._held, self._kept = np.zeros(1, np.int64), []
         if any(program.state["checked"][0] for program in (self.by_rollout, self.by_holding)):
             raise NoPieces
-        gapped, system = self.by_holding, problem.system
-        prepared = prepared_gaps(system, slots.x0, gapped.xs, gapped.us)
-        if prepared is None or calls_of(prepared) is None:
-            raise NoPieces
-        gaps = prepared()
-        opened = prepared, PreparedCall(open_gaps, gapped.state, gaps, gapped.gaps, gapped.xs)
-        runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, *opened)
+        gapped = self.by_holding
+        gaps, opened = gapped.prepared_gaps()
+        runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, opened)
         self.by_rollout.state["closed"] = 1
         states = self.by_rollout.state, gapped.state
         self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, self.stop)
@@ -147,14 +139,12 @@ class Arena:
     def _run(self, program: Program, options: LoopOptions, curvature: Curvature, *opened: Any) -> np.ndarray:
         """The record of a program, whose start lies where candidates do."""
         record, (xs, us), (_, _, lxx, _, luu) = np.zeros(1, RUN), program.candidate, program.model
-        iteration = PreparedCall(iterate, program.state, program.sides, program.records)
         start = PreparedCall(copy, xs, program.xs), PreparedCall(copy, us, program.us)
         look = PreparedCall(_look, record, program.fu, lxx, luu)
         record["open"], record["look"] = program.calls(*start, *opened).address, look.address
-        record["iterate"], record["code_at"] = iteration.address, iteration.result_address
         record["first_mu"] = options.initial_regularization
         program.set_options(options, curvature, None)
-        self._kept += [iteration, look]
+        self._kept.append(look)
         return record
 
     def solve(self, problem: Problem, limits: Limits | None) -> tuple[int, Program]:

@@ -21,6 +21,7 @@ from trajopt.backward.expansions import (
     largest_gradient_entry,
     prepared_adjoint,
     prepared_derivatives,
+    prepared_gaps,
     prepared_idle_controls,
 )
 from trajopt.backward.regularization import ATTEMPTS
@@ -59,6 +60,7 @@ from trajopt.solvers.formulation import (
     Stopwatch,
     change,
     follow,
+    rounding,
     rounding_of_states,
     write_gradient_at,
 )
@@ -94,29 +96,31 @@ def _take(state, states, controls, between_states, between_controls, next_state,
 
 
 @by_address
-def _shorten_gaps(state, gaps, new_xs):
-    """Write what remains of the gaps at the candidate."""
+def _shorten(state, gaps):
+    """Leave what a step leaves of the gaps."""
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = (1.0 - state[0].alpha) * gaps[t, i]
+
+
+@by_address
+def _take_gaps(state, found, gaps, xs):
+    """Take over gaps that are more than the rounding of states xs, else none."""
     s, largest, size = state[0], 0.0, 0.0
     s.total_gap = 0.0
     for t in range(gaps.shape[0]):
         for i in range(gaps.shape[1]):
-            gaps[t, i] = (1.0 - s.alpha) * gaps[t, i]
-            s.total_gap += abs(gaps[t, i])
-            largest = max(largest, abs(gaps[t, i]))
-        for i in range(new_xs.shape[1]):
-            size = max(size, abs(new_xs[t, i]))
-    if not largest > EPSILON * size:
-        s.closed, s.total_gap, largest = 1, 0.0, 0.0
-        for t in range(gaps.shape[0]):
-            for i in range(gaps.shape[1]):
-                gaps[t, i] = 0.0
+            s.total_gap += abs(found[t, i])
+            largest = max(largest, abs(found[t, i]))
+        for i in range(xs.shape[1]):
+            size = max(size, abs(xs[t, i]))
+    s.closed = not largest > EPSILON * size
+    if s.closed != 0:
+        s.total_gap = largest = 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            gaps[t, i] = 0.0 if s.closed != 0 else found[t, i]
     s.largest_gap = largest
-
-
-@by_address
-def _copy_words(source, target):
-    for i in range(source.shape[0]):
-        target[i] = source[i]
 
 
 @by_address
@@ -129,22 +133,15 @@ def _add(first, second, rows, target):
 
 
 @by_address
-def _measure(state, gradient, us, lower, upper, box_lower, box_upper):
-    """Write the largest entry of the gradient, and the box around the controls."""
+def _measure(state, xs, costate, gradient, us, lower, upper, box_lower, box_upper):
+    """Write the rounding of the cost, the largest entry of the gradient, and the box around the controls."""
     s = state[0]
-    if lower.shape[0] == 0:
-        s.gradient_norm = largest_gradient_entry(gradient, us, None, None)
-        return
+    s.rounding = rounding_of_states(xs, costate)
     s.gradient_norm = largest_gradient_entry(gradient, us, lower, upper)
-    for t in range(us.shape[0]):
+    for t in range(lower.shape[0]):
         for i in range(us.shape[1]):
             box_lower[t, i] = (lower[t, i] - us[t, i]) * OUTWARD
             box_upper[t, i] = (upper[t, i] - us[t, i]) * OUTWARD
-
-
-@by_address
-def _round_off(state, xs, costate):
-    state[0].rounding = rounding_of_states(xs, costate)
 
 
 @by_address
@@ -366,6 +363,7 @@ class Program:
         self._leave_step = PreparedCall(leave_step, self.state)
         self.state["limited"], self.state["checked"] = limits is not None, len(self._checks) > 0
         self.state["rows"] = 0 if rows is None else len(rows)
+        self.state["iterate"], self.state["code_at"] = self._iterate.address, self._iterate.result_address
 
     @property
     def model(self) -> tuple[np.ndarray, ...]:
@@ -396,6 +394,15 @@ class Program:
         self._kept += [*calls, together]
         return together
 
+    def prepared_gaps(self) -> tuple[np.ndarray, PreparedCall]:
+        """The gaps of states to the dynamics and to the initial state, and the call that writes them and takes them
+        over."""
+        prepared = prepared_gaps(self.slots.problem.system, self.slots.x0, self.xs, self.us)
+        if prepared is None:
+            raise NoPieces
+        gaps = prepared()
+        return gaps, self.calls(prepared, PreparedCall(_take_gaps, self.state, gaps, self.gaps, self.xs))
+
     def _prepare_state(self) -> None:
         """Prepare the calls of `STATE`."""
         system, objective, rows = self.slots.problem.system, self.slots.objective, self.rows
@@ -404,14 +411,14 @@ class Program:
         words, saved = self.state.view(np.int64), np.zeros(self.state.view(np.int64).shape, np.int64)
         numbers, kept = (np.zeros(0), np.zeros(0)) if rows is None else (rows.saved, rows.saved.copy())
         names: dict[str, tuple[Callable[[], Any] | None, ...]] = {
-            "save": (PreparedCall(_copy_words, words, saved), PreparedCall(copy, numbers, kept)),
-            "restore": (PreparedCall(_copy_words, saved, words), PreparedCall(copy, kept, numbers)),
+            "save": (PreparedCall(copy, words, saved), PreparedCall(copy, numbers, kept)),
+            "restore": (PreparedCall(copy, saved, words), PreparedCall(copy, kept, numbers)),
             "value": (value,),
             "step": (
-                *self._if_closing(lambda: PreparedCall(_shorten_gaps, self.state, self.gaps, self._new_xs)),
+                *self._if_closing(lambda: PreparedCall(_shorten, self.state, self.gaps)),
+                *self._if_closing(lambda: PreparedCall(_take_gaps, self.state, self.gaps, self.gaps, self._new_xs)),
                 PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us),
             ),
-            "round_off": (PreparedCall(_round_off, self.state, self.xs, self.costate),),
         }
         gauss_newton, exact = self._models
         lxx, lux, luu = exact.blocks[2:]
@@ -460,7 +467,7 @@ class Program:
         e = Expansion(self.fx, self.fu, *lagrangian, *self._models[0].blocks[2:])
         calls.append(prepared_adjoint(e, self.costate, self._gradient))
         of_controls = self._gradient, self.us, *self.limits, *self._of_box
-        calls.append(PreparedCall(_measure, self.state, *of_controls))
+        calls.append(PreparedCall(_measure, self.state, self.xs, self.costate, *of_controls))
         return calls
 
     def _of_rows(self, rows: _OfRows) -> dict[str, tuple[Callable[[], Any], ...]]:
@@ -625,7 +632,7 @@ class Program:
         s["limit"], s["scale"], s["mu"], s["predicted"] = mu.limit, mu.scale, mu.mu, state.predicted
         s["timed"] = constraints.formulation.clock.limit is not None
         s["cost"], s["own_cost"] = iterate.cost, iterate.own_cost
-        s["gradient_norm"], s["gap_weight"] = model.gradient_norm, state.gap_weight
+        s["gradient_norm"], s["rounding"], s["gap_weight"] = model.gradient_norm, rounding(model), state.gap_weight
         s["total_gap"], s["largest_gap"] = iterate.total_gap, 0.0 if gaps is None else np.abs(gaps).max()
         s["closed"], s["tried"], s["idle"] = gaps is None, state.tried, state.stall.idle
         s["gauss_newton_known"], s["exact_known"] = [kind in model.expansions for kind in KINDS]

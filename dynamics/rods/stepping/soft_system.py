@@ -47,7 +47,7 @@ from dynamics.simd import (
 )
 from dynamics.simd.lane_blocks import lanes, part, size_of, slicing
 from dynamics.simd.prepared_calls import PreparedLaunch
-from dynamics.simd.squares import MULTIPLIERS, ResidualWeights, add_squares, check_weights
+from dynamics.simd.squares import MULTIPLIERS, KnotSum, add_squares
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.systems.pictures import Solid
 from dynamics.systems.rollouts import close_gap, feedback, place_lanes
@@ -98,18 +98,11 @@ class ChartDifference:
         """Hessian of mu'r (K, nx, nx)."""
         return difference_expansion(self._turns, self._reference, xs, mu)[1], None, None
 
-    def add_expansion(
-        self,
-        span: tuple[int, int],
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        weights: ResidualWeights,
-        target: Any,
-        curvature: Any,
-    ) -> float:
+    def add_expansion(self, wanted: KnotSum) -> float:
         """As `trajopt.interfaces.residual` has it."""
-        (given, layout), (start, stop), moved, rows = weights, span, xs, np.zeros(0, np.int64)
-        check_weights(weights, self.nr, span)
+        (start, stop), xs, _, (given, layout), target, curvature = wanted
+        moved, rows = xs, np.zeros(0, np.int64)
+        wanted.check_weights(self.nr)
         turned = given.reshape(len(given), -1, self.nr)[:, : 2 if layout == MULTIPLIERS else 1, self._turned]
         if turned.any():  # else whatever charts they are in
             moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
