@@ -128,6 +128,8 @@ def test_numbers_that_are_no_state(tmp_path):
         assert not library() and library["u"].tobytes() == before.tobytes()
     library["time"][0], library["x"][...] = 0.0, policy.xs[0]
     assert library() and library["u"].tobytes() == policy.us[0].tobytes()
+    library["K"][0, 1, 2] = np.nan
+    assert not library() and library["u"].tobytes() == policy.us[0].tobytes()
     library.close()
 
 

@@ -1,6 +1,6 @@
 """Policies as C libraries: the control of a plan, for programs without Python and without the solver.
 
-    x, t or p finite, x a state?      otherwise the last control stays, and the program is told
+    all numbers finite, x a state?    otherwise the last control stays, and the program is told
     u = policy(t, x)                  of a `trajopt.Policy`, at any time; here
     u = feedback(x, p)                at the first knot, with parameters, of a `trajopt.results.feedback.Feedback`
 
@@ -33,13 +33,19 @@ TIMED = 201
 
 # ------------------------------------------------------------------------------------------------ a law
 @by_address
-def answer(check, first_wrong, then, valid):
-    """Make the calls at these addresses if the one at `check` finds no wrong number, whose index is at first_wrong."""
+def answer(check, first_wrong, then, found, u, valid):
+    """Make the calls at these addresses, the last of which writes what is found, if the one at `check` finds no wrong
+    number, whose index is at first_wrong; u is what is found if that is finite."""
     enter(check)
     valid[0] = 1 if integer_at(first_wrong) < 0 else 0
     if valid[0] == 1:
         for call in then:
             enter(call)
+        for i in range(found.shape[0]):
+            if not abs(found[i]) < np.inf:
+                valid[0] = 0
+    if valid[0] == 1:
+        _copy(found, u)
 
 
 class Law(NamedTuple):
@@ -65,14 +71,18 @@ class Law(NamedTuple):
         return path
 
 
-def law_of(given: np.ndarray, factors: Factors, then: Sequence[PreparedCall], arrays: Mapping[str, np.ndarray]) -> Law:
-    """The law that makes calls if all numbers given are a point of a product (`trajopt.interfaces.state_space`)."""
+def law_of(
+    given: np.ndarray, factors: Factors, then: Sequence[PreparedCall], found: np.ndarray, arrays: dict[str, np.ndarray]
+) -> Law:
+    """The law that makes calls, the last of which writes what is found, if all numbers given are a point of a product
+    (`trajopt.interfaces.state_space`); its control is named u."""
     point, valid = compiled_space(factors), np.ones(1, dtype=np.int64)
     check = PreparedCall(point.first_no_point, point.rows, given)
     addresses = np.array([call.address for call in then], dtype=np.int64)
-    call = PreparedCall(answer, check.address, check.result_address, addresses, valid)
+    u = found.copy()
+    call = PreparedCall(answer, check.address, check.result_address, addresses, found, u, valid)
     named = {name: array for name, array in arrays.items() if array.size}
-    return Law(call, {**named, "valid": valid}, [call, check, *then])
+    return Law(call, {"u": u, "valid": valid, **named}, [call, check, *then])
 
 
 def compiled(space: StateSpace) -> tuple[CompiledSpace, Factors]:
@@ -200,14 +210,14 @@ def law_of_policy(motion: DenseOutput, K: np.ndarray, limits: Limits | None, hol
     numbers = t, motion.early, tuple(of_motion), gains, tuple(end.values()), (lower, upper)
     call = PreparedCall(control, *numbers, moving, compare.address, deviation, u)
 
-    arrays = {"time": t, "u": u, "reference": reference}
+    arrays = {"time": t, "reference": reference}
     if len(K):
         arrays |= {"x": x, "deviation": deviation}
     arrays |= plan | end
     if limits is not None:
         arrays |= {"lower": lower, "upper": upper}
     time = ("euclidean", 1)
-    law = law_of(given, (*factors, time), [call], arrays) if len(K) else law_of(t, (time,), [call], arrays)
+    law = law_of(given, (*factors, time), [call], u, arrays) if len(K) else law_of(t, (time,), [call], u, arrays)
     return law._replace(calls=[*law.calls, move, compare])
 
 
@@ -220,8 +230,8 @@ def export_policy(law: Law, folder: str | os.PathLike[str], name: str, target: s
 
 # ------------------------------------------------------------------------------------------------ texts
 VALID = """\
-Where a number that is read is not finite, or a quaternion in `x` has no unit length within 1e-6, `valid` becomes 0, and
-`u` stays what it was.
+Where a number that is read, or the control, is not finite, or a quaternion in `x` has no unit length within 1e-6,
+`valid` becomes 0, and `u` stays what it was.
 
 A call took MICROSECONDS us on the machine where this was written.
 """
@@ -231,11 +241,11 @@ OF_POLICY = """
 
 `NAME_control` writes the control `u` at `time`, seconds from the plan's start, in the state `x` where it is fed back:
 with the bits of `trajopt.Policy` in Python.  It writes the planned state at that time, `reference`, and in tangent
-coordinates the `deviation` of `x` from it, too.  Before the plan the first knot acts, after it the last one, or the
-controls that hold its end.
+coordinates the `deviation` of `x` from it, too.  Before the plan the first knot acts; after it the last one does, whose
+gains are those of a plan that ends, or, of `Solution.policy(hold=True)`, controls that hold its end.
 
 The other arrays are the plan, with the names that they have in a file of `trajopt.Policy.save`: another plan with as
-many knots may be written there.
+many knots, at times that never fall, may be written there.
 
 """
 

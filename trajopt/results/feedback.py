@@ -181,9 +181,9 @@ class Feedback:
         return replace(s, xs=xs, us=us, Vx=costate, constraints=reports).shifted(steps)
 
     def export(self, folder: str | os.PathLike[str], name: str = "feedback", target: str = "native") -> Path:
-        """Write the feedback as a C library, as `trajopt.Policy.export` does: its function ``control`` writes ``u`` for
-        ``x`` and parameters by name, ``p`` where they have none, with the bits of ``feedback(x, p)``, in less than a
-        microsecond.
+        """Write the feedback as a C library, as `trajopt.Policy.export` does, but for an example: its function
+        ``control`` writes ``u`` for ``x`` and parameters by name, ``p`` where they have none, with the bits of
+        ``feedback(x, p)``, in less than a microsecond.
 
         Parameters, results and errors are those of `trajopt.Policy.export`.
         """
@@ -193,7 +193,7 @@ class Feedback:
         nx, u = s.xs.shape[1], s.us[0].copy()
         given = np.concatenate([s.xs[0], self._p])
         x, p = given[:nx], given[nx:]
-        arrays, start, moved, then = {"x": x, "u": u}, 0, x, []
+        arrays, start, moved, then = {"x": x}, 0, x, []
         if self._space is not None:
             moved = np.zeros(s.problem.system.ndx)
             then = [PreparedCall(space.compare, space.rows, s.xs[0].copy(), x, moved)]
@@ -202,7 +202,7 @@ class Feedback:
             size = int(np.prod(shape, dtype=int))
             arrays[identifier(parameter or "p", "p")] = p[start : start + size].reshape(shape or (1,))
             start += size
-        law = law_of(given, (*factors, ("euclidean", len(p))), then, arrays)
+        law = law_of(given, (*factors, ("euclidean", len(p))), then, u, arrays)
         return law.write(folder, name, target, OF_FEEDBACK, {})
 
     def _moved_state(self, x: ArrayLike) -> np.ndarray:

@@ -18,13 +18,13 @@ import numpy as np
 from dynamics.simd import by_address, decision
 from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, put_float
 from trajopt.backward.slots import Slots
-from trajopt.results.records import Status
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
 from trajopt.solvers.compiled import (
     DIVERGED,
     INDEFINITE,
     INVALID,
+    NO_STATE,
     SIDES,
     find_direction,
     iterated,
@@ -32,7 +32,7 @@ from trajopt.solvers.compiled import (
     reset,
     sweep,
 )
-from trajopt.solvers.cycle import Cycle
+from trajopt.solvers.cycle import CONVERGED, Cycle, is_state
 from trajopt.solvers.formulation import ALPHAS, Curvature
 from trajopt.solvers.iteration import ENDS, GO_ON, TRIES, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
@@ -42,9 +42,9 @@ MEANINGS = {
     INDEFINITE: "not_positive_definite",
     INVALID: "invalid_derivatives",
     DIVERGED: "diverged",
+    NO_STATE: "not_a_state",
 }
 """Names of codes, as those of `trajopt.Status`."""
-CONVERGED = ENDS.index(Status.CONVERGED)
 CONTROLS, STATES, PLAN = range(3)
 """From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""
@@ -80,7 +80,7 @@ def _first_multipliers(s, start, cycle, lower, upper, dual):
 
 @decision
 def _roll_out(s, start, x0, xs, gaps, K):
-    """Write the rollout of the controls, under the gains K about the states xs if the last plan is kept."""
+    """Write the candidate: the rollout of the controls, under the gains K about the states xs of a last plan."""
     for t in range(xs.shape[0]):
         for i in range(gaps.shape[1]):
             gaps[t, i] = 0.0
@@ -90,26 +90,35 @@ def _roll_out(s, start, x0, xs, gaps, K):
         for i in range(K.shape[1]):
             for j in range(K.shape[2]):
                 K[t, i, j] = K[t, i, j] if start.mode == PLAN else 0.0
-    s.lane = 0
+    s.lane, s.total_gap = 0, 0.0
     enter(start.rollouts)
     enter(start.take)
-    enter(s.step)
 
 
 @by_address
 def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
-    """The state before the first iteration; lam: the multipliers of a plan, in the user's units."""
+    """The state before the first iteration; lam: the multipliers of a plan, in the user's units.  What is not finite,
+    or no state, is told by the status, and a plan stays what it was."""
     s, start = state[0], starts[0]
-    s.predicted, s.asked, s.finite, s.violation = np.inf, 0, 1, 0.0
+    s.tried, s.directed, s.asked = 0, 0, 0
+    if not is_state(cycles[0]):
+        s.status = NO_STATE
+        return
+    s.predicted, s.finite, s.violation = np.inf, 1, 0.0
     if start.mode == STATES:
         enter(cycles[0].open)
     else:
         _roll_out(s, start, x0, xs, gaps, K)
+    enter(s.value)
+    cost = float_at(s.value_at)
+    s.status = GO_ON if abs(cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
+    if s.status == DIVERGED:
+        return
+    if start.mode != STATES:
+        enter(s.step)
     for i in range(dual.shape[0]):
         dual[i] = lam[i] / D[i] if start.mode == PLAN else 0.0
-    enter(s.value)
-    reset(s, start.mu, start.scale, float_at(s.value_at))
-    s.status = GO_ON if abs(s.cost) < np.inf and abs(s.total_gap) < np.inf else DIVERGED
+    reset(s, start.mu, start.scale, cost)
     if s.rows > 0:
         for i in range(c.shape[0]):
             if not abs(c[i]) < np.inf:
@@ -119,7 +128,9 @@ def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
 
 @by_address
 def step(state, starts, sides, cycles):
-    """An iteration; its code is the status."""
+    """An iteration, unless there is no start; its code is the status."""
+    if state[0].status >= DIVERGED:
+        return
     state[0].status = iterated(state[0])
     _leave_plan(state[0], starts[0], sides, cycles[0])
 
@@ -258,7 +269,6 @@ class AloneProgram(Program):
         self.starts["mu"], self.starts["scale"] = mu.mu, mu.scale
         states = state.model.iterate.gaps is not None or self.slots.problem.xs_init is not None
         self.starts["mode"] = STATES if states else CONTROLS
-        self.cycle.record["outcome"], self.cycle.record["asked"] = 0, 0
         for numbers in (self.K, self.cycle.costate, self.cycle.lam):
             numbers[...] = 0.0
 

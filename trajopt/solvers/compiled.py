@@ -49,8 +49,8 @@ from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weig
 
 ASK = len(ENDS)
 """Code of an iteration that is left to the loop in Python, beyond those of ends."""
-INDEFINITE, INVALID, DIVERGED = range(ASK + 1, ASK + 4)
-"""Codes of ends of a loop that is alone: without a direction, and of a start that is not finite."""
+INDEFINITE, INVALID, DIVERGED, NO_STATE = range(ASK + 1, ASK + 5)
+"""Codes of ends of a loop that is alone: without a direction; of a start that is not finite, or no state."""
 
 
 def record_type(floats: str, integers: str) -> np.dtype:
@@ -393,6 +393,12 @@ def relax(s):
 
 
 @decision
+def end_without_direction(s):
+    """The code of an end where there is no direction."""
+    return INDEFINITE if abs(s.gradient_norm) < np.inf and s.finite != 0 else INVALID
+
+
+@decision
 def end_without_step(s):
     """`trajopt.solvers.ddp.Loop._stuck`, of a loop that is alone: GO_ON with a smaller penalty or a larger mu, or the
     code of an end."""
@@ -428,7 +434,7 @@ def iterate(state, sides, records):
     else:
         ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok and s.alone != 0:
-        return INDEFINITE if abs(s.gradient_norm) < np.inf and s.finite != 0 else INVALID
+        return end_without_direction(s)
     if not ok:
         enter(s.restore)
         return ASK

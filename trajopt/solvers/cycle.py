@@ -21,13 +21,15 @@ import numpy as np
 
 from dynamics.simd import by_address, decision
 from dynamics.simd.array_loops import copy, fill
-from dynamics.simd.prepared_calls import PreparedCall, enter, float_at
+from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, integer_at
 from trajopt.backward.expansions import Expansion, largest_gradient_entry, prepared_adjoint
 from trajopt.backward.regularization import LONG_STEP, small
 from trajopt.backward.slots import Slots
+from trajopt.interfaces.state_space import compiled_space, state_space
 from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
+from trajopt.results.records import Status
 from trajopt.results.solution import Solution, moved_up
 from trajopt.rows import Rows, add_terms, random_signs
 from trajopt.solvers.augmented_lagrangian import (
@@ -41,6 +43,8 @@ from trajopt.solvers.augmented_lagrangian import (
     units_of,
 )
 from trajopt.solvers.compiled import (
+    NO_STATE,
+    end_without_direction,
     expected_decrease,
     find_direction,
     find_minimum,
@@ -52,22 +56,24 @@ from trajopt.solvers.compiled import (
     sweep,
 )
 from trajopt.solvers.formulation import Curvature, Iterate, exact_wanted
-from trajopt.solvers.iteration import kept
+from trajopt.solvers.iteration import ENDS, kept
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.program import Program
+from trajopt.solvers.program import Program, measure_rows
 from trajopt.solvers.solve import transcribe
 from trajopt.solvers.start import taken_over
 
-STEPPED, CONVERGED, NO_DIRECTION, NO_STEP = range(4)
-"""Outcomes of a cycle: a step; none, since the plan is optimal; none, since the model has no direction, its numbers not
-being finite; none, since no step lowers the merit.  Where there is none the plan has moved up all the same."""
+CONVERGED, STEPPED, NO_STEP = map(ENDS.index, (Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED))
+"""Codes of cycles, beside those without a direction, and from what is no state: no step, since the plan is optimal; a
+step; none, since none lowers the merit.  The plan has moved up all the same; what is no state is replaced by the one
+that was planned."""
 CYCLE = record_type(
     "first_mu",
     """
-    outcome asked move_up open units project add_curvature keep take_kept before publish halve give choose
+    check wrong_at expect
+    move_up open units project add_curvature keep take_kept before publish halve give measure_step choose
     """,
 )
-"""Outcome, number of short steps taken as they were, and addresses of calls."""
+"""The first mu, and addresses: of the check of x0 and its result, and of other calls."""
 
 
 # ------------------------------------------------------------------------------------------------ the cycle
@@ -86,10 +92,28 @@ def begin(s, c):
         enter(s.measure)
 
 
+@decision
+def is_state(c):
+    """True if x0 is a state."""
+    enter(c.check)
+    return integer_at(c.wrong_at) < 0
+
+
 @by_address
 def cycle(state, sides, records, cycles):
-    """Make a cycle; its outcome is written."""
+    """Make a cycle; its code is the status."""
     s, c = state[0], cycles[0]
+    known = is_state(c)
+    if not known:
+        enter(c.expect)
+    status = control(s, sides, c)
+    s.status = status if known else NO_STATE
+
+
+@decision
+def control(s, sides, c):
+    """The code of a cycle from a state."""
+    penalty, s.asked = s.penalty, 0
     begin(s, c)
     found, other = (s.side + 1) % sides.shape[0], (s.side + 2) % sides.shape[0]
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
@@ -98,15 +122,14 @@ def cycle(state, sides, records, cycles):
         s.exact_known = 1
     ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok:
-        c.outcome = NO_DIRECTION
-        return
+        s.penalty = penalty  # in units that may not be finite
+        return end_without_direction(s)
     s.gap_weight, s.predicted = expected_decrease(s)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
     s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
     if small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s):
-        c.outcome = CONVERGED
         stay(s, c, sides[found])
-        return
+        return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
     long, promise = s.alpha >= LONG_STEP, -(s.d1 + 0.5 * s.d2)
     if not (long and s.alpha == 1.0 and kept(promise, s.cost - s.new_cost)):
@@ -114,12 +137,12 @@ def cycle(state, sides, records, cycles):
             search_elsewhere(s, c, sides, found, other, exact, True)
         elif s.rows == 0 and exact:
             search_elsewhere(s, c, sides, found, other, False, False)
-        c.asked += s.rows == 0 and s.limited != 0 and s.alpha < LONG_STEP
-    c.outcome = NO_STEP if s.alpha == 0.0 else STEPPED
-    if s.alpha > 0.0:
-        step(s, c, sides[s.side])
-    else:
+        s.asked = s.rows == 0 and s.limited != 0 and s.alpha < LONG_STEP
+    if s.alpha == 0.0:
         stay(s, c, sides[found])
+        return NO_STEP
+    step(s, c, sides[s.side])
+    return STEPPED
 
 
 @decision
@@ -153,6 +176,7 @@ def step(s, c, side):
         if s.new_violation > max(NEARLY_MET, PROGRESS * s.total):
             enter(c.halve)
         enter(c.give)
+        enter(c.measure_step)
     finish(c, side, side.predict)
     enter(s.step)
     s.own_cost, s.cost, s.tried = s.new_own_cost, s.new_cost, 1
@@ -321,11 +345,18 @@ class Cycle:
                     ),
                 ],
                 "give": [PreparedCall(_give_multipliers, rows.dual, D, self.lam)],
+                "measure_step": [
+                    PreparedCall(measure_rows, state, rows.new_c, *rows.limits, D, rows.own.rounding, rows.dual)
+                ],
             }  # fmt: skip
+            calls["take_kept"].append(rows.evaluate)
+        space = state_space(system).compiled() or compiled_space([("euclidean", system.nx)])
+        check = PreparedCall(space.first_no_point, space.rows, self.x0)
         calls |= {"move_up": moved, "publish": published}
+        calls |= {"check": [check], "expect": [PreparedCall(copy, self.xs[1], self.x0)]}
         for name, parts in calls.items():
             self.record[name] = program.calls(*parts).address
-        self.record["first_mu"] = mu
+        self.record["first_mu"], self.record["wrong_at"] = mu, check.result_address
         self.call = PreparedCall(cycle, state, program.sides, program.records, self.record)
 
     def take(self, plan: Solution, multipliers: Warm | None) -> None:
@@ -337,10 +368,10 @@ class Cycle:
             self.lam[...], self.program.state["penalty"] = multipliers[0] * self.program.rows.own.D, multipliers[1]
 
     def __call__(self, x0: np.ndarray) -> int:
-        """Make a cycle from x0 (nx,); returns its outcome."""
+        """Make a cycle from x0 (nx,); returns its code."""
         self.x0[...] = x0
         self.call()
-        return int(self.record["outcome"][0])
+        return int(self.program.state["status"][0])
 
 
 def cycle_of(options: LoopOptions, curvature: Curvature, problem: Problem, plan: Solution) -> Cycle:

@@ -26,7 +26,6 @@ from trajopt.problem.transcription import transcription_of
 from trajopt.rows import pack
 from trajopt.solvers import export_texts as texts
 from trajopt.solvers.alone import CONTROLS, MEANINGS, PLAN, STATES, AloneProgram
-from trajopt.solvers.cycle import CONVERGED, NO_DIRECTION, NO_STEP, STEPPED
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import ALPHAS, Curvature, Formulation
 from trajopt.solvers.iteration import State, Unconstrained
@@ -114,7 +113,6 @@ class Solves(NamedTuple):
         arrays = {
             "x0": cycle.x0, "xs": cycle.xs, "us": cycle.us, "K": cycle.K, "start": program.starts["mode"],
             "status": s["status"], "iterations": s["tried"], "asked": s["asked"],
-            "outcome": cycle.record["outcome"], "cycles_asked": cycle.record["asked"],
             "cost": s["own_cost"], "gradient_norm": s["gradient_norm"], "violation": s["violation"],
             "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
         }  # fmt: skip
@@ -201,8 +199,7 @@ def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) ->
 def _constants() -> dict[str, int]:
     """Names of numbers in the header."""
     starts = {"from_controls": CONTROLS, "from_states": STATES, "from_plan": PLAN}
-    outcomes = {"stepped": STEPPED, "optimal": CONVERGED, "no_direction": NO_DIRECTION, "no_step": NO_STEP}
-    return starts | {meaning: code for code, meaning in MEANINGS.items()} | outcomes
+    return starts | {meaning: code for code, meaning in MEANINGS.items()}
 
 
 def _describe(folder: Path, name: str, solves: Solves, times: _Times) -> None:

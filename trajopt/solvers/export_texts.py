@@ -105,18 +105,22 @@ static void read_state(NAME_t *self, double *x) {
         x[i] = xs[i] + (xs[NX + i] - xs[i]) / KNOT;
 }
 
+/* Where there is no new plan, as from numbers that are not finite, the last one goes on. */
+static long without = 0;
+
 static int update(NAME_t *self, long cycle, const double *x, double *u) {
     int moves_up = cycle % KNOT == 0 && cycle > 0;
     memcpy(NAME_x0(self), x, sizeof(double) * NX);
     *NAME_start(self) = UPPER_FROM_PLAN;
     if (moves_up ? NAME_cycle(self) : NAME_begin(self) || NAME_step(self))
         return 1;
+    without += *NAME_status(self) > UPPER_MAX_ITERATIONS;
     memcpy(u, NAME_us(self), sizeof(double) * NU);
     return 0;
 }
 
 static void report(NAME_t *self) {
-    printf(", status %" PRId64 ", asked %" PRId64 "\\n", *NAME_status(self), *NAME_asked(self));
+    printf(", without a new plan in %ld of them, cost %g\\n", without, *NAME_cost(self));
 }
 """
 
@@ -139,17 +143,18 @@ All return 0.  What they read:
 - `tolerance`, `max_iterations`: options of the next iterations;
 - the parameters below.
 
-Begin a solve, or make a cycle, after a change of any of these but the options.  What they write:
+Begin a solve, or make a cycle, after a change of any of these but the options.  Values other than `x0` are not checked:
+limits have to be in order, and weights not negative.  What they write:
 
 - `xs`, `us`: the iterate;
 - `K`: gains, u = us + K (x - xs): of a solve that has converged those of `Solution.K`, else of the last sweep;
-- `status`, of a solve: MEANINGS;
-- `outcome`, of a cycle: 0 a step; 1 none, since the plan is optimal; 2 none, since derivatives are not finite; 3 none,
-  since no step lowers the cost;
-- `iterations` since `begin`; in how many of these Python would have done more (below), `asked`; and in how many cycles
-  so far, `cycles_asked`;
+- `status` of the last solve or cycle: MEANINGS.  A cycle that has made a step ends with 2; with 1 its plan is optimal,
+  with 3 no step lowers the cost.  From 5 on something is wrong, and `us` is still a plan: that of before, moved up by
+  a knot in a cycle.  With 8 `x0` was not finite, or a quaternion in it not of unit length within 1e-6; a cycle has
+  replaced it by the state that was planned;
+- `iterations` of the last solve or cycle, and in how many of these Python would have done more (below), `asked`;
 - `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units;
-  `gap`, the largest one between states and dynamicsROWS.
+  `gap`, the largest one between states and dynamics.ROWS
 
 ## Parameters
 
@@ -160,18 +165,20 @@ with a row for each knot.
 |---|---|
 PARAMETERS
 
-FIXED
+Terms that had one value, and that are computed together, share an array with the names of all: problems whose values
+differ have an array for each.  FIXED
 
 ## Times
 
-On the machine where this was written, in one thread: a solve from the first start (ITERATIONS) SOLVE ms, a
-cycle CYCLE ms.
+On the machine where this was written, in one thread (a library for `native` may have instructions that other processors
+have not; `x86-64-v3` runs on most): a solve from the first start (ITERATIONS) SOLVE ms, a cycle CYCLE ms.
 
 ## Where Python would do more
 
 In Python some iterations are interrupted for what is rare.  The library goes on without, and counts these iterations in
 `asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`, except
-for free durations with states on a manifold, whose last bits differ.
+for free durations with states on a manifold, whose last bits differ.  A cycle has those of a real-time iteration of
+Python from the same plan, multipliers and penalty, which after a solve with `asked` above 0 are others than Python's.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;
@@ -186,5 +193,5 @@ Ends are final: saddles are not left, and no second solve is made.  Units of row
 the start that the library was made with.
 """
 
-OF_ROWS = """;
-- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there"""
+OF_ROWS = """
+- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there."""

@@ -177,7 +177,7 @@ def _weigh(state, c, lower, upper, dual, centre, p, w):
 
 
 @by_address
-def _measure_rows(state, c, lower, upper, D, rounding, lam):
+def measure_rows(state, c, lower, upper, D, rounding, lam):
     s = state[0]
     s.violation, s.excess, s.scaled, s.complementarity, s.product = measure(c, lower, upper, D, rounding, lam, 0.0)
     s.total, s.sizes = sum_of_violations(c, lower, upper), sum_of_sizes(lam)
@@ -487,8 +487,8 @@ class Program:
             "weigh": (PreparedCall(_weigh, state, rows.c, *limits, rows.dual, rows.centre, rows.p, rows.w),),
             "hold": held[0],
             "hold_exactly": held[1],
-            "measure": (PreparedCall(_measure_rows, state, *measured, rows.dual),),
-            "measure_p": (PreparedCall(_measure_rows, state, *measured, rows.p),),
+            "measure": (PreparedCall(measure_rows, state, *measured, rows.dual),),
+            "measure_p": (PreparedCall(measure_rows, state, *measured, rows.p),),
             "advance": (PreparedCall(copy, rows.dual, rows.centre),),
             "recentre": (PreparedCall(_recentre, state, rows.p, rows.dual, rows.centre),),
             "keep_dual": (PreparedCall(copy, rows.dual, rows.dual_of_model),),

@@ -27,6 +27,17 @@ from dynamics.simd.c_library.machine_code import Target, constant_bytes, linked,
 from dynamics.simd.prepared_calls import PreparedCall, calls_of
 
 _NAME = re.compile("[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?")
+_WORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const consteval
+    constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
+    else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict return short
+    signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef
+    typeid typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq main
+    """.split()
+)
+"""Words of C and C++ that no name can be."""
 _OWN = "size", "create", "init", "free", "t"
 """What the names of a library's own functions, and of its type, end with."""
 
@@ -92,10 +103,22 @@ def check_place(folder: str | os.PathLike[str], name: str, target: str) -> tuple
             raise FileNotFoundError(
                 f"target: got {target!r}, which needs the program {needed}, expected it on the PATH"
             )
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"folder: got {folder!r}, expected a path")
     place = Path(folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise FileExistsError(f"folder: got {str(place)!r}, which is there already, expected a new or empty folder")
+    _check_writable(place)
     return place, chosen
+
+
+def _check_writable(place: Path) -> None:
+    """Raise OSError that names the folder if none can be made there."""
+    above = next(each for each in place.parents if each.exists())
+    if not above.is_dir():
+        raise NotADirectoryError(20, "folder: got a place in a file, expected one in a folder", str(place))
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(13, "folder: got a place where nothing can be written", str(place))
 
 
 def identifier(text: str, otherwise: str) -> str:
@@ -115,6 +138,8 @@ def _checked(calls: Iterable[Any]) -> list[PreparedCall]:
 def _check_name(argument: str, name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"{argument}: got {name!r}, expected a name of ASCII letters, digits and underscores")
+    if argument == "name" and name in _WORDS:
+        raise ValueError(f"{argument}: got {name!r}, a word of C or C++, expected another name")
 
 
 def _checked_entries(entries: Mapping[str, Any]) -> dict[str, tuple[PreparedCall, ...]]:

@@ -326,9 +326,9 @@ does, OWN are the functions start, read_state, update and report, and the number
 
 def add_files(folder: Path, name: str, files: Mapping[str, str], words: Mapping[str, str]) -> None:
     """Write files beside a library of this name, and behind its README what this has to say: texts in which NAME and
-    UPPER stand for the name, also in capitals, and other words for others."""
+    UPPER stand for the name, also in capitals, and other whole words for others."""
     replaced = {**words, "NAME": name, "UPPER": name.upper()}
-    pattern = re.compile("|".join(sorted(map(re.escape, replaced), key=len, reverse=True)))
+    pattern = re.compile("|".join(["NAME", "UPPER", *[rf"\b{word}\b" for word in words]]))
     for file, text in files.items():
         path = folder / file
         before = path.read_text(encoding="utf-8") if file == "README.md" else ""
