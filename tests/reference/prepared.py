@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numba._dispatcher import compute_fingerprint
 
 from dynamics.simd import scratch_guard, threads
 from dynamics.simd.dispatchers import KeepingDispatcher
@@ -37,13 +38,6 @@ def copied(value: Any, known: dict[tuple, np.ndarray]) -> Any:
     return copy
 
 
-def kinds_of(value: Any) -> Any:
-    """What the type of a value depends on, much faster than numba's own: all launches of all tests ask for it."""
-    if isinstance(value, tuple):
-        return (type(value), *[kinds_of(x) for x in value])
-    return (value.dtype, value.ndim, value.flags.writeable) if isinstance(value, np.ndarray) else type(value)
-
-
 def bits(value: Any) -> Any:
     """Bytes of all arrays and numbers in tuples of tuples."""
     if isinstance(value, tuple):
@@ -59,7 +53,7 @@ def called_twice() -> Iterator[None]:
     def twice(drive: Any, bounds: Sequence[tuple[int, int]], work: np.ndarray, args: tuple) -> Any:
         kinds = None
         if isinstance(drive, KeepingDispatcher) and len(bounds) == 1:
-            kinds = drive, kinds_of(args)
+            kinds = drive, compute_fingerprint(args)
             compared[kinds] += 1
         if kinds is None or compared[kinds] > MOST_CALLS:
             return share_out(drive, bounds, work, args)
