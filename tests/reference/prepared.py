@@ -38,6 +38,14 @@ def copied(value: Any, known: dict[tuple, np.ndarray]) -> Any:
     return copy
 
 
+def kinds_of(args: tuple) -> Any:
+    """What the types of arguments depend on, as numba finds it in C: all launches of all tests ask for it."""
+    try:
+        return compute_fingerprint(args)
+    except NotImplementedError:  # a function among them, or text
+        return tuple(map(type, args))
+
+
 def bits(value: Any) -> Any:
     """Bytes of all arrays and numbers in tuples of tuples."""
     if isinstance(value, tuple):
@@ -53,7 +61,7 @@ def called_twice() -> Iterator[None]:
     def twice(drive: Any, bounds: Sequence[tuple[int, int]], work: np.ndarray, args: tuple) -> Any:
         kinds = None
         if isinstance(drive, KeepingDispatcher) and len(bounds) == 1:
-            kinds = drive, compute_fingerprint(args)
+            kinds = drive, kinds_of(args)
             compared[kinds] += 1
         if kinds is None or compared[kinds] > MOST_CALLS:
             return share_out(drive, bounds, work, args)
