@@ -12,6 +12,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # The project's distribution once had this name, which is another project's; see the README.
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
+# Byte code is kept: without it every process of the tests would compile all modules, and rewrite assertions, anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-processors test-narrow test-skipped test-lowest lint docs tutorials test-docs benchmarks budget wheel bench peers clean distclean
 

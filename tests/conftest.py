@@ -47,6 +47,8 @@ GROUPS = {
     "callable": ("test_callable",),
 }
 """Parts of the names of files whose robots are soft, touch the ground, or are functions of the user."""
+LONG = "test_wrapped_systems", "test_export", "test_wheel", "test_kernel_cache", "test_solve_many"
+"""Parts of the names of other files that take long."""
 SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm", "-manipulator", "-hybrid", "closed chains")
 """Parts of the names of tests of soft robots in other files."""
 
@@ -60,14 +62,20 @@ def group_of(nodeid: str) -> str:
     return next((group for group, parts in GROUPS.items() if any(part in file for part in parts)), path)
 
 
+def rank_of(group: str) -> int:
+    """When a group is run, from zero."""
+    long = next((rank for rank, part in enumerate(LONG, 1) if part in group), len(LONG) + 1)
+    return 0 if group in GROUPS else long
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """These groups come first: they take longest."""
+    """These groups come first, then other files that take long, so that no process waits for another one at the end."""
     if config.option.skipped:
         before = skipped_before(config)
         left_out = [item for item in items if before.isdisjoint(places_of(item.nodeid))]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: group_of(item.nodeid) not in GROUPS)
+    items.sort(key=lambda item: rank_of(group_of(item.nodeid)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -24,6 +24,20 @@ PACKAGES = ("trajopt", "dynamics", "problems")
 VERSION = "0.1.0.post7"
 LEVEL = next(iter(host_levels()), "")
 pytestmark = pytest.mark.slow
+STEPS = """
+import numpy as np
+
+import dynamics
+import problems
+
+robot = dynamics.load_urdf(problems.model_path("arm6"))
+system = dynamics.RigidBodySystem(robot, dt=0.03)
+x0 = system.state(q=np.full(6, 0.1))
+xs = system.rollout(x0, np.zeros((5, 6)))
+tool = dynamics.FrameTranslation(robot, "tool", target=[0.4, 0.5, 0.3])
+assert np.isfinite(tool.evaluate(xs, None)).all()
+"""
+"""A script that needs few kernels."""
 
 
 def run(*command, cwd, check=True, **variables):
@@ -69,18 +83,6 @@ def python(wheel, tmp_path_factory):
         assert f"No module named '{name}'" in found, "the environment sees another installation"
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=home)
     return python
-
-
-@pytest.fixture(scope="module")
-def first_use(python, tmp_path_factory):
-    """A folder where the quick start has run, with others' packages of the names of the wheel's and with the kernels in
-    `cache`, compiled for a level if the processor reaches one; and what it printed."""
-    folder = tmp_path_factory.mktemp("folder")
-    for name in ("problems", "dynamics"):
-        (folder / name).mkdir()
-        (folder / name / "__init__.py").write_text('raise RuntimeError("not this one")\n')
-    variables = {"TRAJOPT_CACHE_DIR": str(folder / "cache"), **(environment_of(LEVEL) if LEVEL else {})}
-    return folder, run(python, ROOT / "examples" / "quick_start.py", cwd=folder, **variables)
 
 
 def test_what_the_wheel_holds(wheel):
@@ -129,32 +131,38 @@ def test_a_wheel_that_nothing_can_try(tmp_path, monkeypatch):
         experiment.main(["--levels", "x86-64-v3", "--out", str(tmp_path)])
 
 
-def test_it_works_in_a_folder_with_others_of_its_names(python, first_use):
-    """The quick start, then the commands, in a folder whose packages must not be taken for those of the wheel."""
-    folder, printed = first_use
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+def test_it_works_in_a_folder_with_others_of_its_names(python, tmp_path):
+    """The quick start, then the commands, in a folder whose packages must not be taken for those of the wheel; kernels
+    are those of this checkout, whose sources are the same."""
+    for name in ("problems", "dynamics"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text('raise RuntimeError("not this one")\n')
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip()
 
     def command(*arguments):
-        return run(*arguments, cwd=folder, TRAJOPT_CACHE_DIR=str(folder / "cache"), COLUMNS="200")
+        return run(*arguments, cwd=tmp_path, COLUMNS="200")
 
+    printed = command(python, ROOT / "examples" / "quick_start.py")
     assert printed.count("converged") >= 2, printed
-    assert {path.name for path in (folder / "results" / "quick_start").iterdir()} == {"convergence.png", "motion.png"}
-    assert any((folder / "cache").rglob("*.nbc"))
-
+    assert {path.name for path in (tmp_path / "results" / "quick_start").iterdir()} == {"convergence.png", "motion.png"}
     assert command(python, "-m", "trajopt", "--version") == (
         f"trajopt {VERSION} from {site} (distribution trajopt-ddp)\n"
     )
     assert "wrote out/ddp.npz" in command(python, "-m", "trajopt", "solve", "pendulum", "--out", "out")
-    (folder / "trajopt.py").write_text('raise RuntimeError("nor this one")\n')
+    (tmp_path / "trajopt.py").write_text('raise RuntimeError("nor this one")\n')
     listed = command(python.with_name("trajopt"), "list")
     assert "quadruped_trot" in listed and "experiments" not in listed
 
 
 @pytest.mark.skipif(not LEVEL, reason="the processor reaches no level that kernels are compiled for")
-def test_kernels_that_come_with_it(python, first_use, tmp_path):
-    """A process that compiles for its own processor takes those of the level; where versions differ, it says so."""
-    folder, _ = first_use
-    wheel = build(ROOT, {LEVEL: folder / "cache"}, tmp_path)
+def test_kernels_that_come_with_it(python, tmp_path):
+    """A process that compiles for its own processor takes those of the level; where versions differ, it says so.  Here
+    they are the kernels of steps and of a residual; `make wheel` looks at examples."""
+    script, variables = tmp_path / "steps.py", {"TRAJOPT_CACHE_DIR": str(tmp_path / "cache")}
+    script.write_text(STEPS, encoding="utf-8")
+    run(python, script, cwd=tmp_path, **variables, **environment_of(LEVEL))
+    assert any((tmp_path / "cache").rglob("*.nbc"))
+    wheel = build(ROOT, {LEVEL: tmp_path / "cache"}, tmp_path)
     assert wheel.name.split("-", 2)[2] == f"cp3{sys.version_info[1]}-none-linux_x86_64.whl"
     options = "--no-deps", "--no-index", "--force-reinstall"
     run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, cwd=tmp_path)
@@ -162,8 +170,7 @@ def test_kernels_that_come_with_it(python, first_use, tmp_path):
     def compiled(name, *arguments):
         return run(python, "-c", COUNT, *arguments, cwd=tmp_path, TRAJOPT_CACHE_DIR=str(tmp_path / name))
 
-    quick_start = ROOT / "examples" / "quick_start.py"
-    assert compiled("empty", quick_start).split()[-1] == "0"
+    assert compiled("empty", script).split()[-1] == "0"
     assert not any((tmp_path / "empty").rglob("*.nbc"))
 
     (about,) = python.parents[1].rglob("shipped/about.json")

@@ -52,14 +52,16 @@ def lay(rows: np.ndarray) -> None:
 def check(drive, rows: np.ndarray, workspace_size: int) -> None:
     """Raise RuntimeError if the driver wrote behind its scratch; else record in `unused` the size left untouched."""
     bits, name = rows.view(np.uint64), name_of(drive)
-    over = np.flatnonzero((bits[:, workspace_size:] != PATTERN).any(axis=(0, 2)))
-    if over.size:
-        wrote = workspace_size + over[-1] + 1
+    behind = bits[:, workspace_size:] != PATTERN
+    if behind.any():
+        wrote = workspace_size + np.flatnonzero(behind.any(axis=(0, 2)))[-1] + 1
         raise RuntimeError(f"{name}: asked for {workspace_size} numbers of scratch and wrote number {wrote}")
-    left, most = 0, unused.get(name, workspace_size)
-    while left < most and (bits[:, workspace_size - 1 - left] == PATTERN).all():
-        left += 1
-    unused[name] = left
+    most = min(unused.get(name, workspace_size), workspace_size)
+    unused[name] = most
+    if most:
+        touched = (bits[:, workspace_size - most : workspace_size] != PATTERN).any(axis=(0, 2))
+        if touched.any():
+            unused[name] = int(np.argmax(touched[::-1]))
 
 
 def blame(drive, before: set[int], after: set[int]) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numba._dispatcher import compute_fingerprint
 
 from dynamics.simd import scratch_guard, threads
 from dynamics.simd.dispatchers import KeepingDispatcher
@@ -37,11 +38,12 @@ def copied(value: Any, known: dict[tuple, np.ndarray]) -> Any:
     return copy
 
 
-def kinds_of(value: Any) -> Any:
-    """What the type of a value depends on, much faster than numba's own: all launches of all tests ask for it."""
-    if isinstance(value, tuple):
-        return (type(value), *[kinds_of(x) for x in value])
-    return (value.dtype, value.ndim, value.flags.writeable) if isinstance(value, np.ndarray) else type(value)
+def kinds_of(args: tuple) -> Any:
+    """What the types of arguments depend on, as numba finds it in C: all launches of all tests ask for it."""
+    try:
+        return compute_fingerprint(args)
+    except NotImplementedError:  # a function among them, or text
+        return tuple(map(type, args))
 
 
 def bits(value: Any) -> Any:

@@ -16,7 +16,7 @@ import trajopt
 from dynamics.simd import shipped
 from dynamics.simd.c_library import identifier
 from trajopt.solvers.alone import MEANINGS
-from trajopt.solvers.export import Solves, solves_of
+from trajopt.solvers.export import Solves, solves_of, write_solves
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
 OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
@@ -89,13 +89,17 @@ class Exported(NamedTuple):
 
 def exported(make, folder: Path, target: str = "native") -> Exported:
     problem = make()
-    SOLVER.prepare(problem).export(folder, make.__name__, target)
-    return Exported(folder, make.__name__, problem, solves_of(problem, SOLVER, SOLVER._curvature()))
+    solves = solves_of(problem, SOLVER, SOLVER._curvature())
+    write_solves(solves, folder, make.__name__, target)
+    return Exported(folder, make.__name__, problem, solves)
 
 
 @pytest.fixture(scope="module")
 def of_arm(tmp_path_factory):
-    return exported(arm, tmp_path_factory.mktemp("arm") / "arm")
+    """Written as users do."""
+    problem, solves = arm(), solves_of(arm(), SOLVER, SOLVER._curvature())
+    folder = SOLVER.prepare(problem).export(tmp_path_factory.mktemp("arm") / "arm", "arm")
+    return Exported(folder, "arm", problem, solves)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda make: make.__name__)

@@ -178,7 +178,11 @@ def export(
     """See `trajopt.solvers.prepared.PreparedSolver.export`."""
     name = identifier(problem.name, "problem") if name is None else name
     check_place(folder, name, target)
-    solves = solves_of(problem, options, curvature)
+    return write_solves(solves_of(problem, options, curvature), folder, name, target)
+
+
+def write_solves(solves: Solves, folder: str | os.PathLike[str], name: str, target: str) -> Path:
+    """Write the library of solves into a folder."""
     times = solves.timed()
     write_library(folder, name, solves.entries, solves.arrays, solves.program.all_calls, target, _constants())
     _describe(Path(folder), name, solves, times)

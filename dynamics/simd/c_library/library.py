@@ -23,7 +23,7 @@ import numpy as np
 
 from dynamics.simd.c_library import texts
 from dynamics.simd.c_library.image import image_of
-from dynamics.simd.c_library.machine_code import Target, constant_bytes, linked, target_of
+from dynamics.simd.c_library.machine_code import Target, linked, target_of
 from dynamics.simd.prepared_calls import PreparedCall, calls_of
 
 _NAME = re.compile("[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?")
@@ -189,7 +189,7 @@ def _build(new: Path, interface: texts.Interface, calls: list[PreparedCall], cho
     name = interface.name
     kernels = linked(calls, chosen, interface.kernel)
     image = image_of(calls, kernels.numbers, interface.arrays)
-    code, constants = kernels.translate(), constant_bytes(interface.image, image.stored, chosen)
+    code = kernels.translate()
     sizes = {
         "machine code": len(code),
         "first state of an object": len(image.stored),
@@ -204,11 +204,14 @@ def _build(new: Path, interface: texts.Interface, calls: list[PreparedCall], cho
     for file, text in written.items():
         new.joinpath(file).write_text(text, encoding="utf-8")
     with TemporaryDirectory() as working:
-        source, *objects = (str(Path(working, f"{name}_{part}")) for part in ("api.c", "api.o", "kernels.o", "image.o"))
-        Path(source).write_text(texts.source(interface, image, kernels.entries), encoding="utf-8")
-        _run(chosen.compiler, *_COMPILED, "-I", str(new), "-c", source, "-o", objects[0])
+        source, stored, constant = (Path(working, file) for file in ("api.c", "image", "image.s"))
+        source.write_text(texts.source(interface, image, kernels.entries), encoding="utf-8")
+        stored.write_bytes(image.stored)
+        constant.write_text(texts.constant(interface.image, stored.name), encoding="utf-8")
+        objects = [str(Path(working, f"{name}_{part}.o")) for part in ("api", "kernels", "image")]
+        _run(chosen.compiler, *_COMPILED, "-I", str(new), "-c", str(source), "-o", objects[0])
         Path(objects[1]).write_bytes(code)
-        Path(objects[2]).write_bytes(constants)
+        _run(chosen.compiler, f"-Wa,-I,{working}", "-c", str(constant), "-o", objects[2])
         shared = "-shared", *_LINKED, f"-Wl,-soname,lib{name}.so", "-o", str(new / f"lib{name}.so")
         _run(chosen.compiler, *shared, *objects, "-lm")
         _run("ar", "rcsD", str(new / f"lib{name}.a"), *objects)

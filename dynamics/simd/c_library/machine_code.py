@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numba
-from llvmlite import ir
 from numba.core.registry import cpu_target
 
-from dynamics.simd.c_library.image import ALIGNMENT
 from dynamics.simd.dispatchers import Binding
 from dynamics.simd.entries import entry_name
 from dynamics.simd.prepared_calls import PreparedCall
@@ -188,16 +186,3 @@ class _Linker:
         self._without_dead_code(self.module)
         self.module.verify()
         return self.machine.emit_object(self.module)
-
-
-def constant_bytes(name: str, content: bytes, target: Target) -> bytes:
-    """Object file of bytes under a name."""
-    machine, module = target.machine(), ir.Module(name)
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
-    kind = ir.ArrayType(ir.IntType(8), len(content))
-    variable = ir.GlobalVariable(module, kind, name)
-    variable.initializer, variable.global_constant = ir.Constant(kind, bytearray(content)), True
-    variable.align = ALIGNMENT
-    parsed = llvm.parse_assembly(str(module))
-    parsed.get_global_variable(name).visibility = "hidden"
-    return machine.emit_object(parsed)

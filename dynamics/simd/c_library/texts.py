@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd.c_library.image import Image
+from dynamics.simd.c_library.image import ALIGNMENT, Image
 
 TYPES = {np.dtype(np.float64): "double", np.dtype(np.int64): "int64_t"}
 """Numbers that a C program may read and write."""
@@ -202,6 +202,21 @@ int {name}_{entry}({name}_t *self) {{
 }}
 """
     return text.lstrip()
+
+
+def constant(symbol: str, file: str) -> str:
+    """The bytes of a file under a symbol, in the language of assemblers."""
+    return f"""
+    .section .rodata, "a", %progbits
+    .balign {ALIGNMENT}
+    .globl {symbol}
+    .hidden {symbol}
+    .type {symbol}, %object
+{symbol}:
+    .incbin "{file}"
+    .size {symbol}, . - {symbol}
+    .section .note.GNU-stack, "", %progbits
+"""
 
 
 def cmake(name: str) -> str:
