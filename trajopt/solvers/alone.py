@@ -18,7 +18,6 @@ import numpy as np
 from dynamics.simd import by_address, decision
 from dynamics.simd.prepared_calls import PreparedCall, enter, float_at, put_float
 from trajopt.backward.slots import Slots
-from trajopt.results.records import Status
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRST, LARGEST_PENALTY, TINY, project
 from trajopt.solvers.compiled import (
@@ -34,7 +33,7 @@ from trajopt.solvers.compiled import (
 )
 from trajopt.solvers.cycle import Cycle
 from trajopt.solvers.formulation import ALPHAS, Curvature
-from trajopt.solvers.iteration import ENDS, GO_ON, TRIES, State, Unconstrained
+from trajopt.solvers.iteration import CONVERGED, ENDS, GO_ON, TRIES, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
 
 MEANINGS = {
@@ -44,7 +43,6 @@ MEANINGS = {
     DIVERGED: "diverged",
 }
 """Names of codes, as those of `trajopt.Status`."""
-CONVERGED = ENDS.index(Status.CONVERGED)
 CONTROLS, STATES, PLAN = range(3)
 """From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""

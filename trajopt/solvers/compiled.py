@@ -44,7 +44,17 @@ from trajopt.solvers.augmented_lagrangian import (
 )
 from trajopt.solvers.constrained import AT_START, AWAY, BOLD, CLOSE, KINKED, NEAR, helps, penalty_factor
 from trajopt.solvers.formulation import ALPHAS, exact_wanted
-from trajopt.solvers.iteration import ENDS, GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
+from trajopt.solvers.iteration import (
+    CONVERGED,
+    ENDS,
+    GO_ON,
+    IDLE,
+    LINE_SEARCH_FAILED,
+    TRIES,
+    end_before_step,
+    idle_after_step,
+    kept,
+)
 from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weight
 
 ASK = len(ENDS)
@@ -403,10 +413,10 @@ def end_without_step(s):
             return GO_ON
     invisible = s.closed != 0 and s.predicted <= visible(s)
     if small(s.mu) and invisible and satisfied(s):
-        return 1
+        return CONVERGED
     s.mu = increased(s.mu)
     s.idle += IDLE * invisible
-    return 3 if s.mu > s.limit else GO_ON
+    return LINE_SEARCH_FAILED if s.mu > s.limit else GO_ON
 
 
 # ------------------------------------------------------------------------------------------------ the iteration

@@ -7,7 +7,7 @@ compiled iterations are made, and the state is unloaded where they end or leave 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -406,16 +406,16 @@ class Program:
         self._checks += checks_of(value)
         words, saved = self.state.view(np.int64), np.zeros(self.state.view(np.int64).shape, np.int64)
         numbers, kept = (np.zeros(0), np.zeros(0)) if rows is None else (rows.saved, rows.saved.copy())
+        take = PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us)
         names: dict[str, tuple[Callable[[], Any] | None, ...]] = {
             "save": (PreparedCall(copy, words, saved), PreparedCall(copy, numbers, kept)),
             "restore": (PreparedCall(copy, saved, words), PreparedCall(copy, kept, numbers)),
             "value": (value,),
-            "step": (
-                *self._if_closing(lambda: PreparedCall(_shorten, self.state, self.gaps)),
-                *self._if_closing(lambda: PreparedCall(_take_gaps, self.state, self.gaps, self.gaps, self._new_xs)),
-                PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us),
-            ),
+            "step": take,
         }
+        if self._given_gaps is not None:
+            left = PreparedCall(_take_gaps, self.state, self.gaps, self.gaps, self._new_xs)
+            names["step"] = (PreparedCall(_shorten, self.state, self.gaps), left, *take)
         gauss_newton, exact = self._models
         lxx, lux, luu = exact.blocks[2:]
         points = self.xs, self.us
@@ -439,10 +439,6 @@ class Program:
         for name, parts in names.items():
             self.state[name] = self.calls(*parts).address
         self.state["value_at"] = [call.result_address for call in calls_of(value) or ()][-1]
-
-    def _if_closing(self, prepare: Callable[[], PreparedCall]) -> list[PreparedCall]:
-        """The call that is made only where states have gaps."""
-        return [] if self._given_gaps is None else [prepare()]
 
     def _idle(self, model: _Model) -> list[PreparedCall]:
         """The call that settles idle controls in a model, if there are such."""
@@ -504,9 +500,8 @@ class Program:
                 PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self.multiplier),
             ),
         }
-        for gaps, suffix in ((None, ""), (self._given_gaps, "_with_gaps")):  # other kernels, with other last bits
-            if suffix and gaps is None:
-                break
+        with_gaps = [] if self._given_gaps is None else [(self._given_gaps, "_with_gaps")]
+        for gaps, suffix in [(None, ""), *with_gaps]:  # other kernels, with other last bits
             candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, gaps)
             if candidates is None:
                 raise NoPieces
@@ -519,8 +514,8 @@ class Program:
             calls["sweep" + suffix] = sweeping = slots.prepared_sweep(e, self.box, results, self._given_gaps)
             side["mu" + suffix + "_at"], side["found" + suffix] = sweeping.argument_address(MU), sweeping.result_address
             of_step = self.gaps, k, K, NOTHING, self._dx, self._du
-            for close in self._if_closing(partial(PreparedCall, _close, self.state, *e, *of_step)):
-                calls["close" + suffix] = close
+            if self._given_gaps is not None:
+                calls["close" + suffix] = PreparedCall(_close, self.state, *e, *of_step)
             numbers = self.fx.reshape(-1, n), self.fu.reshape(-1, nu), swept.gradients[None], swept.hessians[None]
             calls["finite" + suffix] = PreparedCall(_look, self.state, *numbers)
             if self.rows is not None:
