@@ -420,11 +420,20 @@ def end_without_step(s):
 
 
 # ------------------------------------------------------------------------------------------------ the iteration
+@decision
+def write_record(s, record, stepped):
+    """`trajopt.solvers.iteration.record_of`; stepped: True if the search has found a step."""
+    record.cost, record.predicted_decrease, record.gradient_norm = s.own_cost, s.predicted, s.gradient_norm
+    record.actual_decrease = s.cost - s.new_cost if stepped else 0.0
+    record.alpha, record.mu, record.kind = s.alpha if stepped else 0.0, s.mu, s.kind
+    record.gap, record.violation, record.indefinite_knot = s.largest_gap, s.violation, s.knot
+
+
 @by_address
 def iterate(state, sides, records):
     """An iteration (`trajopt.solvers.ddp.Loop.step`): GO_ON after a step, the code of an end before one, or ASK.  Where
     a function of the user has to be compared with its trace first, the step is left to `take_step`."""
-    s, record = state[0], records[0]
+    s = state[0]
     if s.rows > 0 and s.alone == 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
         return ASK
     enter(s.save)
@@ -460,19 +469,12 @@ def iterate(state, sides, records):
             s.asked += 1
         elif s.closed == 0 and s.mu > 0.0:
             s.asked += 1
-    record.cost, record.predicted_decrease, record.gradient_norm, record.mu = (
-        s.own_cost, s.predicted, s.gradient_norm, s.mu
-    )  # fmt: skip
-    record.alpha, record.gap, record.violation, record.kind = 0.0, s.largest_gap, s.violation, exact
-    record.actual_decrease, record.indefinite_knot = 0.0, knot
+    stepped = end == GO_ON and s.alpha > 0.0
     s.kind, s.knot, s.side = exact, knot, found
-    if end == GO_ON:
-        if s.alpha == 0.0:
-            return end_without_step(s)
-        record.alpha, record.actual_decrease = s.alpha, s.cost - s.new_cost
-        if s.checked == 0:
-            step(s, sides[found])
-    return end
+    write_record(s, records[0], stepped)
+    if stepped and s.checked == 0:
+        step(s, sides[found])
+    return end_without_step(s) if end == GO_ON and not stepped else end
 
 
 @by_address
