@@ -29,7 +29,7 @@ from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution, moved_up
-from trajopt.rows import Rows, add_terms, random_signs
+from trajopt.rows import Rows, random_signs
 from trajopt.solvers.augmented_lagrangian import (
     NEARLY_MET,
     PROGRESS,
@@ -194,15 +194,14 @@ def _move_up(xs, us, costate, last):
 
 @by_address
 def _take_multipliers(source, lam, D, dual):
-    """Multipliers of scaled rows from those of rows a knot later, in the user's units, which move up, too."""
+    """Multipliers of scaled rows from those of rows a knot later, in the user's units."""
     for i in range(dual.shape[0]):
         dual[i] = lam[source[i]] / D[i]
-    for i in range(dual.shape[0]):
-        lam[i] = dual[i] * D[i]
 
 
 @by_address
 def _give_multipliers(dual, D, lam):
+    """Multipliers in the user's units from those of scaled rows."""
     for i in range(dual.shape[0]):
         lam[i] = dual[i] * D[i]
 
@@ -229,13 +228,6 @@ def _find_units(state, large, lx, lu, lxx, luu, gradient):
     s = state[0]
     total, slope = stiffness(gradient, luu)
     s.unit, s.slope = units_of(scale_of(largest_derivative(lx, lu, lxx, luu)), total, slope, s.rows, large)
-
-
-@by_address
-def _project(lower, upper, dual, centre):
-    project(lower, upper, dual, dual)
-    for i in range(dual.shape[0]):
-        centre[i] = dual[i]
 
 
 @by_address
@@ -297,30 +289,32 @@ class Cycle:
         if rows is not None:
             R, n, D = len(rows.c), self.costate.shape[1], rows.own.D
             before = np.zeros(R)
-            moved.append(PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual))
+            give = PreparedCall(_give_multipliers, rows.dual, D, self.lam)
+            moved += [PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual), give]
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
             e = program.model
             influence = Expansion(program.fx, program.fu, lx, lu, *e[2:])
-            signs = random_signs(R).copy(), np.zeros(R)
+            adjoint = prepared_adjoint(influence, unused, gradient)
             calls |= {
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
-                    PreparedCall(add_terms, rows.first, *rows.C, *signs, lx, lu, *rows.no_hessians),
-                    prepared_adjoint(influence, unused, gradient),
+                    rows.add_multipliers(random_signs(R).copy(), lx, lu), adjoint,
                     PreparedCall(_find_units, state, rows.own.large, e[0], e[1], e[2], e[4], gradient),
                 ],
-                "project": [PreparedCall(_project, *rows.limits, rows.dual, rows.centre)],
+                "project": [
+                    PreparedCall(project, *rows.limits, rows.dual, rows.dual),
+                    PreparedCall(copy, rows.dual, rows.centre),
+                ],
                 "before": [PreparedCall(copy, rows.dual, before)],
                 "halve": [PreparedCall(_halve, before, rows.dual)],
                 "choose": [
                     PreparedCall(copy, e[0], lx), PreparedCall(copy, e[1], lu),
-                    PreparedCall(add_terms, rows.first, *rows.C, rows.p, rows.none, lx, lu, *rows.no_hessians),
-                    prepared_adjoint(influence, unused, gradient),
+                    rows.add_multipliers(rows.p, lx, lu), adjoint,
                     PreparedCall(
                         _choose, state, gradient, self.us, *program.limits, rows.dual_of_model, rows.p, D, self.lam
                     ),
                 ],
-                "give": [PreparedCall(_give_multipliers, rows.dual, D, self.lam)],
+                "give": [give],
             }  # fmt: skip
         calls |= {"move_up": moved, "publish": published}
         for name, parts in calls.items():

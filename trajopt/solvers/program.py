@@ -273,24 +273,22 @@ class _OfRows:
         self.own = rows.with_own_numbers()
         self.first = rows.first.copy()
         self.C = np.zeros((R, n)), np.zeros((R, nu))
-        self.c, self.dual_of_model, self.changed, self.new_c, self.none = np.zeros((5, R))
+        self.c, self.dual_of_model, self.changed, self.new_c = np.zeros((4, R))
         self.saved, (self.dual, self.centre, self.p, self.w) = parts_of((R,), (R,), (R,), (R,))
         self.limits = self.own.lower, self.own.upper
         xs, us, new_xs, new_us = points
         self.linearize = self.own.prepared_linearization(xs, us, self.c, *self.C)
         self.evaluate = self.own.prepared_values(new_xs, new_us, self.new_c)
-        self.no_hessians = np.empty((3, 0, 0, 0))
 
     def take(self, rows: Rows) -> None:
         """Take over the numbers of rows with the same residuals."""
         for name in ("D", "lower", "upper", "rounding"):
             getattr(self.own, name)[...] = getattr(rows, name)
 
-    def add_multipliers(self, lx: np.ndarray, lu: np.ndarray) -> PreparedCall:
+    def add_multipliers(self, lam: np.ndarray, lx: np.ndarray, lu: np.ndarray) -> PreparedCall:
         """The call that adds C'lam to gradients."""
-        return PreparedCall(
-            add_terms, self.first, *self.C, self.dual_of_model, self.none, lx, lu, *self.no_hessians
-        )  # fmt: skip
+        no_weights, no_hessians = np.zeros(len(lam)), np.empty((3, 0, 0, 0))
+        return PreparedCall(add_terms, self.first, *self.C, lam, no_weights, lx, lu, *no_hessians)
 
 
 class Program:
@@ -455,7 +453,7 @@ class Program:
                 calls.append(rows.own.prepared_curvature(self.xs, self.us, rows.dual_of_model, curvature))
         calls.append(PreparedCall(copy, self._gradients[0], flat))
         if rows is not None:
-            calls.append(rows.add_multipliers(*lagrangian))
+            calls.append(rows.add_multipliers(rows.dual_of_model, *lagrangian))
         e = Expansion(self.fx, self.fu, *lagrangian, *self._models[0].blocks[2:])
         calls.append(prepared_adjoint(e, self.costate, self._gradient))
         of_controls = self._gradient, self.us, *self.limits, *self._of_box
