@@ -120,6 +120,40 @@ def test_limits_of_iterations(most, in_python):
     assert_same(solver.solve(problem), in_python(solver, problem))
 
 
+class Clock:
+    """A second for each iteration, which a callback lets pass."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def tick(self, *_):
+        self.now += 1.0
+
+
+@pytest.mark.parametrize("name", ["pendulum", "quadrotor", "arm_obstacle", "unicycle_obstacles"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_time_limits(name, gaps, in_python, monkeypatch):
+    """The best iterate until then, with the policy about it, and nothing done in Python between."""
+    problem, clock, steps, of_loop = problems.make(name), Clock(), [], Loop.step
+    monkeypatch.setattr("trajopt.solvers.formulation.time", clock)
+    plan = trajopt.DDP(max_iterations=3).solve(problem)
+    start = (plan.us, problem.system.integrate(plan.xs, np.full(problem.system.ndx, 1e-3))) if gaps else ()
+    for seconds in (1.0, 2.0, 4.0, 7.0):
+        clock.now = 0.0
+        expected = in_python(trajopt.DDP(), problem, *start, callback=clock.tick, time_limit=seconds)
+        clock.now = 0.0
+        with monkeypatch.context() as patch:
+            patch.setattr(Loop, "step", lambda *given: steps.append(1) or of_loop(*given))
+            found = trajopt.DDP().solve(problem, *start, callback=clock.tick, time_limit=seconds)
+        assert found.status == "time_limit" and found.iterations == seconds
+        assert_same(found, expected)
+        for one, other in zip(found.constraints, expected.constraints, strict=True):
+            assert one.multipliers.tobytes() == other.multipliers.tobytes()
+    assert len(steps) < 10 or name == "quadrotor", "which starts from states, with gaps, and regularization for long"
+
+
 def test_a_callback_stops(in_python):
     def third(progress):
         return progress.record.iteration == 2

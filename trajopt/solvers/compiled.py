@@ -77,7 +77,7 @@ STATE = record_type(
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
     """
-    most limited rows checked alone
+    most limited timed rows checked alone
     tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
     status asked
     iterate code_at save restore value value_at step expand expand_exactly
@@ -372,7 +372,7 @@ def step(s, side):
     excused = closing or (short and s.predicted <= visible(s))
     s.gained = s.alpha == 1.0 and s.largest_gap == 0.0 and kept(s.predicted, gain)
     exact = s.alpha == 1.0 and exact_wanted(s.threshold, s.predicted, new_cost)
-    if exact:
+    if exact or s.timed != 0:
         enter(side.predict)
     if s.rows > 0:
         s.violation_before = s.total

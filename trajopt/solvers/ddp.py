@@ -81,16 +81,22 @@ class Loop:
     ) -> State:
         """Iterate from a state; see `run`."""
         stopping = False
+
+        def keep(state: State) -> None:
+            nonlocal best
+            if best is None or self.rank(state) <= self.rank(best):
+                best = state
+
         try:
             while until is None or state.tried < until:
+                if self.formulation.clock.limit is not None:
+                    keep(state)
                 if self.compiled and not stopping and (self.optimum is None or state.tried > 0):
-                    state, stopping = steps_without_python(self.constraints, state, callback, until)
+                    state, stopping = steps_without_python(self.constraints, state, callback, until, keep)
                     if state.status is Status.INTERRUPTED:
                         raise KeyboardInterrupt
                     if state.status is not None or (until is not None and state.tried >= until):
                         return state
-                if self.formulation.clock.limit is not None and (best is None or self.rank(state) <= self.rank(best)):
-                    best = state
                 state = self.step(state, stopping)
                 if state.status is Status.TIME_LIMIT and best is not None:
                     return self.ended(best._replace(log=state.log), Status.TIME_LIMIT)

@@ -248,6 +248,10 @@ def _end_search(state, numbers, found, results, c, changed, lower, upper, after)
 
 
 # ------------------------------------------------------------------------------------------------ the program
+Keep = Callable[[State], None]
+"""Takes over a state where a solve may end that its time limit interrupts."""
+
+
 class NoPieces(Exception):
     """Raised where a part of a problem is Python, or shared by threads."""
 
@@ -619,6 +623,7 @@ class Program:
         s = self.state
         self.set_options(options, constraints.formulation.curvature, constraints.formulation.rows)
         s["limit"], s["scale"], s["mu"], s["predicted"] = mu.limit, mu.scale, mu.mu, state.predicted
+        s["timed"] = constraints.formulation.clock.limit is not None
         s["cost"], s["own_cost"] = iterate.cost, iterate.own_cost
         s["gradient_norm"], s["rounding"], s["gap_weight"] = model.gradient_norm, rounding(model), state.gap_weight
         s["total_gap"], s["largest_gap"] = iterate.total_gap, 0.0 if gaps is None else np.abs(gaps).max()
@@ -653,13 +658,16 @@ class Program:
             self._take_step()
         return code
 
-    def run(self, state: State, clock: Stopwatch, callback: Callback | None, until: int | None) -> tuple[State, bool]:
+    def run(
+        self, state: State, clock: Stopwatch, callback: Callback | None, until: int | None, keep: Keep
+    ) -> tuple[State, bool]:
         """The state after the iterations that compiled code makes from the one that is loaded, until that has as many
-        records as asked for; and True if the callback asks to stop.  There is one frame of Python for each iteration,
-        in which Ctrl-C is noticed."""
+        records as asked for, or the time is over; and True if the callback asks to stop.  There is one frame of Python
+        for each iteration, in which Ctrl-C is noticed, and where there is a time limit each state is kept that may be
+        better than later ones."""
         log, time, status, stopping = list(state.log), state.model.iterate.time, None, False
         try:
-            while not stopping and (until is None or len(log) < until):
+            while not stopping and not clock.over and (until is None or len(log) < until):
                 code = self._iterated()
                 if code == ASK:
                     break
@@ -668,6 +676,8 @@ class Program:
                 if status is not None:
                     break
                 time = clock.elapsed
+                if clock.limit is not None and (self.rows is not None or self.state["closed"] == 0):
+                    keep(self.unloaded(state, tuple(log), time))
                 if callback is not None:
                     stopping = bool(callback(Progress.of(log[-1], self.xs, self.us)))
         except KeyboardInterrupt:
@@ -676,6 +686,8 @@ class Program:
             status = Status.INTERRUPTED
         if len(log) > len(state.log):
             state = self.unloaded(state, tuple(log), time)
+            if clock.limit is not None:
+                keep(state)
         return state._replace(status=status), stopping
 
     def _record(self, number: int, time: float) -> IterationRecord:
@@ -712,6 +724,9 @@ class Program:
             )  # fmt: skip
         model = LocalModel(iterate, expansions, self.costate.copy(), s["gradient_norm"], box, at)
         k, K, Vx, Vxx = [array.copy() for array in self._results[s["side"]]]
+        if s["timed"] and log[-1].alpha > 0.0:  # what is left of the direction, `trajopt.solvers.iteration.left_of`
+            k = np.zeros_like(k) if s["alpha"] == 1.0 else (1.0 - s["alpha"]) * k
+            Vx = self.multiplier.copy()
         found = SweepResult(k, K, Vx, Vxx, s["d1"], s["d2"], True)
         stall = Stall(s["idle"]) if s["tried"] > before.tried else before.stall
         return before._replace(
@@ -730,7 +745,7 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     """The program of a problem under these constraints, prepared once, for a state; None where a part of it is no
     prepared call, or the state is one that is left to Python."""
     formulation, rows, m = constraints.formulation, constraints.formulation.rows, state.multipliers
-    if formulation.clock.limit is not None or type(formulation) is not Formulation:
+    if type(formulation) is not Formulation:
         return None
     if type(constraints) not in (Unconstrained, AugmentedLagrangian) or (m is not None and m.barrier > 0.0):
         return None
@@ -758,12 +773,12 @@ def _fits(program: Program | None, of: Any, rows: Rows | None) -> bool:
 
 
 def steps_without_python(
-    constraints: Unconstrained, state: State, callback: Callback | None, until: int | None
+    constraints: Unconstrained, state: State, callback: Callback | None, until: int | None, keep: Keep
 ) -> tuple[State, bool]:
     """The state after the iterations from it that compiled code makes, and True if the callback asks to stop; the same
-    state where it makes none."""
+    state where it makes none.  keep: see `Program.run`."""
     program = program_of(constraints, state)
     if program is None:
         return state, False
     program.load(state, constraints)
-    return program.run(state, constraints.formulation.clock, callback, until)
+    return program.run(state, constraints.formulation.clock, callback, until, keep)
