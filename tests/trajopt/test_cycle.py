@@ -8,7 +8,8 @@ import pytest
 import dynamics
 import problems
 import trajopt
-from trajopt.solvers.cycle import NO_STEP, STEPPED, cycle_of
+from trajopt.solvers.cycle import cycle_of
+from trajopt.solvers.iteration import LINE_SEARCH_FAILED, MAX_ITERATIONS
 from trajopt.solvers.program import NoPieces
 
 
@@ -75,8 +76,8 @@ def test_same_bits_as_real_time_iterations(name, solver, rng):
         outcomes.append(cycle(x))
         for found, expected in ((cycle.xs, plan.xs), (cycle.us, plan.us), (cycle.K, plan.K), (cycle.costate, plan.Vx)):
             assert found.tobytes() == expected.tobytes(), (i, outcomes)
-        assert (outcomes[-1] == STEPPED) == (plan.log[0].alpha > 0.0) and outcomes[-1] in (STEPPED, NO_STEP)
-    assert STEPPED in outcomes
+        assert (outcomes[-1] == MAX_ITERATIONS) == (plan.log[0].alpha > 0.0) and outcomes[-1] in (MAX_ITERATIONS, LINE_SEARCH_FAILED)
+    assert MAX_ITERATIONS in outcomes
 
 
 def test_python_inside_is_refused():

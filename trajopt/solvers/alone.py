@@ -32,9 +32,9 @@ from trajopt.solvers.compiled import (
     reset,
     sweep,
 )
-from trajopt.solvers.cycle import CONVERGED, Cycle, is_state
+from trajopt.solvers.cycle import Cycle, is_state
 from trajopt.solvers.formulation import ALPHAS, Curvature
-from trajopt.solvers.iteration import ENDS, GO_ON, TRIES, State, Unconstrained
+from trajopt.solvers.iteration import CONVERGED, ENDS, GO_ON, TRIES, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
 
 MEANINGS = {

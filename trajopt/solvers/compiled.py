@@ -44,7 +44,17 @@ from trajopt.solvers.augmented_lagrangian import (
 )
 from trajopt.solvers.constrained import AT_START, AWAY, BOLD, CLOSE, KINKED, NEAR, helps, penalty_factor
 from trajopt.solvers.formulation import ALPHAS, exact_wanted
-from trajopt.solvers.iteration import ENDS, GO_ON, IDLE, TRIES, end_before_step, idle_after_step, kept
+from trajopt.solvers.iteration import (
+    CONVERGED,
+    ENDS,
+    GO_ON,
+    IDLE,
+    LINE_SEARCH_FAILED,
+    TRIES,
+    end_before_step,
+    idle_after_step,
+    kept,
+)
 from trajopt.solvers.line_search import INVISIBLE, WORSE, acceptable, merit_weight
 
 ASK = len(ENDS)
@@ -409,18 +419,27 @@ def end_without_step(s):
             return GO_ON
     invisible = s.closed != 0 and s.predicted <= visible(s)
     if small(s.mu) and invisible and satisfied(s):
-        return 1
+        return CONVERGED
     s.mu = increased(s.mu)
     s.idle += IDLE * invisible
-    return 3 if s.mu > s.limit else GO_ON
+    return LINE_SEARCH_FAILED if s.mu > s.limit else GO_ON
 
 
 # ------------------------------------------------------------------------------------------------ the iteration
+@decision
+def write_record(s, record, stepped):
+    """`trajopt.solvers.iteration.record_of`; stepped: True if the search has found a step."""
+    record.cost, record.predicted_decrease, record.gradient_norm = s.own_cost, s.predicted, s.gradient_norm
+    record.actual_decrease = s.cost - s.new_cost if stepped else 0.0
+    record.alpha, record.mu, record.kind = s.alpha if stepped else 0.0, s.mu, s.kind
+    record.gap, record.violation, record.indefinite_knot = s.largest_gap, s.violation, s.knot
+
+
 @by_address
 def iterate(state, sides, records):
     """An iteration (`trajopt.solvers.ddp.Loop.step`): GO_ON after a step, the code of an end before one, or ASK.  Where
     a function of the user has to be compared with its trace first, the step is left to `take_step`."""
-    s, record = state[0], records[0]
+    s = state[0]
     if s.rows > 0 and s.alone == 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
         return ASK
     enter(s.save)
@@ -456,19 +475,12 @@ def iterate(state, sides, records):
             s.asked += 1
         elif s.closed == 0 and s.mu > 0.0:
             s.asked += 1
-    record.cost, record.predicted_decrease, record.gradient_norm, record.mu = (
-        s.own_cost, s.predicted, s.gradient_norm, s.mu
-    )  # fmt: skip
-    record.alpha, record.gap, record.violation, record.kind = 0.0, s.largest_gap, s.violation, exact
-    record.actual_decrease, record.indefinite_knot = 0.0, knot
+    stepped = end == GO_ON and s.alpha > 0.0
     s.kind, s.knot, s.side = exact, knot, found
-    if end == GO_ON:
-        if s.alpha == 0.0:
-            return end_without_step(s)
-        record.alpha, record.actual_decrease = s.alpha, s.cost - s.new_cost
-        if s.checked == 0:
-            step(s, sides[found])
-    return end
+    write_record(s, records[0], stepped)
+    if stepped and s.checked == 0:
+        step(s, sides[found])
+    return end_without_step(s) if end == GO_ON and not stepped else end
 
 
 @by_address

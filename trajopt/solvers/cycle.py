@@ -29,9 +29,8 @@ from trajopt.interfaces.state_space import compiled_space, state_space
 from trajopt.interfaces.stepwise import prepare
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
-from trajopt.results.records import Status
 from trajopt.results.solution import Solution, moved_up
-from trajopt.rows import Rows, add_terms, random_signs
+from trajopt.rows import Rows, random_signs
 from trajopt.solvers.augmented_lagrangian import (
     NEARLY_MET,
     PROGRESS,
@@ -56,16 +55,12 @@ from trajopt.solvers.compiled import (
     sweep,
 )
 from trajopt.solvers.formulation import Curvature, Iterate, exact_wanted
-from trajopt.solvers.iteration import ENDS, kept
+from trajopt.solvers.iteration import CONVERGED, LINE_SEARCH_FAILED, MAX_ITERATIONS, kept
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import Program, measure_rows
 from trajopt.solvers.solve import transcribe
 from trajopt.solvers.start import taken_over
 
-CONVERGED, STEPPED, NO_STEP = map(ENDS.index, (Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED))
-"""Codes of cycles, beside those without a direction, and from what is no state: no step, since the plan is optimal; a
-step; none, since none lowers the merit.  The plan has moved up all the same; what is no state is replaced by the one
-that was planned."""
 CYCLE = record_type(
     "first_mu",
     """
@@ -101,7 +96,9 @@ def is_state(c):
 
 @by_address
 def cycle(state, sides, records, cycles):
-    """Make a cycle; its code is the status."""
+    """Make a cycle.  Its code is the status: of a step MAX_ITERATIONS, without one CONVERGED where the plan is optimal,
+    LINE_SEARCH_FAILED where none lowers the merit, and those without a direction.  The plan has moved up all the same;
+    what is no state is replaced by the one that was planned."""
     s, c = state[0], cycles[0]
     known = is_state(c)
     if not known:
@@ -140,9 +137,9 @@ def control(s, sides, c):
         s.asked = s.rows == 0 and s.limited != 0 and s.alpha < LONG_STEP
     if s.alpha == 0.0:
         stay(s, c, sides[found])
-        return NO_STEP
+        return LINE_SEARCH_FAILED
     step(s, c, sides[s.side])
-    return STEPPED
+    return MAX_ITERATIONS
 
 
 @decision
@@ -218,15 +215,14 @@ def _move_up(xs, us, costate, last):
 
 @by_address
 def _take_multipliers(source, lam, D, dual):
-    """Multipliers of scaled rows from those of rows a knot later, in the user's units, which move up, too."""
+    """Multipliers of scaled rows from those of rows a knot later, in the user's units."""
     for i in range(dual.shape[0]):
         dual[i] = lam[source[i]] / D[i]
-    for i in range(dual.shape[0]):
-        lam[i] = dual[i] * D[i]
 
 
 @by_address
 def _give_multipliers(dual, D, lam):
+    """Multipliers in the user's units from those of scaled rows."""
     for i in range(dual.shape[0]):
         lam[i] = dual[i] * D[i]
 
@@ -253,13 +249,6 @@ def _find_units(state, large, lx, lu, lxx, luu, gradient):
     s = state[0]
     total, slope = stiffness(gradient, luu)
     s.unit, s.slope = units_of(scale_of(largest_derivative(lx, lu, lxx, luu)), total, slope, s.rows, large)
-
-
-@by_address
-def _project(lower, upper, dual, centre):
-    project(lower, upper, dual, dual)
-    for i in range(dual.shape[0]):
-        centre[i] = dual[i]
 
 
 @by_address
@@ -321,30 +310,32 @@ class Cycle:
         if rows is not None:
             R, n, D = len(rows.c), self.costate.shape[1], rows.own.D
             before = np.zeros(R)
-            moved.append(PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual))
+            give = PreparedCall(_give_multipliers, rows.dual, D, self.lam)
+            moved += [PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual), give]
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
             e = program.model
             influence = Expansion(program.fx, program.fu, lx, lu, *e[2:])
-            signs = random_signs(R).copy(), np.zeros(R)
+            adjoint = prepared_adjoint(influence, unused, gradient)
             calls |= {
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
-                    PreparedCall(add_terms, rows.first, *rows.C, *signs, lx, lu, *rows.no_hessians),
-                    prepared_adjoint(influence, unused, gradient),
+                    rows.add_multipliers(random_signs(R).copy(), lx, lu), adjoint,
                     PreparedCall(_find_units, state, rows.own.large, e[0], e[1], e[2], e[4], gradient),
                 ],
-                "project": [PreparedCall(_project, *rows.limits, rows.dual, rows.centre)],
+                "project": [
+                    PreparedCall(project, *rows.limits, rows.dual, rows.dual),
+                    PreparedCall(copy, rows.dual, rows.centre),
+                ],
                 "before": [PreparedCall(copy, rows.dual, before)],
                 "halve": [PreparedCall(_halve, before, rows.dual)],
                 "choose": [
                     PreparedCall(copy, e[0], lx), PreparedCall(copy, e[1], lu),
-                    PreparedCall(add_terms, rows.first, *rows.C, rows.p, rows.none, lx, lu, *rows.no_hessians),
-                    prepared_adjoint(influence, unused, gradient),
+                    rows.add_multipliers(rows.p, lx, lu), adjoint,
                     PreparedCall(
                         _choose, state, gradient, self.us, *program.limits, rows.dual_of_model, rows.p, D, self.lam
                     ),
                 ],
-                "give": [PreparedCall(_give_multipliers, rows.dual, D, self.lam)],
+                "give": [give],
                 "measure_step": [
                     PreparedCall(measure_rows, state, rows.new_c, *rows.limits, D, rows.own.rounding, rows.dual)
                 ],

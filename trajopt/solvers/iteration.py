@@ -118,8 +118,9 @@ class State(NamedTuple):
 
 
 ENDS = None, Status.CONVERGED, Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED
-"""Ends of a solve before a step, whose codes are their places; None to go on."""
-GO_ON = ENDS.index(None)
+"""Ends of a solve before a step; None to go on."""
+GO_ON, CONVERGED, MAX_ITERATIONS, LINE_SEARCH_FAILED = range(len(ENDS))
+"""Codes of ends, their places."""
 
 
 @decision
@@ -127,10 +128,10 @@ def end_before_step(converged, tried, most, idle, mu, invisible):
     """Code of the end of a solve that has a direction: that has converged, or tried as many steps as it may; or whose
     steps gain nothing for long, with a large mu and a predicted decrease below the rounding of the cost."""
     if converged:
-        return 1
+        return CONVERGED
     if tried >= most:
-        return 2
-    return 3 if idle >= LONGEST and not small(mu) and invisible else GO_ON
+        return MAX_ITERATIONS
+    return LINE_SEARCH_FAILED if idle >= LONGEST and not small(mu) and invisible else GO_ON
 
 
 def record_of(state: State, violation: float, direction: Direction | None, step: Step | None) -> IterationRecord:

@@ -7,7 +7,7 @@ compiled iterations are made, and the state is unloaded where they end or leave 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,24 +277,22 @@ class _OfRows:
         self.own = rows.with_own_numbers()
         self.first = rows.first.copy()
         self.C = np.zeros((R, n)), np.zeros((R, nu))
-        self.c, self.dual_of_model, self.changed, self.new_c, self.none = np.zeros((5, R))
+        self.c, self.dual_of_model, self.changed, self.new_c = np.zeros((4, R))
         self.saved, (self.dual, self.centre, self.p, self.w) = parts_of((R,), (R,), (R,), (R,))
         self.limits = self.own.lower, self.own.upper
         xs, us, new_xs, new_us = points
         self.linearize = self.own.prepared_linearization(xs, us, self.c, *self.C)
         self.evaluate = self.own.prepared_values(new_xs, new_us, self.new_c)
-        self.no_hessians = np.empty((3, 0, 0, 0))
 
     def take(self, rows: Rows) -> None:
         """Take over the numbers of rows with the same residuals."""
         for name in ("D", "lower", "upper", "rounding"):
             getattr(self.own, name)[...] = getattr(rows, name)
 
-    def add_multipliers(self, lx: np.ndarray, lu: np.ndarray) -> PreparedCall:
+    def add_multipliers(self, lam: np.ndarray, lx: np.ndarray, lu: np.ndarray) -> PreparedCall:
         """The call that adds C'lam to gradients."""
-        return PreparedCall(
-            add_terms, self.first, *self.C, self.dual_of_model, self.none, lx, lu, *self.no_hessians
-        )  # fmt: skip
+        no_weights, no_hessians = np.zeros(len(lam)), np.empty((3, 0, 0, 0))
+        return PreparedCall(add_terms, self.first, *self.C, lam, no_weights, lx, lu, *no_hessians)
 
 
 class Program:
@@ -410,16 +408,16 @@ class Program:
         self._checks += checks_of(value)
         words, saved = self.state.view(np.int64), np.zeros(self.state.view(np.int64).shape, np.int64)
         numbers, kept = (np.zeros(0), np.zeros(0)) if rows is None else (rows.saved, rows.saved.copy())
+        take = PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us)
         names: dict[str, tuple[Callable[[], Any] | None, ...]] = {
             "save": (PreparedCall(copy, words, saved), PreparedCall(copy, numbers, kept)),
             "restore": (PreparedCall(copy, saved, words), PreparedCall(copy, kept, numbers)),
             "value": (value,),
-            "step": (
-                *self._if_closing(lambda: PreparedCall(_shorten, self.state, self.gaps)),
-                *self._if_closing(lambda: PreparedCall(_take_gaps, self.state, self.gaps, self.gaps, self._new_xs)),
-                PreparedCall(copy, self._new_xs, self.xs), PreparedCall(copy, self._new_us, self.us),
-            ),
+            "step": take,
         }
+        if self._given_gaps is not None:
+            left = PreparedCall(_take_gaps, self.state, self.gaps, self.gaps, self._new_xs)
+            names["step"] = (PreparedCall(_shorten, self.state, self.gaps), left, *take)
         gauss_newton, exact = self._models
         lxx, lux, luu = exact.blocks[2:]
         points = self.xs, self.us
@@ -444,10 +442,6 @@ class Program:
             self.state[name] = self.calls(*parts).address
         self.state["value_at"] = [call.result_address for call in calls_of(value) or ()][-1]
 
-    def _if_closing(self, prepare: Callable[[], PreparedCall]) -> list[PreparedCall]:
-        """The call that is made only where states have gaps."""
-        return [] if self._given_gaps is None else [prepare()]
-
     def _idle(self, model: _Model) -> list[PreparedCall]:
         """The call that settles idle controls in a model, if there are such."""
         knots = idle_knots(self.slots.problem.system)
@@ -463,7 +457,7 @@ class Program:
                 calls.append(rows.own.prepared_curvature(self.xs, self.us, rows.dual_of_model, curvature))
         calls.append(PreparedCall(copy, self._gradients[0], flat))
         if rows is not None:
-            calls.append(rows.add_multipliers(*lagrangian))
+            calls.append(rows.add_multipliers(rows.dual_of_model, *lagrangian))
         e = Expansion(self.fx, self.fu, *lagrangian, *self._models[0].blocks[2:])
         calls.append(prepared_adjoint(e, self.costate, self._gradient))
         of_controls = self._gradient, self.us, *self.limits, *self._of_box
@@ -508,9 +502,8 @@ class Program:
                 PreparedCall(_predict, self.state, Vx, Vxx, self.gaps, self._dx, self.multiplier),
             ),
         }
-        for gaps, suffix in ((None, ""), (self._given_gaps, "_with_gaps")):  # other kernels, with other last bits
-            if suffix and gaps is None:
-                break
+        with_gaps = [] if self._given_gaps is None else [(self._given_gaps, "_with_gaps")]
+        for gaps, suffix in [(None, ""), *with_gaps]:  # other kernels, with other last bits
             candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, gaps)
             if candidates is None:
                 raise NoPieces
@@ -523,8 +516,8 @@ class Program:
             calls["sweep" + suffix] = sweeping = slots.prepared_sweep(e, self.box, results, self._given_gaps)
             side["mu" + suffix + "_at"], side["found" + suffix] = sweeping.argument_address(MU), sweeping.result_address
             of_step = self.gaps, k, K, NOTHING, self._dx, self._du
-            for close in self._if_closing(partial(PreparedCall, _close, self.state, *e, *of_step)):
-                calls["close" + suffix] = close
+            if self._given_gaps is not None:
+                calls["close" + suffix] = PreparedCall(_close, self.state, *e, *of_step)
             numbers = self.fx.reshape(-1, n), self.fu.reshape(-1, nu), swept.gradients[None], swept.hessians[None]
             calls["finite" + suffix] = PreparedCall(_look, self.state, *numbers)
             if self.rows is not None:
