@@ -315,8 +315,8 @@ class AugmentedLagrangian(SoftConstraints):
         return found
 
     def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
-        """The direction of a real-time iteration: that of a sweep with the active set of the multipliers; or of one more
-        sweep where the step changes that set, if it lowers the merit.  The penalty is not updated."""
+        """The direction of a real-time iteration: that of a sweep with the active set of the multipliers; or of one
+        more where the step changes that set, if it lowers the merit.  The penalty is not updated."""
         m, rows = state.multipliers, self.rows
         assert m is not None
         start = with_active_set(rows, state.model, m)
