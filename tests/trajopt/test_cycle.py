@@ -1,6 +1,8 @@
 """Cycles of predictive control in one compiled call: the same bits as shifted plans and real-time iterations."""
 
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,10 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics.simd import by_address
+from dynamics.simd.prepared_calls import PreparedCall, enter
+from trajopt.rows import pack
+from trajopt.solvers.augmented_lagrangian import Multipliers, weigh_active
 from trajopt.solvers.cycle import cycle_of
 from trajopt.solvers.iteration import LINE_SEARCH_FAILED, MAX_ITERATIONS
 from trajopt.solvers.program import NoPieces
@@ -76,8 +82,65 @@ def test_same_bits_as_real_time_iterations(name, solver, rng):
         outcomes.append(cycle(x))
         for found, expected in ((cycle.xs, plan.xs), (cycle.us, plan.us), (cycle.K, plan.K), (cycle.costate, plan.Vx)):
             assert found.tobytes() == expected.tobytes(), (i, outcomes)
-        assert (outcomes[-1] == MAX_ITERATIONS) == (plan.log[0].alpha > 0.0) and outcomes[-1] in (MAX_ITERATIONS, LINE_SEARCH_FAILED)
+        assert outcomes[-1] == (MAX_ITERATIONS if plan.log[0].alpha > 0.0 else LINE_SEARCH_FAILED)
     assert MAX_ITERATIONS in outcomes
+
+
+@by_address
+def counted(count, address):
+    count[0] += 1
+    enter(address)
+
+
+def sweeps_at_steps_of(cycle):
+    """Number of sweeps at steps of a cycle's model, which is written from now on, and what is to be kept for that."""
+    count, search = np.zeros(1, np.int64), cycle.program._search
+    place = next(i for i, x in enumerate(search.run.arguments) if x == search.parts[3].address)
+    call = PreparedCall(counted, count, search.parts[3].address)
+    search.run.set(place, call.address)
+    return count, call
+
+
+@pytest.mark.parametrize("solver", [trajopt.ILQR(max_iterations=1), trajopt.DDP(max_iterations=1)], ids=["iLQR", "DDP"])
+def test_arm_stays_beside_the_ball_with_one_more_sweep_at_most(solver, rng):
+    """Ranges, speeds and distances within their limits but for what disturbances do, by a plan that costs no more than
+    a hundredth above the best."""
+    problem = problems.make("arm_obstacle")
+    system, x, plan = problem.system, problem.x0, trajopt.DDP().solve(problem)
+    cycle = cycle_of(solver, solver._curvature(), problem, plan)
+    (count, _kept), xs, us, sweeps, u = sweeps_at_steps_of(cycle), [x], [], [], plan.us[0]
+    for _ in range(60):
+        us.append(u)
+        x = system.integrate(system.step(x, u), 1e-4 * rng.standard_normal(system.ndx))
+        xs.append(x)
+        count[0] = 0
+        assert cycle(x) == MAX_ITERATIONS
+        sweeps.append(int(count[0]))
+        u = cycle.us[0].copy()
+    assert set(sweeps) == {0, 1}
+    X, U = np.array(xs), np.array(us)
+    rows = pack(problem, problem.residual_constraints)
+    for start in (0, 20):  # of as many knots as the plan has
+        values = rows.values(X[start : start + 41], U[start : start + 40])
+        assert np.abs(rows.violations(values)).max() < 1e-3
+    best = trajopt.DDP().solve(solver.prepare(problem).at(x), cycle.us.copy())
+    assert best.converged
+    assert problem.objective.value(cycle.xs, cycle.us) == pytest.approx(best.cost, rel=1e-2)
+
+
+def test_active_set_of_multipliers():
+    """Terms as those of the same sides, given as such; rows that are far from being met are active without one."""
+    lower = np.array([-1.0, -1.0, -np.inf, 0.5, -1.0, -1.0, -1.0])
+    upper = np.array([1.0, 1.0, 2.0, 0.5, 1.0, 1.0, np.inf])
+    lam = np.array([3.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    c = np.array([0.99, -1.0, 2.0001, 0.6, 1.5, 0.3, -1.5])
+    p, w = np.empty((2, 7))
+    weigh_active(c, lower, upper, lam, 10.0, p, w)
+
+    rows: Any = SimpleNamespace(lower=lower, upper=upper)
+    _, expected = Multipliers(lam, lam, 10.0).weights(rows, c, np.array([1, -1, 0, 1, 1, 0, -1]))
+    np.testing.assert_allclose(p, expected.p, rtol=1e-14, atol=1e-14)
+    np.testing.assert_array_equal(w, expected.w)
 
 
 def test_python_inside_is_refused():

@@ -6,7 +6,8 @@ and controls reach their limits.
 A sweep at z knows the terms that are active there, and of the control limits only those that its step meets at z. So
 the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its end:
 semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full steps settle most models; otherwise steps are
-halved until q falls.  Where the active set does not change, the first sweep is the last one.
+halved until q falls.  Where the active set does not change, the first sweep is the last one.  A real-time iteration,
+which has to end in time, makes one further sweep at most.
 
 The search is one compiled call, of prepared calls that it knows by their addresses alone, the backward pass of a
 formulation among them, over arrays to which a model is copied.
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.simd import by_address, helper
+from dynamics.simd import by_address, decision, helper
 from dynamics.simd.prepared_calls import PreparedCall, enter
 from trajopt.backward.backward_pass import MU, OUTWARD, ROUNDING, SUFFICIENT, SweepResult, box_around
 from trajopt.backward.expansions import Expansion
@@ -202,6 +203,16 @@ def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, ch
     enter(finish)
 
 
+@decision
+def most_steps(once, smooth, closed):
+    """Largest number of full steps after the first one, and of steps that lower the model."""
+    if once:
+        return 1, 0
+    if smooth:
+        return 0, TRIES if closed else 0
+    return ATTEMPTS, ATTEMPTS if closed else 0
+
+
 def parts_of(*shapes: tuple[int, ...]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """Zeros, and arrays of these shapes that they consist of."""
     ends = np.cumsum([prod(shape) for shape in shapes])
@@ -272,11 +283,17 @@ class ModelMinimum(NamedTuple):
 
 
 def model_minimum(
-    formulation: Formulation, model: LocalModel, m: Multipliers, direction: Direction, mu: float
+    formulation: Formulation,
+    model: LocalModel,
+    m: Multipliers,
+    direction: Direction,
+    mu: float,
+    once: bool = False,
 ) -> ModelMinimum:
     """The minimum of a model of the direction's kind with the terms of these multipliers, starting from the direction,
     of a sweep at the iterate: full steps first; where these do not settle, steps that lower the model; where a barrier
-    smooths it, Newton steps.  The policy and the value function of the last sweep are those about the iterate."""
+    smooths it, Newton steps; once: at most one full step after the first one, and nothing else.  The policy and the
+    value function of the last sweep are those about the iterate."""
     rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
     assert rows is not None and at is not None and at.weights is not None
     sweep, e = direction.sweep, model.expansions[direction.kind]
@@ -290,10 +307,8 @@ def model_minimum(
     for own, array in zip(search.given, given, strict=True):
         own[...] = array
     smooth, closed = m.barrier > 0.0, gaps is None
-    search.numbers[:WANTED] = (
-        m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change,
-        0 if smooth else ATTEMPTS, 0 if not closed else TRIES if smooth else ATTEMPTS,
-    )  # fmt: skip
+    most = most_steps(once, smooth, closed)
+    search.numbers[:WANTED] = m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change, *most
     with formulation.clock.measure("backward_pass"):
         search.sweep.set(MU, mu)
         search.run()

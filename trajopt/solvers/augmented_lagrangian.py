@@ -342,6 +342,26 @@ def weighted(rows: Rows, model: LocalModel, multipliers: Multipliers) -> LocalMo
     return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
 
 
+@lean_routine
+def weigh_active(c, lower, upper, lam, penalty, p, w):
+    """Derivatives of the terms of the rows that the multipliers lam say are active, and of those that are not nearly
+    met."""
+    for i in range(c.shape[0]):
+        p[i] = w[i] = 0.0
+        above = lam[i] > 0.0 or lower[i] == upper[i] or (lam[i] == 0.0 and c[i] > upper[i] + NEARLY_MET)
+        if above or lam[i] < 0.0 or c[i] < lower[i] - NEARLY_MET:
+            p[i] = lam[i] + penalty * (c[i] - (upper[i] if above else lower[i]))
+            w[i] = penalty
+
+
+def with_active_set(rows: Rows, model: LocalModel, m: Multipliers) -> LocalModel:
+    """The model with the active set of the multipliers' centre, and with what is far from being met."""
+    assert model.rows is not None
+    p, w = np.empty((2, len(rows)))
+    weigh_active(model.rows.c, rows.lower, rows.upper, m.centre, m.penalty, p, w)
+    return model._replace(rows=model.rows._replace(weights=Weights(p, w)))
+
+
 @decision
 def gradient_error(gradient_norm, scale, slope, multipliers, rows):
     """The Lagrangian's gradient in its unit, relative to the mean multiplier where that is large; multipliers: sum of

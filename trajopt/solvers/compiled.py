@@ -72,12 +72,12 @@ STATE = record_type(
     """
     tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
     cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
-    d1 d2 alpha new_cost new_own_cost promise after mu_of_search
+    d1 d2 alpha new_cost new_own_cost promise after mu_of_search least_promise
     penalty unit slope error stationary residual ceiling violation_before
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
     """
-    most limited timed rows checked alone
+    most limited timed rows checked alone once
     tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
     status asked
     iterate code_at save restore value value_at step expand expand_exactly
@@ -252,7 +252,15 @@ def raise_penalty(s, sides, found, exact, mu, bound):
 @decision
 def find_minimum(s, side, exact, mu):
     """`trajopt.solvers.active_set.model_minimum`, in the place of the direction."""
-    s.mu_of_search = mu
+    s.once, s.least_promise, s.mu_of_search = 0, -np.inf, mu
+    enter(side.minimum_exactly if exact else side.minimum)
+
+
+@decision
+def sweep_once_more(s, side, exact):
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep."""
+    weight, _ = expected_decrease(s)
+    s.once, s.least_promise, s.mu_of_search = 1, -weight * s.total_gap, s.mu
     enter(side.minimum_exactly if exact else side.minimum)
 
 

@@ -51,6 +51,7 @@ from trajopt.solvers.augmented_lagrangian import (
     total_violation,
     units,
     weighted,
+    with_active_set,
     with_met_barrier,
     worth,
 )
@@ -201,15 +202,6 @@ class SoftConstraints(Unconstrained):
     ) -> ModelMinimum:
         return model_minimum(self.formulation, model, m, direction, regularization.shift)
 
-    def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
-        """The better one of a trial and, where that is short, of one to the minimum of the piecewise model."""
-        if trial.long:
-            return trial
-        minimum = self._minimum(found.model, found.multipliers, trial.direction, found.regularization)
-        if minimum.promise <= 0.0:
-            return trial
-        return trial.or_better(self.trials(found, gap_weight, noise).along(minimum.direction))
-
     def moved(self, model: LocalModel, multipliers: Multipliers, c: np.ndarray | None) -> LocalModel:
         """A model moved to another iterate, with the values c (R,) of rows there."""
         if c is None or model.rows is None:
@@ -321,6 +313,22 @@ class AugmentedLagrangian(SoftConstraints):
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = self.weighted(model, m)
         return found
+
+    def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
+        """The direction of a real-time iteration: that of a sweep with the active set of the multipliers; or of one
+        more where the step changes that set, if it lowers the merit.  The penalty is not updated."""
+        m, rows = state.multipliers, self.rows
+        assert m is not None
+        start = with_active_set(rows, state.model, m)
+        found = find_direction(self.formulation, start, state.regularization, exact)
+        model, direction = self.weighted(found.model, m), found.direction
+        found = found._replace(model=model, multipliers=m)
+        if direction is None:
+            return found
+        minimum = model_minimum(self.formulation, model, m, direction, found.regularization.shift, once=True)
+        weight, _ = expected_decrease(model.iterate, direction, state.gap_weight)
+        lowers = minimum.promise > -weight * model.iterate.total_gap
+        return found._replace(direction=minimum.direction) if lowers else found
 
     def _with_positive_curvature(self, found: FoundDirection, regularization: Regularization) -> FoundDirection:
         """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as

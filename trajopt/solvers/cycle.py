@@ -3,9 +3,10 @@
     the plan moves up: states end with that to which the last control leads; the last control is repeated
     its gaps to the dynamics and to x0, its cost, its model to first order
     multipliers and penalty of the last cycle, the latter firm
-    direction of one sweep, exact where the last predicted decrease was a small part of the cost
-    first acceptable step; a short one is compared with the step to the minimum of the piecewise quadratic model, and
-    one that does not gain what an exact model predicts with a Gauss-Newton step
+    direction of one sweep, exact where the last predicted decrease was a small part of the cost; under constraints with
+    the active set of the last cycle, and of one more sweep where its step changes that
+    first acceptable step; without constraints, one that does not gain what an exact model predicts is compared with a
+    Gauss-Newton step
     the iterate and its multipliers, and the costate for the curvature of the next cycle
 
 As `Solution.shifted` and `trajopt.solvers.real_time` do, bit for bit, without anything of a `Solution`.  Where the loop
@@ -40,19 +41,20 @@ from trajopt.solvers.augmented_lagrangian import (
     scale_of,
     stiffness,
     units_of,
+    weigh_active,
 )
 from trajopt.solvers.compiled import (
     NO_STATE,
     end_without_direction,
     expected_decrease,
     find_direction,
-    find_minimum,
     record_type,
     reset,
     rounding_of_search,
     satisfied,
     search,
     sweep,
+    sweep_once_more,
 )
 from trajopt.solvers.formulation import Curvature, Iterate, exact_wanted
 from trajopt.solvers.iteration import CONVERGED, LINE_SEARCH_FAILED, MAX_ITERATIONS, kept
@@ -64,8 +66,8 @@ from trajopt.solvers.start import taken_over
 CYCLE = record_type(
     "first_mu",
     """
-    check wrong_at expect
-    move_up open units project add_curvature keep take_kept before publish halve give measure_step choose
+    check wrong_at expect move_up open units project take_active_set
+    add_curvature keep take_kept before publish halve give measure_step choose
     """,
 )
 """The first mu, and addresses: of the check of x0 and its result, and of other calls."""
@@ -117,10 +119,15 @@ def control(s, sides, c):
     if exact:
         enter(c.add_curvature)
         s.exact_known = 1
+    if s.rows > 0:
+        enter(c.take_active_set)
     ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok:
         s.penalty = penalty  # in units that may not be finite
         return end_without_direction(s)
+    if s.rows > 0:
+        enter(s.weigh)
+        sweep_once_more(s, sides[found], exact)
     s.gap_weight, s.predicted = expected_decrease(s)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
     s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
@@ -128,13 +135,11 @@ def control(s, sides, c):
         stay(s, c, sides[found])
         return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
-    long, promise = s.alpha >= LONG_STEP, -(s.d1 + 0.5 * s.d2)
-    if not (long and s.alpha == 1.0 and kept(promise, s.cost - s.new_cost)):
-        if s.rows > 0 and not long:
-            search_elsewhere(s, c, sides, found, other, exact, True)
-        elif s.rows == 0 and exact:
-            search_elsewhere(s, c, sides, found, other, False, False)
-        s.asked = s.rows == 0 and s.limited != 0 and s.alpha < LONG_STEP
+    as_predicted = s.alpha == 1.0 and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost)
+    if s.rows == 0 and not as_predicted:
+        if exact:
+            search_elsewhere(s, c, sides, found, other)
+        s.asked = s.limited != 0 and s.alpha < LONG_STEP
     if s.alpha == 0.0:
         stay(s, c, sides[found])
         return LINE_SEARCH_FAILED
@@ -143,23 +148,20 @@ def control(s, sides, c):
 
 
 @decision
-def search_elsewhere(s, c, sides, found, other, exact, to_minimum):
-    """`trajopt.solvers.iteration.Unconstrained.search_elsewhere`, and that under constraints, which goes to the minimum
-    of the piecewise model: the better one of the step that was found and one along another direction."""
-    alpha, cost, own, violation, d1, d2 = s.alpha, s.new_cost, s.new_own_cost, s.new_violation, s.d1, s.d2
+def search_elsewhere(s, c, sides, found, other):
+    """`trajopt.solvers.iteration.Unconstrained.search_elsewhere`: the better one of the step that was found and one
+    along the Gauss-Newton direction."""
+    alpha, cost, own, d1, d2 = s.alpha, s.new_cost, s.new_own_cost, s.d1, s.d2
     enter(c.keep)
-    good = sweep(s, sides[other], exact, s.mu) < 0
-    if good and to_minimum:
-        find_minimum(s, sides[other], exact, s.mu)
-        good = s.promise > 0.0
+    good = sweep(s, sides[other], False, s.mu) < 0
     if good:
         s.alpha = search(s, sides[other], s.gap_weight * s.total_gap, 0.0)
         good = s.alpha > 0.0 and not (alpha > 0.0 and cost <= s.new_cost)
     if good:
-        s.kind, s.side = exact, other
+        s.kind, s.side = False, other
         s.gap_weight, s.predicted = expected_decrease(s)
         return
-    s.alpha, s.new_cost, s.new_own_cost, s.new_violation, s.d1, s.d2 = alpha, cost, own, violation, d1, d2
+    s.alpha, s.new_cost, s.new_own_cost, s.d1, s.d2 = alpha, cost, own, d1, d2
     enter(c.take_kept)
 
 
@@ -252,6 +254,12 @@ def _find_units(state, large, lx, lu, lxx, luu, gradient):
 
 
 @by_address
+def _take_active_set(state, c, lower, upper, centre, p, w):
+    """`trajopt.solvers.augmented_lagrangian.with_active_set`."""
+    weigh_active(c, lower, upper, centre, state[0].penalty, p, w)
+
+
+@by_address
 def _halve(before, dual):
     for i in range(dual.shape[0]):
         dual[i] = PROGRESS * before[i]
@@ -326,6 +334,9 @@ class Cycle:
                     PreparedCall(project, *rows.limits, rows.dual, rows.dual),
                     PreparedCall(copy, rows.dual, rows.centre),
                 ],
+                "take_active_set": [
+                    PreparedCall(_take_active_set, state, rows.c, *rows.limits, rows.centre, rows.p, rows.w)
+                ],
                 "before": [PreparedCall(copy, rows.dual, before)],
                 "halve": [PreparedCall(_halve, before, rows.dual)],
                 "choose": [
@@ -340,7 +351,6 @@ class Cycle:
                     PreparedCall(measure_rows, state, rows.new_c, *rows.limits, D, rows.own.rounding, rows.dual)
                 ],
             }  # fmt: skip
-            calls["take_kept"].append(rows.evaluate)
         space = state_space(system).compiled() or compiled_space([("euclidean", system.nx)])
         check = PreparedCall(space.first_no_point, space.rows, self.x0)
         calls |= {"move_up": moved, "publish": published}

@@ -300,6 +300,10 @@ class Unconstrained:
         """The direction of an iteration; enough: a predicted decrease that counts as zero."""
         return find_direction(self.formulation, state.model, state.regularization, exact)
 
+    def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
+        """The direction of a real-time iteration."""
+        return find_direction(self.formulation, state.model, state.regularization, exact)
+
     def merit(self, multipliers: Any) -> Merit:
         """The merit of trajectories without gaps."""
         return own_merit(self.formulation.cost)

@@ -42,8 +42,9 @@ class LoopOptions:
         Largest number of steps tried, those of searches for feasibility and of a second solve from the same start
         (`trajopt.solvers.solve`) among them.  After the last one another sweep tells whether the solve has converged,
         except where the limit is 1, as in predictive control: that solve ends with "max_iterations" unless it had
-        converged where it began.  With the constraints' multipliers from a warm start its step comes from a single
-        sweep, whose penalty is at least 100 and at most 1000 times the cost's largest derivative and is not updated.
+        converged where it began.  With the constraints' multipliers from a warm start its step comes from a sweep with
+        the rows active that have one, and from another sweep where the step changes which rows are; the penalty is at
+        least 100 and at most 1000 times the cost's largest derivative and is not updated.
     tolerance : float
         Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small); or the noise
         of J, where the dynamics are less exact than double precision.

@@ -1,17 +1,19 @@
 """A single iteration, as in predictive control [real-time iteration, Diehl et al. 2002]: a solve of max_iterations 1.
 
     expand to first order; exactly, where the predicted decrease of the warm start was a small part of the cost
-    one sweep, mu raised until Quu + mu I is positive definite
+    one sweep, mu raised until Quu + mu I is positive definite; under constraints with the active set of the
+    multipliers, and one more where its step changes that set
     first acceptable step length
     without constraints: compared with a Gauss-Newton step unless the exact one gained what it predicted
-    under constraints: where it is short, the step to the minimum of their piecewise quadratic model
     multipliers moved
 
 Nothing is expanded where the step leads, so gains, multipliers and the value function are those of the step's sweep,
 expressed about its end; the gradient is that of the start.  Values of constraints are new.
 
 The multiplier of an exact sweep is the costate of the warm start: that along its trajectory is not near the optimum's
-where the state or a target has jumped.  The penalty that comes with the multipliers of a warm start is not updated.
+where the state or a target has jumped.  The active set is that of its multipliers, and of rows that are far from being
+met: which of the others exceed their limits along its trajectory is decided by the curvature of rows and by rounding.
+The penalty that comes with these multipliers is not updated.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from trajopt.backward.regularization import Regularization
 from trajopt.results.records import Status
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import EXACT, Direction, LocalModel, noise
-from trajopt.solvers.iteration import FoundDirection, Stall, State, find_direction, kept, left_of
+from trajopt.solvers.iteration import FoundDirection, Stall, State, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
 
 
@@ -61,20 +63,20 @@ class RealTimeIteration(Loop):
         return self._after(state, found.direction, self._search(state, found, uncertain))
 
     def _find_direction(self, state: State, enough: float) -> FoundDirection:
-        """The direction of one sweep; without multipliers to start from, that of any first iteration."""
+        """The direction of a real-time iteration; without multipliers to start from, that of any first iteration."""
         model, exact = state.model, self.formulation.curvature.wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and not self.warm:
             return self.constraints.find_direction(state, exact, enough)
         if exact and EXACT not in model.expansions:
             costate = model.costate if self.costate is None else self.costate
             model = self.formulation.with_curvature(model, costate)
-        found = find_direction(self.formulation, model, state.regularization, exact)
-        return found._replace(multipliers=state.multipliers)
+        return self.constraints.find_single_direction(state._replace(model=model), exact)
 
     def _search(self, state: State, found: FoundDirection, uncertain: float) -> TrialStep:
-        """The step along the direction, or along another one where it is short or gains less than it predicted."""
+        """The step along the direction; without constraints, along another one where it is short or gains less than it
+        predicted."""
         trial = self.constraints.search(found, state.gap_weight, uncertain)
-        if (trial.long and self._as_predicted(state, trial)) or (state.multipliers is not None and not self.warm):
+        if state.multipliers is not None or (trial.long and self._as_predicted(state, trial)):
             return trial
         return self.constraints.search_elsewhere(found, trial, state.gap_weight, uncertain)
 
