@@ -258,7 +258,7 @@ feedback in Python.
 
 """
 
-ABOUT_LOOP = """\\
+ABOUT_LOOP = """\
 A plan as a controller at 1 kHz, with the functions of a hardware interface as in ros2_control: read, update, write."""
 
 OF_LOOP = """\
@@ -274,17 +274,22 @@ static void read_state(NAME_t *self, double *x) {
     memcpy(x, NAME_reference(self), sizeof(double) * NX);
 }
 
+/* Where what was read is no state, the last control goes on. */
+static long without = 0;
+
 static int update(NAME_t *self, long cycle, const double *x, double *u) {
     *NAME_time(self) = 1e-3 * (double)cycle;
     STATE
-    if (NAME_control(self) || !*NAME_valid(self))
+    if (NAME_control(self))
         return 1;
+    without += !*NAME_valid(self);
     memcpy(u, NAME_u(self), sizeof(double) * NU);
     return 0;
 }
 
 static void report(NAME_t *self) {
-    printf(", the plan's end after %g s\\n", NAME_times(self)[UPPER_times_SIZE - 1]);
+    printf(", without a state in %ld of them; the plan ends after %g s\\n", without,
+           NAME_times(self)[UPPER_times_SIZE - 1]);
 }
 """
 WITH_STATE = "memcpy(NAME_x(self), x, sizeof(double) * NX);"
