@@ -170,6 +170,24 @@ def test_targets_of_the_parameters_that_were_declared():
     assert_same(batch, expected)
 
 
+def test_errors_say_in_which_solve():
+    """Also those of limits, and of what a function of prepare returns; the type stays."""
+    problem = problems.make("pendulum_limits", horizon=10)
+    problem = replace(problem, constraints=[ControlBounds([-4.0], [4.0], name="torque")])
+    x0s, lowers = states_near(problem, 5), np.array([[-4.0], [-4.0], [-4.0], [99.0], [-4.0]])
+    with pytest.raises(ValueError, match=r"^solve 3: .*lower 99.0"):
+        DDP().prepare(problem).solve_batch(x0s, {"torque": {"lower": lowers}})
+    prepared = DDP().prepare(problem, parameters=lambda p: {} if p < 2 else p)
+    with pytest.raises(TypeError, match=r"^solve 2: parameters: the function of prepare returned int, expected"):
+        prepared.solve_batch(x0s, range(5), workers=1)
+
+    def fail(p):
+        raise KeyError
+
+    with pytest.raises(KeyError, match="solve 0"):
+        DDP().prepare(problem, parameters=fail).solve_batch(x0s, range(5))
+
+
 def test_progress(capsys):
     problem = problems.make("pendulum", horizon=20)
     DDP(verbose=True).prepare(problem).solve_batch(states_near(problem, 5), progress=True)
@@ -185,7 +203,7 @@ def test_what_a_function_raises_is_raised(monkeypatch):
         raise RuntimeError("of a thread")
 
     monkeypatch.setattr(Pendulum, "linearize", fail)
-    with pytest.raises(RuntimeError, match="of a thread"):
+    with pytest.raises(RuntimeError, match=r"^solve [0-3]: of a thread"):
         prepared.solve_batch(states_near(problem, 4), workers=2)
 
 
@@ -206,6 +224,7 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch):
     done = batch.status != "interrupted"
     assert 3 <= done.sum() < len(x0s) and done.sum() == len(written)
     assert np.isfinite(batch.xs[done]).all() and np.isnan(batch.xs[~done]).all() and np.isinf(batch.cost[~done]).all()
+    assert np.isinf(batch.violation[~done]).all() and (batch.violation[done] == 0.0).all()
     first = int(np.flatnonzero(done)[0])
     assert batch.xs[first].tobytes() == prepared.solve(x0s[first]).xs.tobytes()
 
@@ -219,6 +238,10 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch):
         ({"parameters": 3.0}, TypeError, "parameters: got float"),
         ({"parameters": [{}]}, ValueError, "parameters: got 1, expected one for each of 2"),
         ({"parameters": {"StateCost": np.zeros((3, 2))}}, ValueError, "parameters: got \\(3, 2\\)"),
+        ({"parameters": np.zeros((2, 2))}, TypeError, r"^parameters: got an array of shape \(2, 2\), expected a map"),
+        ({"parameters": [{}, np.zeros(2)]}, TypeError, "^solve 1: parameters: got ndarray, expected a mapping"),
+        ({"parameters": {"terminal StateCost": np.zeros((2, 3))}}, ValueError, r"^solve 0: .*got shape \(3,\)"),
+        ({"parameters": {"terminal StateCost": [[1.0, 0.0], [np.nan, 0.0]]}}, ValueError, "^solve 1: .*got nan"),
         ({"parameters": {"nobody": np.zeros((2, 2))}}, ValueError, "nobody"),
         ({"workers": 0}, ValueError, "workers"),
         ({"progress": "yes"}, TypeError, "progress"),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
 
 
+NAMED = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
+"""What parameters are expected to be."""
 OFF = 0.0, 1e-6, 1e-3, 1e-2, 0.0
 """Along each direction, how far from what was planned `PreparedSolver.warm_up` starts: solves take the branches of
 small gaps and of large ones."""
@@ -242,6 +244,8 @@ class PreparedSolver:
             raise ValueError("x0s: got none, expected at least one")
         for i, x0 in enumerate(x0s):
             state_array(self.problem.system, f"x0s[{i}]", x0)
+        if self.parameters is None and isinstance(parameters, np.ndarray):
+            raise TypeError(f"parameters: got an array of shape {parameters.shape}, expected {NAMED}")
         known = None if parameters is None else parameters_of_each(parameters, len(x0s))
         problem = self.problem
         if self._places is None:
@@ -319,7 +323,11 @@ class PreparedSolver:
         """Arguments of `update`: values by the names of terms, and values for all terms."""
         if isinstance(self.parameters, str):
             return {}, {self.parameters: p}
-        return (p if self.parameters is None else self.parameters(p)), {}
+        found = p if self.parameters is None else self.parameters(p)
+        if not isinstance(found, Mapping):
+            what = "got" if self.parameters is None else "the function of prepare returned"
+            raise TypeError(f"parameters: {what} {type(found).__name__}, expected {NAMED}")
+        return found, {}
 
     def _numbers(self, p: Any) -> Any:
         """p with its numbers as floats where all of it has to be numbers."""
@@ -327,12 +335,11 @@ class PreparedSolver:
             return as_array("p", p, copy=True)
         if self.parameters is not None:
             return p
-        expected = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
         if not isinstance(p, Mapping):
-            raise TypeError(f"p: got {type(p).__name__}, expected {expected}")
+            raise TypeError(f"p: got {type(p).__name__}, expected {NAMED}")
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
-                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {expected}")
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {NAMED}")
         return {name: as_array(f"p[{name!r}]", value, copy=True) for name, value in p.items()}
 
     @staticmethod

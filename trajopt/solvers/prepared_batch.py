@@ -17,8 +17,8 @@ where a solve ends.  The solver itself makes a whole solve, in the same thread, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from threading import Thread
 from typing import Any, NamedTuple, cast
@@ -189,6 +189,16 @@ def _of_solution(found: Solution) -> Result:
 
 
 # ------------------------------------------------------------------------------------------------ all of them
+@contextmanager
+def named(i: int) -> Iterator[None]:
+    """Let errors say in which solve they were raised."""
+    try:
+        yield
+    except Exception as error:
+        error.args = (": ".join([f"solve {i}", *map(str, error.args[:1])]), *error.args[1:])
+        raise
+
+
 class Batch:
     """The solves of a batch and their results, written by several threads; arguments are those of `solve_batch`."""
 
@@ -196,13 +206,14 @@ class Batch:
         self, solver: Any, problem_of: Callable[[int], Problem], size: int, gains: bool, arenas: list[Arena]
     ) -> None:
         self._solver, self._curvature, self._problem_of = solver, solver._curvature(), problem_of
-        self._problem = problem = problem_of(0)
+        with named(0):
+            self._problem = problem = problem_of(0)
         N, nx, n, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
         self._places, self._stopped, self._errors = iter(range(size)), False, []
         self._arenas, self._stops = arenas, []
         self.done = np.zeros(size, bool)
         self.xs, self.us = np.full((size, N + 1, nx), np.nan), np.full((size, N, nu), np.nan)
-        self.cost, self.violation, self.iterations = np.full(size, np.inf), np.zeros(size), np.zeros(size, np.int64)
+        self.cost, self.violation, self.iterations = *np.full((2, size), np.inf), np.zeros(size, np.int64)
         self.status = np.full(size, str(Status.INTERRUPTED), "<U24")
         self.k = np.full((size, N, nu), np.nan) if gains else None
         self.K = np.full((size, N, nu, n), np.nan) if gains else None
@@ -229,12 +240,13 @@ class Batch:
         for i in self._places:
             if self._stopped:
                 return
-            problem = self._problem_of(i)
-            result = None if arena is None else self._without_python(arena, problem)
-            if self._stopped:
-                return
-            asked += result is None
-            self.write(i, result or _of_solution(self._solver.solve(problem)))
+            with named(i):
+                problem = self._problem_of(i)
+                result = None if arena is None else self._without_python(arena, problem)
+                if self._stopped:
+                    return
+                asked += result is None
+                self.write(i, result or _of_solution(self._solver.solve(problem)))
             solved += 1
             if solved == ATTEMPTS and 2 * asked > solved:  # most of their starts: it goes on in Python
                 arena = None
