@@ -50,6 +50,26 @@ def limited():
     return replace(problem, constraints=[*problem.constraints, walls])
 
 
+def traced(**changes):
+    """A car whose dynamics and goal are functions of the user."""
+
+    def car(x, u):
+        return u[0] * np.cos(x[2]), u[0] * np.sin(x[2]), SLIP["turn"] * u[1]
+
+    system = trajopt.CallableSystem(xdot=car, nx=3, nu=2, dt=0.1)
+    place = trajopt.residual(lambda x: (x[0] * np.cos(x[2]), x[1] + SLIP["goal"]), 2, system, name="place")
+    problem = Problem(
+        system, np.zeros(3), 20,
+        [ControlCost(1e-2), trajopt.ResidualCost(place, 1.0, reference=[1.0, 0.5])],
+        [StateCost(system, [1.0, 1.0, 0.5], [50.0, 50.0, 5.0])],
+    )  # fmt: skip
+    return replace(problem, **changes)
+
+
+SLIP = {"turn": 1.0, "goal": 0.0}
+"""Numbers that functions of the user read, as they may change."""
+
+
 CASES = {
     "arm": (DDP(), lambda: problems.make("arm", horizon=20, dt=0.05)),  # some are held, some rolled out
     "pendulum": (DDP(), lambda: problems.make("pendulum", horizon=30)),
@@ -64,6 +84,10 @@ CASES = {
     "rows": (DDP(), limited),
     "user": (DDP(), users_own),
     "python": (DDP(), python_system),
+    "traced": (DDP(), traced),
+    "traced, limited": (DDP(), lambda: traced(constraints=[ControlBounds([-0.4, -0.7], [0.4, 0.7])])),  # some ask
+    "traced, iLQR": (ILQR(), traced),
+    "traced, few": (DDP(max_iterations=3), traced),
     "small costs": (DDP(), small_costs),
     "states": (DDP(), with_states),
 }
@@ -103,6 +127,75 @@ def test_compiled_code_makes_whole_solves(monkeypatch):
     batch = DDP().prepare(problem).solve_batch(states_near(problem, 3, spread=0.1), workers=1)
     assert batch.converged.all() and batch.k is None and batch.K is None
     assert batch.success_rate == 1.0 and "solves=3" in repr(batch)
+
+
+@pytest.fixture
+def slip():
+    before = dict(SLIP)
+    yield SLIP
+    SLIP.update(before)
+
+
+def test_compiled_code_makes_whole_solves_of_traced_functions(monkeypatch):
+    problem, whole = traced(), prepared_batch._of_solution
+    monkeypatch.setattr(prepared_batch, "_of_solution", None)
+    monkeypatch.setattr(prepared_batch, "Loop", None)
+    prepared, x0s = DDP().prepare(problem), states_near(problem, 4, spread=0.1)
+    batch = prepared.solve_batch(x0s, workers=2, gains=True)
+    monkeypatch.setattr(prepared_batch, "_of_solution", whole)
+    assert batch.converged.all()
+    assert_same(batch, [prepared.solve(x0) for x0 in x0s])
+
+
+@pytest.mark.parametrize("name", SLIP)
+@pytest.mark.parametrize("limits", [[], [ControlBounds([-0.4, -0.7], [0.4, 0.7])]])
+def test_functions_that_change_between_batches(name, limits, slip, monkeypatch):
+    """The first solve notices, and is made by the solver; all others are made by calls that are prepared anew."""
+    problem = traced(constraints=limits)
+    prepared, x0s, made = DDP().prepare(problem), states_near(problem, 4, spread=0.1), []
+    before, whole = prepared.solve_batch(x0s, workers=1), prepared_batch._of_solution
+    slip[name] += 0.2
+    monkeypatch.setattr(prepared_batch, "_of_solution", lambda found: made.append(found) or whole(found))
+    batch = prepared.solve_batch(x0s, workers=1, gains=True)
+    assert len(made) == 1 and (batch.us != before.us).any()
+    assert_same(batch, [DDP().solve(replace(traced(constraints=limits), x0=x0)) for x0 in x0s])
+    slip[name] -= 0.2
+    assert prepared.solve_batch(x0s, workers=1).us.tobytes() == before.us.tobytes()
+
+
+def test_functions_that_change_within_a_batch(slip, monkeypatch):
+    problem, write = traced(), Batch.write
+    prepared, x0s = DDP().prepare(problem), states_near(problem, 6, spread=0.1)
+    before = [prepared.solve(x0) for x0 in x0s[:3]]
+
+    def changing(self, i, result):
+        write(self, i, result)
+        if i == 2:
+            slip["goal"] = -0.3
+
+    monkeypatch.setattr(Batch, "write", changing)
+    batch = prepared.solve_batch(x0s, workers=1, gains=True)
+    assert_same(batch, [*before, *[DDP().solve(replace(traced(), x0=x0)) for x0 in x0s[3:]]])
+
+
+def test_a_function_that_cannot_be_traced_any_more(slip):
+    problem = traced()
+    prepared, x0s = DDP().prepare(problem), states_near(problem, 3, spread=0.1)
+    prepared.solve_batch(x0s, workers=1)
+
+    class Hidden(float):
+        """A number that says no to symbols."""
+
+        def __rmul__(self, other):
+            return float(self) * float(other)
+
+        def __mul__(self, other):
+            return float(self) * float(other)
+
+    slip["turn"] = Hidden(1.2)
+    batch = prepared.solve_batch(x0s, workers=1, gains=True)
+    assert problem.system.derivative_source != "traced"
+    assert_same(batch, [prepared.solve(x0) for x0 in x0s])
 
 
 def test_what_threads_have_prepared_serves_later_batches():

@@ -1,15 +1,18 @@
 """Many solves of one prepared problem from other initial states and with other numbers, in threads of this process.
 
     in each thread   calls of the problem, prepared once in arrays of its own
-    for each solve   numbers and initial state into these arrays, a rollout of the first controls
-                     the start, the first model and all iterations: one call of compiled code (`solve_from`)
+    for each solve   numbers and initial state into these arrays
+                     a rollout of the first controls, the start, the first model and all iterations: one call of
+                     compiled code (`solve_from`)
+                     functions of a user compared with their traces, at the trajectory that was found
                      the result into the arrays of all
 
 The steps are those of `trajopt.solvers.solve`, bit for bit.  An iteration that compiled code leaves to Python is made
 by the loop in Python, on the arrays of the thread, and what follows again by compiled code; so is the look for a saddle
 where a solve ends.  The solver itself makes a whole solve, in the same thread, of a problem
 
-    without a program (`trajopt.solvers.program`), or with functions of a user to be compared with their traces
+    without a program (`trajopt.solvers.program`)
+    with functions of a user that are not what was traced, after which calls are prepared anew
     with constraints other than limits of controls, with states to start from, or free initial states and parameters
     whose start is not finite, or whose costs are so large or small that mu has a unit
     that ends neither in convergence nor at the limit of iterations
@@ -27,14 +30,18 @@ import numpy as np
 
 from dynamics.progress import counted
 from dynamics.simd import by_address, decision
-from dynamics.simd.array_loops import copy
-from dynamics.simd.prepared_calls import PreparedCall, calls_of, enter, float_at, integer_at
+from dynamics.simd.array_loops import copy, repeat
+from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at, integer_at
 from dynamics.simd.threads import in_this_thread_alone
 from dynamics.validation import as_array
 from trajopt.backward.expansions import prepared_gaps
 from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
+from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.stepwise import stands_for
+from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.extended_system import innermost
 from trajopt.problem.objective import all_finite
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
@@ -55,8 +62,9 @@ NO_START = ~ASK
 """Code of a solve whose start is left to Python."""
 STEP = IterationRecord(0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, GAUSS_NEWTON, 0.0, 0.0, 0.0)
 """In the place of the record of a step, of which nothing is asked but that there was one."""
-RUN = record_type("first_mu", "open look usual iterate code_at")
-"""The first mu, and calls: of the start, of the unit of mu there and whether that is 1, of an iteration."""
+RUN = record_type("first_mu", "roll_out open look usual iterate code_at")
+"""The first mu, and calls: of what comes before the start, of the start, of the unit of mu there and whether that is 1,
+of an iteration."""
 
 
 # ------------------------------------------------------------------------------------------------ a solve
@@ -94,9 +102,11 @@ def run(s, r, cost, stop):
 
 @by_address
 def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
-    """Solve from a rollout, or from the initial state held at every knot (`trajopt.solvers.start`): the code of the
+    """Solve from a rollout of the first controls, or from the initial state held at every knot (`trajopt.solvers.start`): the code of the
     end, GO_ON if the solve was stopped, or ASK; and whether the initial state was held is written."""
     s, g, r, h = state[0], gapped[0], runs[0], gapped_runs[0]
+    s.lane = 0
+    enter(r.roll_out)
     enter(s.value)
     enter(g.value)
     cost, cost_held = float_at(s.value_at), float_at(g.value_at)
@@ -116,23 +126,32 @@ def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
 class Arena:
     """All that a thread needs to solve a problem again and again: its calls, prepared over arrays of its own.
 
+    Attributes
+    ----------
+    current : False once a function of the user is not what was traced
+
     Raises
     ------
     NoPieces
         If some part of the problem is Python.
     """
 
+    current = True
+
     def __init__(
         self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature
     ) -> None:
         self.options, self.stop = options, np.zeros(1, np.int64)
         self.slots = slots = Slots(problem, limits)
+        compared = self._compared()  # before the programs, so that a function that is traced anew now is noticed
         self.by_rollout, self.by_holding = (Program(slots, curvature, None, closing) for closing in (False, True))
         for program, closing in (self.by_rollout, False), (self.by_holding, True):
             slots.kept[key_of(curvature, closing)] = None, program  # for the loop in Python
+        self._checked = [int(program.state["checked"][0]) for program in (self.by_rollout, self.by_holding)]
         self._held, self._kept = np.zeros(1, np.int64), []
-        if any(program.state["checked"][0] for program in (self.by_rollout, self.by_holding)):
+        if any(self._checked) and not compared:
             raise NoPieces
+        self._traced = self.by_rollout.calls(*compared)
         gapped, system = self.by_holding, problem.system
         prepared = prepared_gaps(system, slots.x0, gapped.xs, gapped.us)
         if prepared is None or calls_of(prepared) is None:
@@ -140,9 +159,37 @@ class Arena:
         gaps = prepared()
         opened = prepared, PreparedCall(open_gaps, gapped.state, gaps, gapped.gaps, gapped.xs)
         runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, *opened)
+        runs[0]["roll_out"] = self._first_calls(system).address
         self.by_rollout.state["closed"] = 1
         states = self.by_rollout.state, gapped.state
         self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, self.stop)
+
+    def _compared(self) -> list[Callable[[], Any]]:
+        """Calls at a trajectory after which functions of the user can be compared with their traces; none where there
+        are none, or these calls are Python."""
+        problem, N = self.slots.problem, self.slots.problem.horizon
+        self._end = xs, us = np.zeros((N + 1, problem.system.nx)), np.zeros((N, problem.system.nu))
+        steps = capability(problem.system, Expansions).prepared_steps
+        made = None if steps is None else steps(xs[:N], us, np.zeros((N, problem.system.nx)))
+        calls = [each for each in (made, self.slots.objective.prepared_value(xs, us)) if each and checks_of(each)]
+        self._checks = [check for each in calls for check in checks_of(each)]
+        return [] if any(calls_of(each) is None for each in calls) else calls
+
+    def _first_calls(self, system: System) -> PreparedCall:
+        """The call that writes the starts of both programs, from the first controls: their rollout, if there is a
+        prepared one of the same bits, and the initial state."""
+        (xs, us), (held, held_us), x0 = self.by_rollout.candidate, self.by_holding.candidate, self.slots.x0
+        self._us, N, calls = np.zeros(us.shape), len(us), []
+        prepare, longer = capability(system, Expansions).prepared_rollouts, innermost(system) is not system
+        if not longer and prepare is not None and stands_for(type(system), "prepared_rollouts", "rollout"):
+            gains = np.zeros(us.shape), np.zeros((N, system.nu, system.ndx))
+            rollout = prepare(x0, held, self._us, *gains, np.zeros(1))
+            if rollout is not None and calls_of(rollout) is not None:
+                held[...] = x0
+                calls = [rollout, self.by_rollout._taken(rollout())]
+        self._rolls = len(calls) > 0
+        copies = [PreparedCall(copy, self._us, to) for to in (us, held_us)]
+        return self.by_rollout.calls(PreparedCall(repeat, x0, held), *calls, *copies)
 
     def _run(self, program: Program, options: LoopOptions, curvature: Curvature, *opened: Any) -> np.ndarray:
         """The record of a program, whose start lies where candidates do."""
@@ -162,13 +209,28 @@ class Arena:
         system, x0 = problem.system, problem.x0
         if not self.slots.serve(problem, limits):
             return NO_START, self.by_rollout
-        us = problem.us_init if limits is None else problem.us_init.clip(*limits)
-        with np.errstate(all="ignore"):
-            xs = as_array("rollout", system.rollout(x0.copy(), us), (len(us) + 1, system.nx), finite=False)
-        for program, states in (self.by_rollout, xs), (self.by_holding, x0):
-            program.candidate[0][...], program.candidate[1][...] = states, us
+        self._us[...] = us = problem.us_init if limits is None else problem.us_init.clip(*limits)
+        if not self._rolls:
+            with np.errstate(all="ignore"):
+                xs = as_array("rollout", system.rollout(x0.copy(), us), (len(us) + 1, system.nx), finite=False)
+            self.by_rollout.candidate[0][...] = xs
+        self._set_checked(0, 0)
         code = self._call()
-        return code, self.by_holding if self._held[0] else self.by_rollout
+        self._set_checked(*self._checked)  # for the loop in Python
+        program = self.by_holding if self._held[0] else self.by_rollout
+        return code if self._is_right(program) else NO_START, program
+
+    def _set_checked(self, *checked: int) -> None:
+        for program, each in zip((self.by_rollout, self.by_holding), checked, strict=True):
+            program.state["checked"] = each
+
+    def _is_right(self, program: Program) -> bool:
+        """Compare functions of the user with their traces where a solve has ended."""
+        if self._checks:
+            self._end[0][...], self._end[1][...] = program.xs, program.us
+            self._traced()
+            self.current = all([check() for check in self._checks])
+        return self.current
 
 
 class Result(NamedTuple):
@@ -210,7 +272,7 @@ class Batch:
             self._problem = problem = problem_of(0)
         N, nx, n, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
         self._places, self._stopped, self._errors = iter(range(size)), False, []
-        self._arenas, self._stops = arenas, []
+        self._arenas, self._used = arenas, []
         self.done = np.zeros(size, bool)
         self.xs, self.us = np.full((size, N + 1, nx), np.nan), np.full((size, N, nu), np.nan)
         self.cost, self.violation, self.iterations = *np.full((2, size), np.inf), np.zeros(size, np.int64)
@@ -228,15 +290,7 @@ class Batch:
             self.stop()
 
     def _solve_all(self) -> None:
-        arena = self._arena()
-        try:
-            self._solve_with(arena)
-        finally:
-            if arena is not None:
-                self._arenas.append(arena)
-
-    def _solve_with(self, arena: Arena | None) -> None:
-        solved, asked = 0, 0
+        arena, solved, asked = self._arena(), 0, 0
         for i in self._places:
             if self._stopped:
                 return
@@ -250,6 +304,8 @@ class Batch:
             solved += 1
             if solved == ATTEMPTS and 2 * asked > solved:  # most of their starts: it goes on in Python
                 arena = None
+            elif arena is not None and not arena.current:
+                arena = self._arena()
 
     def _limits(self, problem: Problem) -> Limits | None:
         return problem.control_limits if self._solver.control_limits == "box" else None
@@ -271,7 +327,7 @@ class Batch:
                 arena = Arena(problem, limits, options, self._curvature)
             except NoPieces:
                 return None
-        self._stops.append(arena.stop)
+        self._used.append(arena)
         arena.stop[0] = self._stopped
         return arena
 
@@ -317,8 +373,8 @@ class Batch:
     def stop(self) -> None:
         """Ask the threads to stop after the iterations that they are at."""
         self._stopped = True
-        for stop in self._stops:
-            stop[0] = 1
+        for arena in self._used:
+            arena.stop[0] = 1
 
     def run(self, workers: int, progress: bool | None) -> None:
         """Solve all of them in so many threads, or, where Ctrl-C says so, some."""
@@ -337,6 +393,7 @@ class Batch:
                 self.stop()
                 for thread in threads:
                     thread.join()
+        self._arenas += [arena for arena in self._used if arena.current]
         if self._errors:
             raise self._errors[0]
 
