@@ -66,6 +66,24 @@ def traced(**changes):
     return replace(problem, **changes)
 
 
+def traced_rates():
+    """A cost of changes of its controls."""
+
+    def car(x, u):
+        return u[0] * np.cos(x[2]), u[0] * np.sin(x[2]), SLIP["turn"] * u[1]
+
+    inside = trajopt.CallableSystem(xdot=car, nx=3, nu=2, dt=0.1)
+    system = trajopt.ControlRateSystem(inside)
+    running = [ControlCost(1e-2), trajopt.ControlRateCost(system, 1e-2)]
+    goal = trajopt.residual(lambda x: (x[0], x[1] + SLIP["goal"]), 2, system, name="goal")
+    terminal = [trajopt.ResidualCost(goal, 50.0, reference=[1.0, 1.0])]
+    return Problem(system, np.zeros(5), 20, running, terminal)
+
+
+def traced_in_a_box():
+    return traced(constraints=[ControlBounds([-0.4, -0.7], [0.4, 0.7])])
+
+
 SLIP = {"turn": 1.0, "goal": 0.0}
 """Numbers that functions of the user read, as they may change."""
 
@@ -85,7 +103,8 @@ CASES = {
     "user": (DDP(), users_own),
     "python": (DDP(), python_system),
     "traced": (DDP(), traced),
-    "traced, limited": (DDP(), lambda: traced(constraints=[ControlBounds([-0.4, -0.7], [0.4, 0.7])])),  # some ask
+    "traced, limited": (DDP(), traced_in_a_box),  # some ask
+    "traced, rates": (DDP(), traced_rates),
     "traced, iLQR": (ILQR(), traced),
     "traced, few": (DDP(max_iterations=3), traced),
     "small costs": (DDP(), small_costs),
@@ -148,17 +167,17 @@ def test_compiled_code_makes_whole_solves_of_traced_functions(monkeypatch):
 
 
 @pytest.mark.parametrize("name", SLIP)
-@pytest.mark.parametrize("limits", [[], [ControlBounds([-0.4, -0.7], [0.4, 0.7])]])
-def test_functions_that_change_between_batches(name, limits, slip, monkeypatch):
+@pytest.mark.parametrize("make", [traced, traced_in_a_box, traced_rates])
+def test_functions_that_change_between_batches(name, make, slip, monkeypatch):
     """The first solve notices, and is made by the solver; all others are made by calls that are prepared anew."""
-    problem = traced(constraints=limits)
+    problem = make()
     prepared, x0s, made = DDP().prepare(problem), states_near(problem, 4, spread=0.1), []
     before, whole = prepared.solve_batch(x0s, workers=1), prepared_batch._of_solution
     slip[name] += 0.2
     monkeypatch.setattr(prepared_batch, "_of_solution", lambda found: made.append(found) or whole(found))
     batch = prepared.solve_batch(x0s, workers=1, gains=True)
     assert len(made) == 1 and (batch.us != before.us).any()
-    assert_same(batch, [DDP().solve(replace(traced(constraints=limits), x0=x0)) for x0 in x0s])
+    assert_same(batch, [DDP().prepare(make()).solve(x0) for x0 in x0s])
     slip[name] -= 0.2
     assert prepared.solve_batch(x0s, workers=1).us.tobytes() == before.us.tobytes()
 
@@ -320,6 +339,103 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch):
     assert np.isinf(batch.violation[~done]).all() and (batch.violation[done] == 0.0).all()
     first = int(np.flatnonzero(done)[0])
     assert batch.xs[first].tobytes() == prepared.solve(x0s[first]).xs.tobytes()
+
+
+ARRAYS = "x0s", "xs", "us", "cost", "status", "iterations", "violation", "k", "K"
+
+
+def assert_equal_arrays(batch, other):
+    for name in ARRAYS:
+        one, two = getattr(batch, name), getattr(other, name)
+        assert one is two is None or (one.dtype == two.dtype and one.tobytes() == two.tobytes()), name
+
+
+def small_batch(**options):
+    problem = problems.make("pendulum", horizon=10)
+    targets = {terminal_name(problem): np.array([[3.0, 0.0], [3.1, 0.0]])}
+    return DDP().prepare(problem).solve_batch(states_near(problem, 2), targets, workers=1, **options), targets
+
+
+@pytest.mark.parametrize("gains", [True, False])
+def test_files(gains, tmp_path):
+    """All arrays and the parameters come back; so do those of a pickle; what cannot be solved again says so."""
+    batch, targets = small_batch(gains=gains)
+    batch.xs[1], batch.status[1] = np.nan, "interrupted"
+    path = batch.save(tmp_path / "new" / "batch.npz")
+    assert path.is_file() and [each.name for each in path.parent.iterdir()] == ["batch.npz"]
+    with path.open("rb") as stream:
+        streamed = trajopt.BatchSolution.load(stream)
+    for read in trajopt.BatchSolution.load(path), pickle.loads(pickle.dumps(batch)), streamed:
+        assert_equal_arrays(batch, read)
+        assert list(read.parameters) == list(targets)
+        assert all((read.parameters[name] == targets[name]).all() for name in targets)
+        assert read.success_rate == batch.success_rate and len(read) == 2
+        with pytest.raises(ValueError, match=r"^solution: got a batch from a file or a pickle, .*batch\.x0s"):
+            read.solution(0)
+    assert batch.solution(0).xs.tobytes() == batch.xs[0].tobytes()
+
+
+def test_parameters_of_files(tmp_path):
+    problem = problems.make("pendulum", horizon=10)
+    name = terminal_name(problem)
+    listed = [{name: np.array([3.0, 0.0])}, {name: (3.1, 0.0)}]
+    batch = DDP().prepare(problem).solve_batch(states_near(problem, 2), listed)
+    read = trajopt.BatchSolution.load(batch.save(tmp_path / "batch"))
+    assert read.parameters[1] == {name: (3.1, 0.0)} and (read.parameters[0][name] == [3.0, 0.0]).all()
+    prepared = DDP().prepare(problem, parameters=lambda angle: {name: [abs(angle), 0.0]})
+    batch = prepared.solve_batch(states_near(problem, 2), [3.0, 3.1j])
+    with pytest.raises(TypeError, match=r"^parameters\.1: got complex"):
+        batch.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    assert trajopt.BatchSolution.load(replace(batch, parameters=None).save(tmp_path / "other")).parameters is None
+
+
+def test_parameters_stay_what_they_were():
+    problem = problems.make("pendulum", horizon=10)
+    x0s, targets = states_near(problem, 2), np.array([[3.0, 0.0], [3.1, 0.0]])
+    batch = DDP().prepare(problem).solve_batch(x0s, {terminal_name(problem): targets})
+    x0s[...], targets[...] = 0.0, 1.0
+    assert batch.solution(1).xs.tobytes() == batch.xs[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"us": None}, "damaged"),
+        ({"status": np.array(["converged", "fine"])}, "damaged .*status: got fine"),
+        ({"cost": np.zeros(3)}, r"damaged .*cost: got \(3,\)"),
+        ({"iterations": np.zeros(2)}, "damaged .*iterations"),
+        ({"K": np.zeros((2, 10, 2))}, "damaged"),
+        ({"k": None}, "damaged"),
+        ({"layout": np.array("[")}, "damaged"),
+        ({"format": np.array("trajopt.Policy")}, "without the mark 'trajopt.BatchSolution', expected a batch file"),
+        ({"format_version": np.array(2)}, "of a newer trajopt"),
+    ],
+)
+def test_damaged_files(change, message, tmp_path):
+    batch, _ = small_batch(gains=True)
+    with np.load(batch.save(tmp_path / "batch.npz")) as file:
+        arrays = {name: array for name, array in {**file, **change}.items() if array is not None}
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(ValueError, match=f"bad.npz: got .*{message}"):
+        trajopt.BatchSolution.load(tmp_path / "bad.npz")
+
+
+def test_files_that_are_none(tmp_path):
+    batch, _ = small_batch()
+    content = batch.save(tmp_path / "batch.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"cut\.npz: got a file that is cut short or not a batch file"):
+        trajopt.BatchSolution.load(tmp_path / "cut.npz")
+    with pytest.raises(FileNotFoundError):
+        trajopt.BatchSolution.load(tmp_path / "none.npz")
+
+
+def test_an_index_of_a_batch():
+    batch, _ = small_batch()
+    for use in lambda: batch[0], lambda: list(batch):  # pyright: ignore[reportIndexIssue]
+        with pytest.raises(TypeError, match=r"batch: got the index 0, expected .*batch\.us\[0\].*batch\.solution"):
+            use()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
+from trajopt.solvers.prepared_batch import Arena, own_parameters, parameters_of_each, solve_batch
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
@@ -246,7 +246,8 @@ class PreparedSolver:
             state_array(self.problem.system, f"x0s[{i}]", x0)
         if self.parameters is None and isinstance(parameters, np.ndarray):
             raise TypeError(f"parameters: got an array of shape {parameters.shape}, expected {NAMED}")
-        known = None if parameters is None else parameters_of_each(parameters, len(x0s))
+        parameters, size = own_parameters(parameters), len(x0s)
+        known = None if parameters is None else parameters_of_each(parameters, size)
         problem = self.problem
         if self._places is None:
             self._places = places(problem)
@@ -256,8 +257,8 @@ class PreparedSolver:
             own = problem if known is None else with_values(problem, found, *self._moves(known(i)))
             return with_x0(own, x0s[i])
 
-        size = len(x0s)
-        return solve_batch(self.solver, problem_of, size, min(count, size), progress, gains, self._arenas)
+        given = problem_of, x0s, parameters
+        return solve_batch(self.solver, *given, min(count, size), progress, gains, self._arenas)
 
     def prepare_step(
         self,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from threading import Thread
 from typing import Any, NamedTuple, cast
 
@@ -102,8 +102,9 @@ def run(s, r, cost, stop):
 
 @by_address
 def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
-    """Solve from a rollout of the first controls, or from the initial state held at every knot (`trajopt.solvers.start`): the code of the
-    end, GO_ON if the solve was stopped, or ASK; and whether the initial state was held is written."""
+    """Solve from a rollout of the first controls, or from the initial state held at every knot
+    (`trajopt.solvers.start`): the code of the end, GO_ON if the solve was stopped, or ASK; and whether the initial
+    state was held is written."""
     s, g, r, h = state[0], gapped[0], runs[0], gapped_runs[0]
     s.lane = 0
     enter(r.roll_out)
@@ -166,19 +167,21 @@ class Arena:
 
     def _compared(self) -> list[Callable[[], Any]]:
         """Calls at a trajectory after which functions of the user can be compared with their traces; none where there
-        are none, or these calls are Python."""
+        are no such functions, or where the system or the costs have no prepared calls."""
         problem, N = self.slots.problem, self.slots.problem.horizon
         self._end = xs, us = np.zeros((N + 1, problem.system.nx)), np.zeros((N, problem.system.nu))
         steps = capability(problem.system, Expansions).prepared_steps
         made = None if steps is None else steps(xs[:N], us, np.zeros((N, problem.system.nx)))
-        calls = [each for each in (made, self.slots.objective.prepared_value(xs, us)) if each and checks_of(each)]
+        parts = made, self.slots.objective.prepared_value(xs, us)
+        compared = [each for each in parts if each is not None and calls_of(each) is not None]
+        calls = [each for each in compared if checks_of(each)] if len(compared) == len(parts) else []
         self._checks = [check for each in calls for check in checks_of(each)]
-        return [] if any(calls_of(each) is None for each in calls) else calls
+        return calls
 
     def _first_calls(self, system: System) -> PreparedCall:
         """The call that writes the starts of both programs, from the first controls: their rollout, if there is a
         prepared one of the same bits, and the initial state."""
-        (xs, us), (held, held_us), x0 = self.by_rollout.candidate, self.by_holding.candidate, self.slots.x0
+        (_, us), (held, held_us), x0 = self.by_rollout.candidate, self.by_holding.candidate, self.slots.x0
         self._us, N, calls = np.zeros(us.shape), len(us), []
         prepare, longer = capability(system, Expansions).prepared_rollouts, innermost(system) is not system
         if not longer and prepare is not None and stands_for(type(system), "prepared_rollouts", "rollout"):
@@ -218,7 +221,7 @@ class Arena:
         code = self._call()
         self._set_checked(*self._checked)  # for the loop in Python
         program = self.by_holding if self._held[0] else self.by_rollout
-        return code if self._is_right(program) else NO_START, program
+        return code if code in (GO_ON, NO_START) or self._is_right(program) else NO_START, program
 
     def _set_checked(self, *checked: int) -> None:
         for program, each in zip((self.by_rollout, self.by_holding), checked, strict=True):
@@ -401,7 +404,8 @@ class Batch:
 def solve_batch(
     solver: Any,
     problem_of: Callable[[int], Problem],
-    size: int,
+    x0s: np.ndarray,
+    parameters: Any,
     workers: int,
     progress: bool | None,
     gains: bool,
@@ -413,17 +417,17 @@ def solve_batch(
     ----------
     solver : the solver
     problem_of : function of an index that returns the problem of a solve
-    size : number of solves
+    x0s, parameters : what these problems were made of
     workers : number of threads
     progress : whether there is a progress bar, by default if stderr is a terminal
     gains : True to keep the policies
     arenas : what threads of earlier batches have prepared, and those of this one leave
     """
     silent = replace(solver, verbose=False)
-    batch = Batch(silent, problem_of, size, gains, arenas)
+    batch = Batch(silent, problem_of, len(x0s), gains, arenas)
     batch.run(workers, progress)
-    results = {each.name: getattr(batch, each.name) for each in fields(BatchSolution) if each.name[0] != "_"}
-    return BatchSolution(**results, _solver=silent, _problem_of=problem_of)
+    results = batch.xs, batch.us, batch.cost, batch.status, batch.iterations, batch.violation, batch.k, batch.K
+    return BatchSolution(x0s.copy(), *results, parameters, silent, problem_of)
 
 
 def without_python(solver: Any, problem: Problem) -> bool:
@@ -439,6 +443,15 @@ def without_python(solver: Any, problem: Problem) -> bool:
         finally:
             formulation.close()
     return True
+
+
+def own_parameters(parameters: Any) -> Any:
+    """Parameters whose arrays and lists nobody else changes."""
+    if isinstance(parameters, Mapping):
+        return {name: own_parameters(each) for name, each in parameters.items()}
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
+        return parameters
+    return parameters.copy() if isinstance(parameters, np.ndarray) else list(parameters)
 
 
 def parameters_of_each(parameters: Any, size: int) -> Callable[[int], Any]:
