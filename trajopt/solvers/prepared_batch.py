@@ -386,9 +386,10 @@ class Batch:
             try:
                 for thread in threads:
                     thread.start()
-                shown = 0
-                while any(thread.is_alive() for thread in threads):
-                    next(thread for thread in threads if thread.is_alive()).join(timeout=0.1)
+                shown, waiting = 0, list(threads)
+                while waiting:
+                    waiting[0].join(timeout=0.1)
+                    waiting = [thread for thread in waiting if thread.is_alive()]
                     done = int(np.count_nonzero(self.done))
                     advance(done - shown)
                     shown = done
