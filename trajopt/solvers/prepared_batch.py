@@ -455,16 +455,17 @@ def own_parameters(parameters: Any) -> Any:
     return parameters.copy() if isinstance(parameters, np.ndarray) else list(parameters)
 
 
-def parameters_of_each(parameters: Any, size: int) -> Callable[[int], Any]:
-    """A function of an index that returns the parameters of a solve.
+def parameters_of_each(parameters: Any, size: int, of: str = "") -> Callable[[int], Any]:
+    """A function of an index that returns the parameters of a solve; of: what messages say that they are for.
 
     Raises TypeError or ValueError unless there are as many as solves."""
     if isinstance(parameters, Mapping):
-        parts = {name: parameters_of_each(each, size) for name, each in parameters.items()}
+        parts = {name: parameters_of_each(each, size, f" for {name!r}") for name, each in parameters.items()}
         return lambda i: {name: part(i) for name, part in parts.items()}
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
-        raise TypeError(f"parameters: got {type(parameters).__name__}, expected sequences with one item per solve")
+        got = f"{type(parameters).__name__}{of}"
+        raise TypeError(f"parameters: got {got}, expected sequences with one item per solve")
     if np.shape(parameters)[:1] != (size,) if isinstance(parameters, np.ndarray) else len(parameters) != size:
         got = np.shape(parameters) if isinstance(parameters, np.ndarray) else len(parameters)
-        raise ValueError(f"parameters: got {got}, expected one for each of {size} initial states")
+        raise ValueError(f"parameters: got {got}{of}, expected one for each of {size} initial states")
     return parameters.__getitem__
