@@ -161,8 +161,8 @@ class PreparedSolver:
         Raises
         ------
         ValueError
-            For a problem with terms that are computed in Python, naming them, or with a free initial state; and for
-            arguments other than these.
+            For a problem with terms that are computed in Python, naming them and functions that are not compiled, or
+            with a free initial state; and for arguments other than these.
         FileExistsError, FileNotFoundError
             If the folder is not empty; without a C compiler, "cc", which nothing else needs.
         OSError
@@ -207,7 +207,8 @@ class PreparedSolver:
 
         Each thread has calls and arrays of its own, and makes a solve by compiled code without the interpreter lock.
         Where that leaves something to Python, and for problems with constraints other than limits of controls, or of
-        which a part is Python, the solver itself makes the solve in the thread, which gains less.
+        which a part is Python, the solver itself makes the solve in the thread, which gains less.  Functions that are
+        traced are compared with their traces at one knot of each result.
 
         Parameters
         ----------
@@ -232,7 +233,8 @@ class PreparedSolver:
         Raises
         ------
         TypeError, ValueError
-            Naming the argument; and what a function of the user has raised, in any of the solves.
+            Naming the argument, and for parameters the solve; and what a function of the user has raised, in any of
+            the solves, with the number of this in its message.
         """
         gains, count = as_flag("gains", gains), processors()
         if progress is not None:
