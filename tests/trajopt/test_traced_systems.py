@@ -513,3 +513,37 @@ def test_solves_with_prepared_calls(monkeypatch):
                 without.setattr(CallableSystem, name, None)
             plain = trajopt.DDP().solve(problem())
         assert got.converged and numbers(got) == numbers(once_more) == numbers(plain)
+
+
+def table(x, u):
+    """A look-up, which no trace knows."""
+    return np.array([x[1], float(np.interp(float(x[0]), [0.0, 1.0], [0.0, 1.0])) + u[0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"xdot": table}, "xdot, table, is not traced: it wants the values of its arguments; page 'Use your own"),
+        ({"step": table, "derivatives": "finite_differences"}, "step, table, has derivatives of kind 'finite_diff"),
+        ({"xdot": lambda x, u: (x[1], u[0]), "integrator": "implicit_midpoint"}, "is solved for the next state"),
+    ],
+)
+def test_export_says_which_function_is_not_compiled(options, why, tmp_path):
+    system = quiet(nx=2, nu=1, dt=0.1, **options)
+    problem = Problem(system, np.zeros(2), 5, [ControlCost(1.0)], [StateCost(system, [1.0, 0.0], [1.0, 1.0])])
+    with pytest.raises(ValueError, match=rf"^export: the system, CallableSystem \(its .*{why}"):
+        DDP().prepare(problem).export(tmp_path / "none")
+
+
+@pytest.mark.parametrize("as_cost", [True, False])
+def test_export_says_which_function_of_a_term_is_not_compiled(as_cost, tmp_path):
+    system = CallableSystem(step=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=0.1)
+    residual = trajopt.residual(lambda x: table(x, x)[1:], 1, system, name="height")
+    costs, constraints = [ControlCost(1.0)], []
+    if as_cost:
+        costs.append(trajopt.ResidualCost(residual, 1.0))
+    else:
+        constraints.append(trajopt.ResidualConstraint(residual, upper=9.0))
+    problem = Problem(system, np.zeros(2), 5, costs, constraints=constraints)
+    with pytest.raises(ValueError, match=r"^export: height \(its function, <lambda>, is not traced: it wants"):
+        DDP().prepare(problem).export(tmp_path / "none")

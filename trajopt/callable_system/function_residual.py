@@ -46,6 +46,7 @@ from trajopt.callable_system.sources import (
     sample_points,
     up_to_date,
     with_library,
+    words_of_python,
 )
 from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.residual import function_name
@@ -195,12 +196,18 @@ class FunctionResidual:
     ) -> None:
         self.nr, self.name, self.component_names = function.ny, name, component_names
         self._nx, self._nu = function.nx, function.nu
-        self._source = make_source(function, request, *samples)
+        self._function, self._source = function, make_source(function, request, *samples)
 
     @property
     def derivative_source(self) -> str:
         """Where derivatives come from."""
         return self._source.name
+
+    @property
+    def why_in_python(self) -> str:
+        """For messages where all of a problem has to be compiled: which function of the user is not, and why."""
+        long = "takes, or its derivatives take, too many operations to be compiled"
+        return words_of_python("function", self._function, self._source, long)
 
     @property
     def needs_controls(self) -> bool:

@@ -388,3 +388,27 @@ def numerical(function: Function, request: DerivativeRequest, X: np.ndarray, U: 
 def _differences(function: Function, request: DerivativeRequest, X: np.ndarray, U: np.ndarray) -> FiniteDifferences:
     """Differences with steps for the noise of the function."""
     return FiniteDifferences(function, request.scale, relative_noise(function, request.scale, X[1:], U[1:]))
+
+
+# --------------------------------------------------------------------------------------------
+# What messages say where all of a problem has to be compiled.
+
+
+def words_of_python(argument: str, function: Function, source: DerivativeSource, otherwise: str) -> str:
+    """Why a user's function is not compiled, the argument as which it was given among these words; otherwise: what
+    keeps it from that where it is traced."""
+    why = otherwise
+    if not isinstance(source, TracedDerivatives):
+        reason = getattr(source, "why_not_traced", None)
+        kind = f"has derivatives of kind {source.name!r}, expected 'traced'"
+        why = kind if reason is None else f"is not traced: {reason}"
+    return f"its {argument}, {_name_of(function.function)}, {why}; page 'Use your own function: dynamics'"
+
+
+def _name_of(function: Any) -> str:
+    """What a user calls a function, which may be wrapped here in others."""
+    while isinstance(function, partial):
+        inside = function.args[:1]
+        function = inside[0] if inside and callable(inside[0]) else function.func
+    function = getattr(function, "py_func", function)
+    return getattr(function, "__name__", type(function).__name__)

@@ -57,6 +57,7 @@ from trajopt.callable_system.sources import (
     sample_points,
     up_to_date,
     with_library,
+    words_of_python,
 )
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
 from trajopt.interfaces.terms import VectorSpace
@@ -314,7 +315,7 @@ class CallableSystem(ClosedLoopRollouts):
         X, U = sample_points(x_example, u_example, request.scale, self.nx, self.nu)
         request = with_library(request, function, X, U, self.nx)
         self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)
-        self._function = make_function(argument, function, self.nx, self.nu, request)
+        self._argument, self._function = argument, make_function(argument, function, self.nx, self.nu, request)
         check_values(argument, self._function, X, U)
         self.semi_implicit = self.integrator == "semi_implicit_euler"
         if self.semi_implicit:
@@ -339,6 +340,14 @@ class CallableSystem(ClosedLoopRollouts):
         """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "traced",
         "complex_step", "finite_differences", "jax" or "torch"."""
         return self._source.name
+
+    @property
+    def why_in_python(self) -> str:
+        """For messages where all of a problem has to be compiled: which function of the user is not, and why."""
+        otherwise = "takes, or its derivatives take, too many operations to be compiled"
+        if self.integrator == "implicit_midpoint":
+            otherwise = "is solved for the next state, integrator='implicit_midpoint'"
+        return words_of_python(self._argument, self._function, self._source, otherwise)
 
     @property
     def step_noise(self) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -399,10 +399,11 @@ class CostOfResidual(ExpandedCost):
         if self._loss.quadratic and self._shift is None:
             return self.residual, ResidualWeights(weights)
         lower, upper = (barrier.lower, barrier.upper) if isinstance(barrier, QuadraticBarrier) else (0.0, 0.0)
-        shift = np.zeros((1, self.nr)) if self._shift is None else self._shift
-        rows = weights, shift, *(as_rows(np.asarray(limit), self.nr) for limit in (lower, upper))
-        K = max(map(len, rows))
-        return self.residual, ResidualWeights(np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows]), CLIPPED)
+        shift, n = np.zeros((1, self.nr)) if self._shift is None else self._shift, self.nr
+        rows = np.empty((max(len(weights), len(shift)), 4 * n))
+        for i, part in enumerate((weights, shift, lower, upper)):
+            rows[:, i * n : (i + 1) * n] = part
+        return self.residual, ResidualWeights(rows, CLIPPED)
 
 
 @cache

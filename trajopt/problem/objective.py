@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
 from operator import is_
 from typing import Any, NamedTuple
@@ -137,24 +137,43 @@ def _squares(term: Term, nu: int) -> tuple[Any, ResidualWeights] | None:
 def _rows(term: Term, horizon: int, found: tuple[Any, ResidualWeights]) -> _CostRows:
     residual, (given, layout) = found
     scale = np.reshape(term.scale, (-1, 1))
-    rows = np.array(np.broadcast_to(given, (max(len(given), len(scale)), given.shape[1])))
+    rows = np.empty((max(len(given), len(scale)), given.shape[1]))
+    rows[...] = given
     rows[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
     at = np.array([horizon]) if term.terminal else np.asarray(knots)
     return _CostRows(term, residual, ResidualWeights(rows, layout), at)
 
 
+class _Layout(NamedTuple):
+    """Runs of knots at which several terms count, the first knot and the last one, and their number; meet: True if two
+    of the terms count at one knot."""
+
+    spans: list[tuple[int, int]]
+    first: int
+    last: int
+    count: int
+    meet: bool
+
+
+@lru_cache(maxsize=256)
+def _layout(*knots: bytes) -> _Layout:
+    """Of terms at these knots, arrays of whole numbers."""
+    of_all = np.concatenate([np.frombuffer(each, np.int64) for each in knots])
+    present = np.unique(of_all)
+    meet = len(present) < len(of_all)
+    return _Layout(runs(present, UNUSED - 1), int(present[0]), int(present[-1]), len(present), meet)
+
+
 def _sums(rows: Sequence[_CostRows]) -> list[SquaresOfResidual]:
     """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
-    knots = np.concatenate([row.knots for row in rows])
-    residual, (given, layout), first = rows[0].residual, rows[0].weights, int(knots.min())
-    present = np.unique(knots)
-    if len(present) < len(knots):
+    spans, first, last, count, meet = _layout(*[row.knots.astype(np.int64).tobytes() for row in rows])
+    residual, (given, layout) = rows[0].residual, rows[0].weights
+    if meet:
         return [found for row in rows for found in _sums([row])]
-    spans = runs(present, UNUSED - 1)
-    if len(rows) == 1 and len(given) == 1 and len(present) == sum(stop - start for start, stop in spans):
+    if len(rows) == 1 and len(given) == 1 and count == sum(stop - start for start, stop in spans):
         return [SquaresOfResidual(residual, rows[0].weights, span) for span in spans]
-    together = without_effect(int(knots.max()) + 1 - first, residual.nr, layout).rows
+    together = without_effect(last + 1 - first, residual.nr, layout).rows
     for row in rows:
         together[row.knots - first] = row.weights.rows
     return [SquaresOfResidual(residual, ResidualWeights(together[start - first : stop - first], layout), (start, stop))

@@ -82,7 +82,7 @@ def solution_bytes(solution: SolutionData) -> bytes:
         value = getattr(solution, name)
         if name == "log":
             value = {column: solution.history(column) for column in IterationRecord._fields}
-        layout[name] = _pack(name, value, arrays)
+        layout[name] = packed(name, value, arrays)
     problem = solution.problem
     if problem is not None:
         arrays |= {
@@ -94,17 +94,19 @@ def solution_bytes(solution: SolutionData) -> bytes:
     return archive_of(arrays)
 
 
-def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Add the numbers of a value to the arrays, under this name or names that begin with it; return its layout."""
+def packed(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Add the numbers of a value to the arrays, under this name or names that begin with it; return its layout.
+
+    Raises TypeError naming what is no number, text or array, nor a dict, a tuple or a list of these."""
     if value is None:
         return None
     prefix = _PREFIX.get(name, f"{name}.")
     if isinstance(value, ConstraintReport):
         value = value._asdict()
     if isinstance(value, dict):
-        return {str(key): _pack(f"{prefix}{key}", item, arrays) for key, item in value.items()}
+        return {str(key): packed(f"{prefix}{key}", item, arrays) for key, item in value.items()}
     if type(value) in (tuple, list):
-        return [_pack(f"{prefix}{i}", item, arrays) for i, item in enumerate(value)]
+        return [packed(f"{prefix}{i}", item, arrays) for i, item in enumerate(value)]
     array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)) else None
     if array is None or array.dtype.hasobject:
         raise TypeError(
@@ -137,7 +139,7 @@ def load_solution(
     name, arrays = _checked(source)
     try:
         layout = json.loads(str(arrays["layout"]))
-        values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
+        values = {field: unpacked(field, node, arrays) for field, node in layout.items()}
     except (LookupError, ValueError, AttributeError, RecursionError) as error:
         raise ValueError(f"{name}: got a solution file that is damaged ({error})") from error
     found = _fields(kind, name, values)
@@ -184,13 +186,13 @@ def checked_file(
     return name, arrays
 
 
-def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The value that `_pack` described."""
+def unpacked(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The value that `packed` described."""
     prefix = _PREFIX.get(name, f"{name}.")
     if isinstance(node, dict):
-        return {key: _unpack(f"{prefix}{key}", item, arrays) for key, item in node.items()}
+        return {key: unpacked(f"{prefix}{key}", item, arrays) for key, item in node.items()}
     if isinstance(node, list):
-        return tuple(_unpack(f"{prefix}{i}", item, arrays) for i, item in enumerate(node))
+        return tuple(unpacked(f"{prefix}{i}", item, arrays) for i, item in enumerate(node))
     if node is None:
         return None
     if node not in ("array", "scalar"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dynamics.simd.prepared_calls import PreparedCalls, calls_of
 from dynamics.simd.threads import in_this_thread_alone
 from trajopt.backward.expansions import prepared_derivatives
 from trajopt.backward.slots import Slots
+from trajopt.problem.extended_system import innermost
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.periodic import depends_on_x0
 from trajopt.problem.problem import Problem
@@ -52,8 +53,18 @@ def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tupl
     return constraints, Loop(formulation, options, constraints).begin(iterate)
 
 
+def _named(name: str, part: Any) -> str:
+    """A part of a problem with this name, and which function of the user it calls that is not compiled, and why, as far
+    as that is known."""
+    while part is not None:
+        if hasattr(part, "why_in_python"):
+            return f"{name} ({part.why_in_python})"
+        part = getattr(part, "residual", None) or getattr(part, "cost", None)
+    return name
+
+
 def _python_parts(problem: Problem, options: LoopOptions) -> list[str]:
-    """Names of terms, and of the system, that are computed in Python."""
+    """Names of terms, and of the system, that are computed in Python, with reasons as far as these are known."""
     system, N = problem.system, problem.horizon
     xs, us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
     xs[...] = problem.x0
@@ -62,20 +73,20 @@ def _python_parts(problem: Problem, options: LoopOptions) -> list[str]:
         alone = Objective([term]).with_own_numbers(us)
         parts = alone.prepared_value(xs, us), alone.prepared_expansion(xs, us, blocks, blocks)
         if any(calls_of(part) is None for part in parts):
-            found.append("terminal " * term.terminal + term.name)
+            found.append(_named("terminal " * term.terminal + term.name, term.cost))
     rows = transcribe(problem, options, Curvature()).rows
     for constraint in () if rows is None else rows.constraints:
         own = pack(problem, (constraint,))
         (c, lam), C = np.zeros((2, len(own))), (np.zeros((len(own), system.ndx)), np.zeros((len(own), system.nu)))
         parts = own.prepared_linearization(xs, us, c, *C), own.prepared_curvature(xs, us, lam, blocks)
         if any(calls_of(part) is None for part in parts):
-            found.append(constraint.name)
+            found.append(_named(constraint.name, constraint))
     fx, fu = np.zeros((N, system.ndx, system.ndx)), np.zeros((N, system.ndx, system.nu))
     gains = np.zeros((N, system.nu)), np.zeros((N, system.nu, system.ndx))
     rollouts = Slots(problem, problem.control_limits).prepared_rollouts(ALPHAS, xs, us, *gains)
     parts = rollouts, prepared_derivatives(system, xs, us, fx, fu)
     if any(part is None or calls_of(part) is None for part in parts):
-        found.append(f"the system ({type(system).__name__})")
+        found.append(_named(f"the system, {type(system).__name__}", innermost(system)))
     return found
 
 

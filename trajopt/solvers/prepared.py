@@ -29,12 +29,14 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.prepared_batch import Arena, parameters_of_each, solve_batch
+from trajopt.solvers.prepared_batch import Arena, own_parameters, parameters_of_each, solve_batch
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
 
 
+NAMED = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
+"""What parameters are expected to be."""
 OFF = 0.0, 1e-6, 1e-3, 1e-2, 0.0
 """Along each direction, how far from what was planned `PreparedSolver.warm_up` starts: solves take the branches of
 small gaps and of large ones."""
@@ -159,8 +161,8 @@ class PreparedSolver:
         Raises
         ------
         ValueError
-            For a problem with terms that are computed in Python, naming them, or with a free initial state; and for
-            arguments other than these.
+            For a problem with terms that are computed in Python, naming them and functions that are not compiled, or
+            with a free initial state; and for arguments other than these.
         FileExistsError, FileNotFoundError
             If the folder is not empty; without a C compiler, "cc", which nothing else needs.
         OSError
@@ -205,7 +207,8 @@ class PreparedSolver:
 
         Each thread has calls and arrays of its own, and makes a solve by compiled code without the interpreter lock.
         Where that leaves something to Python, and for problems with constraints other than limits of controls, or of
-        which a part is Python, the solver itself makes the solve in the thread, which gains less.
+        which a part is Python, the solver itself makes the solve in the thread, which gains less.  Functions that are
+        traced are compared with their traces at one knot of each result.
 
         Parameters
         ----------
@@ -230,7 +233,8 @@ class PreparedSolver:
         Raises
         ------
         TypeError, ValueError
-            Naming the argument; and what a function of the user has raised, in any of the solves.
+            Naming the argument, and for parameters the solve; and what a function of the user has raised, in any of
+            the solves, with the number of this in its message.
         """
         gains, count = as_flag("gains", gains), processors()
         if progress is not None:
@@ -242,7 +246,10 @@ class PreparedSolver:
             raise ValueError("x0s: got none, expected at least one")
         for i, x0 in enumerate(x0s):
             state_array(self.problem.system, f"x0s[{i}]", x0)
-        known = None if parameters is None else parameters_of_each(parameters, len(x0s))
+        if self.parameters is None and isinstance(parameters, np.ndarray):
+            raise TypeError(f"parameters: got an array of shape {parameters.shape}, expected {NAMED}")
+        parameters, size = own_parameters(parameters), len(x0s)
+        known = None if parameters is None else parameters_of_each(parameters, size)
         problem = self.problem
         if self._places is None:
             self._places = places(problem)
@@ -252,8 +259,8 @@ class PreparedSolver:
             own = problem if known is None else with_values(problem, found, *self._moves(known(i)))
             return with_x0(own, x0s[i])
 
-        size = len(x0s)
-        return solve_batch(self.solver, problem_of, size, min(count, size), progress, gains, self._arenas)
+        given = problem_of, x0s, parameters
+        return solve_batch(self.solver, *given, min(count, size), progress, gains, self._arenas)
 
     def prepare_step(
         self,
@@ -319,7 +326,11 @@ class PreparedSolver:
         """Arguments of `update`: values by the names of terms, and values for all terms."""
         if isinstance(self.parameters, str):
             return {}, {self.parameters: p}
-        return (p if self.parameters is None else self.parameters(p)), {}
+        found = p if self.parameters is None else self.parameters(p)
+        if not isinstance(found, Mapping):
+            what = "got" if self.parameters is None else "the function of prepare returned"
+            raise TypeError(f"parameters: {what} {type(found).__name__}, expected {NAMED}")
+        return found, {}
 
     def _numbers(self, p: Any) -> Any:
         """p with its numbers as floats where all of it has to be numbers."""
@@ -327,12 +338,11 @@ class PreparedSolver:
             return as_array("p", p, copy=True)
         if self.parameters is not None:
             return p
-        expected = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
         if not isinstance(p, Mapping):
-            raise TypeError(f"p: got {type(p).__name__}, expected {expected}")
+            raise TypeError(f"p: got {type(p).__name__}, expected {NAMED}")
         for name, value in p.items():
             if isinstance(value, Mapping | tuple):
-                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {expected}")
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, expected {NAMED}")
         return {name: as_array(f"p[{name!r}]", value, copy=True) for name, value in p.items()}
 
     @staticmethod

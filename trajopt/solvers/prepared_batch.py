@@ -1,15 +1,18 @@
 """Many solves of one prepared problem from other initial states and with other numbers, in threads of this process.
 
     in each thread   calls of the problem, prepared once in arrays of its own
-    for each solve   numbers and initial state into these arrays, a rollout of the first controls
-                     the start, the first model and all iterations: one call of compiled code (`solve_from`)
+    for each solve   numbers and initial state into these arrays
+                     a rollout of the first controls, the start, the first model and all iterations: one call of
+                     compiled code (`solve_from`)
+                     functions of a user compared with their traces, at the trajectory that was found
                      the result into the arrays of all
 
 The steps are those of `trajopt.solvers.solve`, bit for bit.  An iteration that compiled code leaves to Python is made
 by the loop in Python, on the arrays of the thread, and what follows again by compiled code; so is the look for a saddle
 where a solve ends.  The solver itself makes a whole solve, in the same thread, of a problem
 
-    without a program (`trajopt.solvers.program`), or with functions of a user to be compared with their traces
+    without a program (`trajopt.solvers.program`)
+    with functions of a user that are not what was traced, after which calls are prepared anew
     with constraints other than limits of controls, with states to start from, or free initial states and parameters
     whose start is not finite, or whose costs are so large or small that mu has a unit
     that ends neither in convergence nor at the limit of iterations
@@ -17,9 +20,9 @@ where a solve ends.  The solver itself makes a whole solve, in the same thread, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from threading import Thread
 from typing import Any, NamedTuple, cast
 
@@ -27,13 +30,17 @@ import numpy as np
 
 from dynamics.progress import counted
 from dynamics.simd import by_address, decision
-from dynamics.simd.array_loops import copy
-from dynamics.simd.prepared_calls import PreparedCall, enter, float_at
+from dynamics.simd.array_loops import copy, repeat
+from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at
 from dynamics.simd.threads import in_this_thread_alone
 from dynamics.validation import as_array
 from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
+from trajopt.capabilities import Expansions, capability
+from trajopt.interfaces.stepwise import stands_for
+from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.extended_system import innermost
 from trajopt.problem.objective import all_finite
 from trajopt.problem.problem import Problem
 from trajopt.problem.transcription import transcription_of
@@ -53,8 +60,9 @@ NO_START = ~ASK
 """Code of a solve whose start is left to Python."""
 STEP = IterationRecord(0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, GAUSS_NEWTON, 0.0, 0.0, 0.0)
 """In the place of the record of a step, of which nothing is asked but that there was one."""
-RUN = record_type("first_mu", "open look usual")
-"""The first mu, and calls: of the start, of the unit of mu there and whether that is 1."""
+RUN = record_type("first_mu", "roll_out open look usual")
+"""The first mu, and calls: of what comes before the start, of the start, of the unit of mu there and whether that is 1.
+"""
 
 
 # ------------------------------------------------------------------------------------------------ a solve
@@ -90,9 +98,12 @@ def run(s, r, cost, stop):
 
 @by_address
 def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
-    """Solve from a rollout, or from the initial state held at every knot (`trajopt.solvers.start`): the code of the
-    end, GO_ON if the solve was stopped, or ASK; and whether the initial state was held is written."""
+    """Solve from a rollout of the first controls, or from the initial state held at every knot
+    (`trajopt.solvers.start`): the code of the end, GO_ON if the solve was stopped, or ASK; and whether the initial
+    state was held is written."""
     s, g, r, h = state[0], gapped[0], runs[0], gapped_runs[0]
+    s.lane = 0
+    enter(r.roll_out)
     enter(s.value)
     enter(g.value)
     cost, cost_held = float_at(s.value_at), float_at(g.value_at)
@@ -112,29 +123,68 @@ def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
 class Arena:
     """All that a thread needs to solve a problem again and again: its calls, prepared over arrays of its own.
 
+    Attributes
+    ----------
+    current : False once a function of the user is not what was traced
+
     Raises
     ------
     NoPieces
         If some part of the problem is Python.
     """
 
+    current = True
+
     def __init__(
         self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature
     ) -> None:
         self.options, self.stop = options, np.zeros(1, np.int64)
         self.slots = slots = Slots(problem, limits)
+        compared = self._compared()  # before the programs, so that a function that is traced anew now is noticed
         self.by_rollout, self.by_holding = (Program(slots, curvature, None, closing) for closing in (False, True))
         for program, closing in (self.by_rollout, False), (self.by_holding, True):
             slots.kept[key_of(curvature, closing)] = None, program  # for the loop in Python
+        self._checked = [int(program.state["checked"][0]) for program in (self.by_rollout, self.by_holding)]
         self._held, self._kept = np.zeros(1, np.int64), []
-        if any(program.state["checked"][0] for program in (self.by_rollout, self.by_holding)):
+        if any(self._checked) and not compared:
             raise NoPieces
+        self._traced = self.by_rollout.calls(*compared)
         gapped = self.by_holding
         gaps, opened = gapped.prepared_gaps()
         runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, opened)
+        runs[0]["roll_out"] = self._first_calls(problem.system).address
         self.by_rollout.state["closed"] = 1
         states = self.by_rollout.state, gapped.state
         self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, self.stop)
+
+    def _compared(self) -> list[Callable[[], Any]]:
+        """Calls at a trajectory after which functions of the user can be compared with their traces; none where there
+        are no such functions, or where the system or the costs have no prepared calls."""
+        problem, N = self.slots.problem, self.slots.problem.horizon
+        self._end = xs, us = np.zeros((N + 1, problem.system.nx)), np.zeros((N, problem.system.nu))
+        steps = capability(problem.system, Expansions).prepared_steps
+        made = None if steps is None else steps(xs[:N], us, np.zeros((N, problem.system.nx)))
+        parts = made, self.slots.objective.prepared_value(xs, us)
+        compared = [each for each in parts if each is not None and calls_of(each) is not None]
+        calls = [each for each in compared if checks_of(each)] if len(compared) == len(parts) else []
+        self._checks = [check for each in calls for check in checks_of(each)]
+        return calls
+
+    def _first_calls(self, system: System) -> PreparedCall:
+        """The call that writes the starts of both programs, from the first controls: their rollout, if there is a
+        prepared one of the same bits, and the initial state."""
+        (_, us), (held, held_us), x0 = self.by_rollout.candidate, self.by_holding.candidate, self.slots.x0
+        self._us, N, calls = np.zeros(us.shape), len(us), []
+        prepare, longer = capability(system, Expansions).prepared_rollouts, innermost(system) is not system
+        if not longer and prepare is not None and stands_for(type(system), "prepared_rollouts", "rollout"):
+            gains = np.zeros(us.shape), np.zeros((N, system.nu, system.ndx))
+            rollout = prepare(x0, held, self._us, *gains, np.zeros(1))
+            if rollout is not None and calls_of(rollout) is not None:
+                held[...] = x0
+                calls = [rollout, self.by_rollout._taken(rollout())]
+        self._rolls = len(calls) > 0
+        copies = [PreparedCall(copy, self._us, to) for to in (us, held_us)]
+        return self.by_rollout.calls(PreparedCall(repeat, x0, held), *calls, *copies)
 
     def _run(self, program: Program, options: LoopOptions, curvature: Curvature, *opened: Any) -> np.ndarray:
         """The record of a program, whose start lies where candidates do."""
@@ -152,13 +202,28 @@ class Arena:
         system, x0 = problem.system, problem.x0
         if not self.slots.serve(problem, limits):
             return NO_START, self.by_rollout
-        us = problem.us_init if limits is None else problem.us_init.clip(*limits)
-        with np.errstate(all="ignore"):
-            xs = as_array("rollout", system.rollout(x0.copy(), us), (len(us) + 1, system.nx), finite=False)
-        for program, states in (self.by_rollout, xs), (self.by_holding, x0):
-            program.candidate[0][...], program.candidate[1][...] = states, us
+        self._us[...] = us = problem.us_init if limits is None else problem.us_init.clip(*limits)
+        if not self._rolls:
+            with np.errstate(all="ignore"):
+                xs = as_array("rollout", system.rollout(x0.copy(), us), (len(us) + 1, system.nx), finite=False)
+            self.by_rollout.candidate[0][...] = xs
+        self._set_checked(0, 0)
         code = self._call()
-        return code, self.by_holding if self._held[0] else self.by_rollout
+        self._set_checked(*self._checked)  # for the loop in Python
+        program = self.by_holding if self._held[0] else self.by_rollout
+        return code if code in (GO_ON, NO_START) or self._is_right(program) else NO_START, program
+
+    def _set_checked(self, *checked: int) -> None:
+        for program, each in zip((self.by_rollout, self.by_holding), checked, strict=True):
+            program.state["checked"] = each
+
+    def _is_right(self, program: Program) -> bool:
+        """Compare functions of the user with their traces where a solve has ended."""
+        if self._checks:
+            self._end[0][...], self._end[1][...] = program.xs, program.us
+            self._traced()
+            self.current = all([check() for check in self._checks])
+        return self.current
 
 
 class Result(NamedTuple):
@@ -179,6 +244,16 @@ def _of_solution(found: Solution) -> Result:
 
 
 # ------------------------------------------------------------------------------------------------ all of them
+@contextmanager
+def named(i: int) -> Iterator[None]:
+    """Let errors say in which solve they were raised."""
+    try:
+        yield
+    except Exception as error:
+        error.args = (": ".join([f"solve {i}", *map(str, error.args[:1])]), *error.args[1:])
+        raise
+
+
 class Batch:
     """The solves of a batch and their results, written by several threads; arguments are those of `solve_batch`."""
 
@@ -186,13 +261,14 @@ class Batch:
         self, solver: Any, problem_of: Callable[[int], Problem], size: int, gains: bool, arenas: list[Arena]
     ) -> None:
         self._solver, self._curvature, self._problem_of = solver, solver._curvature(), problem_of
-        self._problem = problem = problem_of(0)
+        with named(0):
+            self._problem = problem = problem_of(0)
         N, nx, n, nu = problem.horizon, problem.system.nx, problem.system.ndx, problem.system.nu
         self._places, self._stopped, self._errors = iter(range(size)), False, []
-        self._arenas, self._stops = arenas, []
+        self._arenas, self._used = arenas, []
         self.done = np.zeros(size, bool)
         self.xs, self.us = np.full((size, N + 1, nx), np.nan), np.full((size, N, nu), np.nan)
-        self.cost, self.violation, self.iterations = np.full(size, np.inf), np.zeros(size), np.zeros(size, np.int64)
+        self.cost, self.violation, self.iterations = *np.full((2, size), np.inf), np.zeros(size, np.int64)
         self.status = np.full(size, str(Status.INTERRUPTED), "<U24")
         self.k = np.full((size, N, nu), np.nan) if gains else None
         self.K = np.full((size, N, nu, n), np.nan) if gains else None
@@ -207,27 +283,22 @@ class Batch:
             self.stop()
 
     def _solve_all(self) -> None:
-        arena = self._arena()
-        try:
-            self._solve_with(arena)
-        finally:
-            if arena is not None:
-                self._arenas.append(arena)
-
-    def _solve_with(self, arena: Arena | None) -> None:
-        solved, asked = 0, 0
+        arena, solved, asked = self._arena(), 0, 0
         for i in self._places:
             if self._stopped:
                 return
-            problem = self._problem_of(i)
-            result = None if arena is None else self._without_python(arena, problem)
-            if self._stopped:
-                return
-            asked += result is None
-            self.write(i, result or _of_solution(self._solver.solve(problem)))
+            with named(i):
+                problem = self._problem_of(i)
+                result = None if arena is None else self._without_python(arena, problem)
+                if self._stopped:
+                    return
+                asked += result is None
+                self.write(i, result or _of_solution(self._solver.solve(problem)))
             solved += 1
             if solved == ATTEMPTS and 2 * asked > solved:  # most of their starts: it goes on in Python
                 arena = None
+            elif arena is not None and not arena.current:
+                arena = self._arena()
 
     def _limits(self, problem: Problem) -> Limits | None:
         return problem.control_limits if self._solver.control_limits == "box" else None
@@ -249,7 +320,7 @@ class Batch:
                 arena = Arena(problem, limits, options, self._curvature)
             except NoPieces:
                 return None
-        self._stops.append(arena.stop)
+        self._used.append(arena)
         arena.stop[0] = self._stopped
         return arena
 
@@ -295,8 +366,8 @@ class Batch:
     def stop(self) -> None:
         """Ask the threads to stop after the iterations that they are at."""
         self._stopped = True
-        for stop in self._stops:
-            stop[0] = 1
+        for arena in self._used:
+            arena.stop[0] = 1
 
     def run(self, workers: int, progress: bool | None) -> None:
         """Solve all of them in so many threads, or, where Ctrl-C says so, some."""
@@ -305,9 +376,10 @@ class Batch:
             try:
                 for thread in threads:
                     thread.start()
-                shown = 0
-                while any(thread.is_alive() for thread in threads):
-                    next(thread for thread in threads if thread.is_alive()).join(timeout=0.1)
+                shown, waiting = 0, list(threads)
+                while waiting:
+                    waiting[0].join(timeout=0.1)
+                    waiting = [thread for thread in waiting if thread.is_alive()]
                     done = int(np.count_nonzero(self.done))
                     advance(done - shown)
                     shown = done
@@ -315,6 +387,7 @@ class Batch:
                 self.stop()
                 for thread in threads:
                     thread.join()
+        self._arenas += [arena for arena in self._used if arena.current]
         if self._errors:
             raise self._errors[0]
 
@@ -322,7 +395,8 @@ class Batch:
 def solve_batch(
     solver: Any,
     problem_of: Callable[[int], Problem],
-    size: int,
+    x0s: np.ndarray,
+    parameters: Any,
     workers: int,
     progress: bool | None,
     gains: bool,
@@ -334,17 +408,17 @@ def solve_batch(
     ----------
     solver : the solver
     problem_of : function of an index that returns the problem of a solve
-    size : number of solves
+    x0s, parameters : what these problems were made of
     workers : number of threads
     progress : whether there is a progress bar, by default if stderr is a terminal
     gains : True to keep the policies
     arenas : what threads of earlier batches have prepared, and those of this one leave
     """
     silent = replace(solver, verbose=False)
-    batch = Batch(silent, problem_of, size, gains, arenas)
+    batch = Batch(silent, problem_of, len(x0s), gains, arenas)
     batch.run(workers, progress)
-    results = {each.name: getattr(batch, each.name) for each in fields(BatchSolution) if each.name[0] != "_"}
-    return BatchSolution(**results, _solver=silent, _problem_of=problem_of)
+    results = batch.xs, batch.us, batch.cost, batch.status, batch.iterations, batch.violation, batch.k, batch.K
+    return BatchSolution(x0s.copy(), *results, parameters, silent, problem_of)
 
 
 def without_python(solver: Any, problem: Problem) -> bool:
@@ -362,16 +436,26 @@ def without_python(solver: Any, problem: Problem) -> bool:
     return True
 
 
-def parameters_of_each(parameters: Any, size: int) -> Callable[[int], Any]:
-    """A function of an index that returns the parameters of a solve.
+def own_parameters(parameters: Any) -> Any:
+    """Parameters whose arrays and lists nobody else changes."""
+    if isinstance(parameters, Mapping):
+        return {name: own_parameters(each) for name, each in parameters.items()}
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
+        return parameters
+    return parameters.copy() if isinstance(parameters, np.ndarray) else list(parameters)
+
+
+def parameters_of_each(parameters: Any, size: int, of: str = "") -> Callable[[int], Any]:
+    """A function of an index that returns the parameters of a solve; of: what messages say that they are for.
 
     Raises TypeError or ValueError unless there are as many as solves."""
     if isinstance(parameters, Mapping):
-        parts = {name: parameters_of_each(each, size) for name, each in parameters.items()}
+        parts = {name: parameters_of_each(each, size, f" for {name!r}") for name, each in parameters.items()}
         return lambda i: {name: part(i) for name, part in parts.items()}
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
-        raise TypeError(f"parameters: got {type(parameters).__name__}, expected sequences with one item per solve")
+        got = f"{type(parameters).__name__}{of}"
+        raise TypeError(f"parameters: got {got}, expected sequences with one item per solve")
     if np.shape(parameters)[:1] != (size,) if isinstance(parameters, np.ndarray) else len(parameters) != size:
         got = np.shape(parameters) if isinstance(parameters, np.ndarray) else len(parameters)
-        raise ValueError(f"parameters: got {got}, expected one for each of {size} initial states")
+        raise ValueError(f"parameters: got {got}{of}, expected one for each of {size} initial states")
     return parameters.__getitem__
