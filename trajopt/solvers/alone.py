@@ -242,7 +242,7 @@ class AloneProgram(Program):
         start, own, record = self.starts, self.rows, self.cycle.record
         start["rollouts"] = self.calls(rollouts).address
         assert rollouts is not None
-        take = self._taken(rollouts())
+        take = self.taken(rollouts())
         start["take"] = take.address
         of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
         D = none if own is None else own.own.D

@@ -177,8 +177,8 @@ have not; `x86-64-v3` runs on most): a solve from the first start (ITERATIONS) S
 
 In Python some iterations are interrupted for what is rare.  The library goes on without, and counts these iterations in
 `asked`; while it is 0 the iterates from the first start have the same bits as those of `PreparedSolver.solve`, except
-for free durations with states on a manifold, whose last bits differ.  A cycle has those of a real-time iteration of
-Python from the same plan, multipliers and penalty, which after a solve with `asked` above 0 are others than Python's.
+for free durations, whose last bits may differ.  A cycle has those of a real-time iteration of Python from the same
+plan, multipliers and penalty, which after a solve with `asked` above 0 are others than Python's.
 
 - a line search with a short step: Python tries other directions, the library takes the step;
 - a line search without a step: both try again with a larger mu, or end;

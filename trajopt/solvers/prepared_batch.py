@@ -181,7 +181,7 @@ class Arena:
             rollout = prepare(x0, held, self._us, *gains, np.zeros(1))
             if rollout is not None and calls_of(rollout) is not None:
                 held[...] = x0
-                calls = [rollout, self.by_rollout._taken(rollout())]
+                calls = [rollout, self.by_rollout.taken(rollout())]
         self._rolls = len(calls) > 0
         copies = [PreparedCall(copy, self._us, to) for to in (us, held_us)]
         return self.by_rollout.calls(PreparedCall(repeat, x0, held), *calls, *copies)

@@ -511,7 +511,7 @@ class Program:
             candidates = slots.prepared_rollouts(ALPHAS, self.xs, self.us, k, K, gaps)
             if candidates is None:
                 raise NoPieces
-            calls["rollouts" + suffix], calls["take" + suffix] = self.calls(candidates), self._taken(candidates())
+            calls["rollouts" + suffix], calls["take" + suffix] = self.calls(candidates), self.taken(candidates())
             if not self._results:  # those of all sides compare the same function
                 self._checks += checks_of(candidates)
         for model, suffix in zip(self._models, ("", "_exactly"), strict=True):
@@ -562,7 +562,7 @@ class Program:
         self._kept += search.parts
         return self.calls(*copies, begin, search.run, end)
 
-    def _taken(self, candidates: tuple[np.ndarray, np.ndarray]) -> PreparedCall:
+    def taken(self, candidates: tuple[np.ndarray, np.ndarray]) -> PreparedCall:
         """The call that copies a candidate, from views of the rollouts."""
         addresses, between, following = [], [], []
         for view in candidates:
