@@ -66,7 +66,7 @@ int main(int count, char **words)
     for (long cycle = -100; cycle < cycles; cycle++) {
         double angle = 2.0 * acos(-1.0) * 0.02 * cycle / 4.0;
         double target[3] = {0.5, 0.35 * cos(angle), 0.6 + 0.1 * sin(angle)};
-        memcpy(arm7_translation_of_tool_target(self), target, sizeof target);
+        memcpy(arm7_translation_of_tool_and_terminal_target(self), target, sizeof target);
         for (int i = 0; i < ARM7_x0_SIZE; i++)
             x0[i] = xs[ARM7_x0_SIZE + i] + NOISE * (2.0 * rand() / RAND_MAX - 1.0);
         double start = now();

@@ -544,5 +544,5 @@ def test_terms_whose_names_are_one_in_c():
     found = solves_of(dataclasses.replace(problem, constraints=limits), SOLVER, SOLVER._curvature()).found
     arrays = {name: each.terms for each in found.parameters for name in each.arrays}
     both = "StateCost", "terminal StateCost"
-    assert arrays["StateCost_and_terminal_StateCost_reference"] == both, "which have one"
+    assert arrays["StateCost_and_terminal_reference"] == both, "which have one"
     assert arrays["a_b_lower"] == ("a b",) and arrays["a_b_lower_2"] == ("a-b",)

@@ -323,7 +323,7 @@ class Policy:
                 K, reference = hold.K, hold.x
             else:
                 K, reference = self.K[k], motion.state(k, s) if s else motion.xs[k]
-            u = u + np.add.accumulate(K * space.compare(reference, x), axis=1)[:, -1]  # in this order, as in C
+            u = fed_back(u, K, space.compare(reference, x))
         if self.limits is None:
             return u if self.feedback else u.copy()
         return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
@@ -451,6 +451,11 @@ class Policy:
         times, xs, us, K, table, slopes, early = values.values()
         motion = DenseOutput(space, times, xs, us, slopes, float(early), table)
         return cls(motion, K, limits, bool(arrays["feedback"]), hold)
+
+
+def fed_back(u: np.ndarray, K: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """u + K deviation (nu,), with the bits of C libraries: products are added one after another."""
+    return u + np.add.accumulate(K * deviation, axis=1)[:, -1]
 
 
 def _plain(x: Any) -> TypeGuard[np.ndarray]:

@@ -18,7 +18,7 @@ from trajopt.interfaces.system import System, check_system, knot_durations, stat
 from trajopt.problem.extended_system import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.joint_feedback import AUTO, PERIOD
-from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
+from trajopt.results.policy import Policy, deployed, fed_back, planned_problem, policy_of
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -352,7 +352,7 @@ def _at_knots(solution: Solution, policy: Any) -> Controller:
 
     def control(t: int, x: np.ndarray) -> np.ndarray:
         if not callable(policy):
-            u = us[t] + K[t] @ system.difference(xs[t], x) if feedback else us[t]
+            u = fed_back(us[t], K[t], system.difference(xs[t], x)) if feedback else us[t]
         elif takes_time[t]:
             u = as_array("policy", policy(float(times[t]), x), (system.nu,), finite=False)
         else:  # knots of no time have the planned control: they share their time with the next knot

@@ -291,8 +291,10 @@ def _tell_apart(parameters: list[Parameter]) -> None:
 
 def _named(each: _Candidate, values: np.ndarray, put: PreparedCall) -> Parameter:
     """The parameter of a candidate, its arrays named after all of its terms."""
-    terms = "_and_".join(identifier(place.name, "term") for place in each.places)
-    name, leaves = f"{terms}_{each.attribute}", _leaves(each.value) or []
+    first, *others = [place.name for place in each.places]
+    terms = [first, *["terminal" if other == f"terminal {first}" else other for other in others]]
+    name = f"{'_and_'.join(identifier(term, 'term') for term in terms)}_{each.attribute}"
+    leaves = _leaves(each.value) or []
     shapes = [leaf.shape or (1,) for leaf in leaves]
     parts = np.split(values, np.cumsum([leaf.size for leaf in leaves])[:-1])
     endings = [""] if len(leaves) == 1 else [f"_{i}" for i in range(len(leaves))]
