@@ -89,9 +89,9 @@ def loop_in_python() -> Iterator[None]:
         yield
 
 
-def an_iteration(solver: Any, problem: trajopt.Problem) -> float:
+def an_iteration(prepared: trajopt.PreparedSolver) -> float:
     """Seconds of an iteration of a solve, but for its first one."""
-    log = solver.solve(problem).log
+    log = prepared.solve().log
     return (log[-1].time - log[1].time) / (len(log) - 2)
 
 
@@ -100,12 +100,12 @@ def iterations(turns: int, knots: tuple[int, ...]) -> list[dict[str, Any]]:
     arm, rows = problems.make("arm"), []
     for name, make in SOLVERS.items():
         for N in knots:
-            problem, solver = replace(arm, horizon=N, us_init=np.tile(arm.us_init[:1], (N, 1))), make()
+            prepared = make().prepare(replace(arm, horizon=N, us_init=np.tile(arm.us_init[:1], (N, 1))))
             found: dict[str, list[float]] = {way: [] for way in WAYS}
             for turn in range(turns + 1):
-                seconds = an_iteration(solver, problem)
+                seconds = an_iteration(prepared)
                 with loop_in_python():
-                    other = an_iteration(solver, problem)
+                    other = an_iteration(prepared)
                 if turn > 0:
                     for way, value in zip(WAYS, (seconds, other), strict=True):
                         found[way].append(1e6 * value)

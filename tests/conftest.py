@@ -26,6 +26,15 @@ import pytest
 
 os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_iterations():
+    """Programs are prepared for the first iteration of every solve, which for users' wait until that is worth while."""
+    from trajopt.solvers import program
+
+    program.LONGEST = 0
+    yield
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Seeded random numbers."""

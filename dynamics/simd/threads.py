@@ -71,6 +71,11 @@ def set_num_threads(count: int) -> None:
     _team.size = count
 
 
+def alone() -> bool:
+    """True where what this thread calls runs in it alone."""
+    return _state.alone
+
+
 @contextmanager
 def in_this_thread_alone() -> Iterator[None]:
     """What this thread calls within runs in it alone, as where several threads have work of their own."""

@@ -9,7 +9,8 @@ import pytest
 
 import problems
 import trajopt
-from trajopt.backward.slots import take_slots
+from trajopt.backward.regularization import LONGEST
+from trajopt.backward.slots import _kept, take_slots
 from trajopt.solvers import program
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import Curvature
@@ -101,9 +102,41 @@ def test_constrained_iterations_are_compiled(name, monkeypatch):
     """Most of them: a few are left to Python."""
     steps = []
     of_loop = Loop.step
+    monkeypatch.setattr(Program, "rests", lambda _: False)
     monkeypatch.setattr(Loop, "step", lambda *given: steps.append(1) or of_loop(*given))
     solution = trajopt.DDP().solve(problems.make(name))
     assert len(steps) < 0.7 * solution.iterations
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Steps that are made in Python, where programs wait for as many as they do for users."""
+    monkeypatch.setattr(program, "LONGEST", LONGEST)
+    made, of_loop = [], Loop.step
+    monkeypatch.setattr(Loop, "step", lambda *given: made.append(1) or of_loop(*given))
+    return made
+
+
+def test_a_single_solve_is_long_before_a_program_is_prepared(steps):
+    solution = trajopt.ILQR().solve(problems.make("cartpole"))
+    assert solution.iterations > 2 * LONGEST and len(steps) == LONGEST
+
+
+def test_prepared_problems_have_a_program_from_the_second_solve(steps):
+    prepared = trajopt.ILQR().prepare(problems.make("pendulum", horizon=17))
+    first = prepared.solve()
+    assert len(steps) == first.iterations + 1
+    assert_same(prepared.solve(), first)
+    assert len(steps) == first.iterations + 1
+
+
+def test_problems_that_ask_often_are_left_to_python(steps):
+    """For some iterations, more where it asks again."""
+    prepared = trajopt.DDP().prepare(problems.make("quadrotor"))
+    first, again = prepared.solve(), prepared.solve()
+    assert_same(again, first)
+    found = [x for slots in _kept.slots for x in slots.kept.values() if isinstance(x, tuple) and x[1] is not None]
+    assert any(isinstance(of, Program) and of.rest > 0 for _, of in found)
 
 
 @pytest.mark.parametrize("name", CASES)

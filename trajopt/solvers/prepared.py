@@ -30,6 +30,7 @@ from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.prepared_batch import Arena, own_parameters, parameters_of_each, solve_batch
+from trajopt.solvers.solve import expect_solves
 
 if TYPE_CHECKING:
     from trajopt.solvers.ddp import Callback
@@ -72,6 +73,7 @@ class PreparedSolver:
         self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, ParameterTerm] | None = None
         self._arenas: list[Arena] = []
+        self._expected = False
 
     def __reduce__(self) -> tuple[Any, ...]:  # arenas belong to this process
         return PreparedSolver, (self.solver, self.problem, self.parameters)
@@ -189,7 +191,11 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        return solver.solve(problem, us, xs, callback, warm_start, time_limit)
+        solution = solver.solve(problem, us, xs, callback, warm_start, time_limit)
+        if not self._expected:
+            expect_solves(problem, solver)
+            self._expected = True
+        return solution
 
     def solve_batch(
         self,

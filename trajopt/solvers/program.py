@@ -15,6 +15,7 @@ import numpy as np
 from dynamics.simd import by_address, num_threads
 from dynamics.simd.array_loops import copy, fill
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at, put_float
+from dynamics.simd.threads import alone
 from trajopt.backward.backward_pass import MU, OUTWARD, SweepResult, box_around
 from trajopt.backward.expansions import (
     Expansion,
@@ -24,6 +25,7 @@ from trajopt.backward.expansions import (
     prepared_gaps,
     prepared_idle_controls,
 )
+from trajopt.backward.regularization import LONGEST, PATIENCE
 from trajopt.backward.slots import Slots
 from trajopt.capabilities import Steps, capability
 from trajopt.interfaces.stepwise import prepared_difference
@@ -314,6 +316,7 @@ class Program:
     Attributes
     ----------
     current : False once a function of the user is not what was traced: another program is to be prepared
+    rest : iterations that Python makes before compiled code makes others
     state, sides, records : arrays of `trajopt.solvers.compiled.STATE`, `SIDE`, `RECORD`
     xs, us, gaps, costate : of the iterate
     candidate : states and controls that a search has found
@@ -327,7 +330,7 @@ class Program:
         If some part of it is no prepared call.
     """
 
-    current = True
+    current, rest, _rested = True, 0, 0
 
     def __init__(self, slots: Slots, curvature: Curvature, rows: Rows | None, closing: bool) -> None:
         problem, limits = slots.problem, slots.limits
@@ -650,6 +653,14 @@ class Program:
         s["violation_before"], s["waits"] = m.violation, m.waits
         s["since"] = state.feasibility.tried if constraints.restores else NEVER
 
+    def rests(self) -> bool:
+        """True if this iteration is made in Python: some are after one that was left to it, more after several."""
+        self._rested += 1
+        if self._rested <= self.rest:
+            return True
+        self._rested = 0
+        return False
+
     def _iterated(self) -> int:
         """Make an iteration; its code.  A step is left again, and left to Python, if it was computed from the trace of
         a function that is another one now."""
@@ -745,9 +756,16 @@ def key_of(curvature: Curvature, closing: bool) -> str:
     return f"program, {curvature}, {closing}, {num_threads()}"  # parts that threads share are no pieces
 
 
+MADE = "iterations that were made in Python"
+
+
 def program_of(constraints: Unconstrained, state: State) -> Program | None:
     """The program of a problem under these constraints, prepared once, for a state; None where a part of it is no
-    prepared call, or the state is one that is left to Python."""
+    prepared call, or the state is one that is left to Python.
+
+    To prepare it takes as long as a program saves in some LONGEST iterations of small problems.  It waits for these,
+    but in threads, which Python would hold up, and where solves are expected (`trajopt.solvers.solve.expect_solves`).
+    """
     formulation, rows, m = constraints.formulation, constraints.formulation.rows, state.multipliers
     if type(formulation) is not Formulation:
         return None
@@ -756,6 +774,10 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     closing = state.model.iterate.gaps is not None
     key = key_of(formulation.curvature, closing)
     of, known = formulation.kept.get(key, (None, None))
+    if key not in formulation.kept and not alone():
+        formulation.kept[MADE] = formulation.kept.get(MADE, 0) + 1
+        if formulation.kept[MADE] <= LONGEST:
+            return None
     calls = None if rows is None else rows.calls
     if key not in formulation.kept or (known is None and of is not calls) or not _fits(known, of, rows):
         try:
@@ -782,7 +804,9 @@ def steps_without_python(
     """The state after the iterations from it that compiled code makes, and True if the callback asks to stop; the same
     state where it makes none.  keep: see `Program.run`."""
     program = program_of(constraints, state)
-    if program is None:
+    if program is None or program.rests():
         return state, False
     program.load(state, constraints)
-    return program.run(state, constraints.formulation.clock, callback, until, keep)
+    end, stopping = program.run(state, constraints.formulation.clock, callback, until, keep)
+    program.rest = program.rest // 2 if end.tried > state.tried else min(2 * program.rest + 1, PATIENCE)
+    return end, stopping

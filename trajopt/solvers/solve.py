@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from dynamics.validation import as_positive
 from trajopt.backward.backward_pass import SweepResult, empty_gains
 from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hessian_products, largest_gradient
+from trajopt.backward.regularization import LONGEST
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
@@ -52,6 +53,7 @@ from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iteration import TRIES, State, Unconstrained, find_direction
 from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.program import MADE
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
 
@@ -345,6 +347,14 @@ def solve(
     solution = _solution(loop.formulation, state, final, start.kind, left, saddles)
     loop.formulation.close()
     return solution
+
+
+def expect_solves(problem: Problem, options: LoopOptions) -> None:
+    """Have a program prepared for a problem in its next solve, since there will be others."""
+    by = transcription_of(problem)
+    formulation = transcribe(problem if by is None else by.problem, options, Curvature())
+    formulation.kept[MADE] = LONGEST
+    formulation.close()
 
 
 def constraints_of(
