@@ -2,7 +2,8 @@
 
     python -m experiments.without_python [--cycles 5000] [--turns 9] [--quick] [--out results/without_python.json]
 
-Iterations are those of the arm with 100, 20 and 10 knots; both ways take turns and make the same steps.  Cycles are
+Iterations are those of the arm with 100, 20 and 10 knots, of one evaluation of the dynamics a step and of four; both
+ways take turns and make the same steps.  Cycles are
 those of `experiments.mpc_latency`: a seven-axis arm of 40 knots follows a moving target, with limits of torques, joints
 and speeds and a ball to stay away from, or without any; they are exported as a C library, which a C program calls from
 states with noise.  The jitter is the ratio of the time within which 99.9 % of the cycles end to the median.  Needs a C
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -32,6 +34,7 @@ from experiments.mpc_latency.scene import follow
 KNOTS = 100, 20, 10
 SOLVERS: dict[str, Any] = {"iLQR": trajopt.ILQR, "DDP": trajopt.DDP}
 WAYS = "compiled", "in Python"
+INTEGRATORS = "semi_implicit_euler", "rk4"
 NOISE = 1e-4
 """Largest number that is added to each number of the state in a cycle."""
 
@@ -97,8 +100,9 @@ def an_iteration(prepared: trajopt.PreparedSolver) -> float:
 
 def iterations(turns: int, knots: tuple[int, ...]) -> list[dict[str, Any]]:
     """Medians of iterations of the arm, both ways in turns."""
-    arm, rows = problems.make("arm"), []
-    for name, make in SOLVERS.items():
+    rows = []
+    for integrator, (name, make) in product(INTEGRATORS, SOLVERS.items()):
+        arm = problems.make("arm", integrator=integrator)
         for N in knots:
             prepared = make().prepare(replace(arm, horizon=N, us_init=np.tile(arm.us_init[:1], (N, 1))))
             found: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -109,7 +113,8 @@ def iterations(turns: int, knots: tuple[int, ...]) -> list[dict[str, Any]]:
                 if turn > 0:
                     for way, value in zip(WAYS, (seconds, other), strict=True):
                         found[way].append(1e6 * value)
-            rows.append({"solver": name, "knots": N, **{way: float(np.median(found[way])) for way in WAYS}})
+            medians = {way: float(np.median(found[way])) for way in WAYS}
+            rows.append({"integrator": integrator, "solver": name, "knots": N, **medians})
     return rows
 
 
@@ -153,10 +158,13 @@ def study(run: Run) -> dict[str, Any]:
 def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Iterations and cycles."""
     rows = [
-        (one["solver"], str(one["knots"]), *[f"{one[way]:.0f}" for way in WAYS], f"{one[WAYS[0]] / one[WAYS[1]]:.2f}")
+        (
+            one["integrator"], one["solver"], str(one["knots"]),
+            *[f"{one[way]:.0f}" for way in WAYS], f"{one[WAYS[0]] / one[WAYS[1]]:.2f}",
+        )
         for one in results["iterations"]
-    ]
-    yield table("an iteration of the arm [us]", ("solver", "knots"), (*WAYS, "ratio"), [rows])
+    ]  # fmt: skip
+    yield table("an iteration of the arm [us]", ("integrator", "solver", "knots"), (*WAYS, "ratio"), [rows])
     names = partial(map, lambda one: f"{one['solver']}{', constrained' if one['constrained'] else ''}")
     keys = "median_us", "late_us", "largest_us", "jitter", "python_us"
     lines = [
