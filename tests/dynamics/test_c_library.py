@@ -13,7 +13,7 @@ import pytest
 
 import problems
 from dynamics import PointContact, RigidBodySystem, frame_placement, load_urdf
-from dynamics.simd import by_address, routine, shipped
+from dynamics.simd import by_address, routine
 from dynamics.simd.c_library import write_library
 from dynamics.simd.c_library.machine_code import _renamed, target_of
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, enter
@@ -21,11 +21,8 @@ from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.tape.expressions import Expressions, Tapes
 from dynamics.tape.trace import traceable, traced
 from problems.quadruped_model import FEET, quadruped, standing
+from tests.c_libraries import OLDER, Loaded, needs_cc, succeeds
 from tests.tolerances import IDENTITY, relative_error
-
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
-OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
-"""A processor that programs like valgrind know all instructions of."""
 
 
 class Case(NamedTuple):
@@ -125,37 +122,16 @@ def older(tmp_path_factory):
 
 
 # ------------------------------------------------------------------------------------------------ from Python
-class Loaded:
-    """An object of a library."""
-
-    def __init__(self, made: Written) -> None:
-        self._library, self._name = ctypes.CDLL(str(made.folder / f"lib{made.name}.so")), made.name
-        self._made, self.pointer = made, ctypes.c_void_p(self.call("create", returns=ctypes.c_void_p))
-
-    def call(self, name: str, *arguments: Any, returns: Any = ctypes.c_int) -> Any:
-        function = getattr(self._library, f"{self._name}_{name}")
-        function.restype = returns
-        return function(*arguments)
-
-    def array(self, name: str) -> np.ndarray:
-        number = ctypes.c_double if self._made.case.arrays[name].dtype == float else ctypes.c_int64
-        start = self.call(name, self.pointer, returns=ctypes.POINTER(number))
-        return np.ctypeslib.as_array(start, self._made.case.arrays[name].shape)
-
-    def close(self) -> None:
-        self.call("free", self.pointer, returns=None)
-
-
 @needs_cc
 def test_the_same_bits(native):
-    first, other = Loaded(native), Loaded(native)
+    first, other = Loaded(native.folder, native.name), Loaded(native.folder, native.name)
     for name, value in native.numbers.items():
-        first.array(name)[...] = value
+        first[name][...] = value
     for entry in native.case.entries:
         assert first.call(entry, first.pointer) == 0
     for name, expected in native.expected.items():
-        assert first.array(name).tobytes() == expected.tobytes(), name
-        assert name in native.numbers or not other.array(name).any(), "objects share nothing"
+        assert first[name].tobytes() == expected.tobytes(), name
+        assert name in native.numbers or not other[name].any(), "objects share nothing"
     first.close()
     other.close()
 
@@ -225,18 +201,13 @@ def run(made: Written, folder: Path, *options: str, compiler: str = "cc", under:
     source.write_text(program(made), encoding="utf-8")
     given.write_bytes(b"".join(x.tobytes() for x in made.numbers.values()))
     strict = "-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(made.folder)
-    _succeeds(compiler, *strict, str(source), "-o", str(folder / "main"), *options)
-    _succeeds(*under, str(folder / "main"), str(given), str(found))
+    succeeds(compiler, *strict, str(source), "-o", str(folder / "main"), *options)
+    succeeds(*under, str(folder / "main"), str(given), str(found))
     numbers, start, arrays = np.fromfile(found), 0, {}
     for name, x in made.expected.items():
         arrays[name] = numbers[start : start + x.size].reshape(x.shape)
         start += x.size
     return arrays
-
-
-def _succeeds(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
 
 
 @needs_cc
@@ -302,8 +273,8 @@ def test_several_libraries_in_one_program(older, tmp_path):
     folders = older.folder, tmp_path / "two"
     libraries = [str(folder / name) for folder, name in zip(folders, ("libarm.a", "libtwo.a"), strict=True)]
     included = [f"-I{folder}" for folder in folders]
-    _succeeds("c++", "-Wall", "-Werror", *included, str(source), *libraries, "-lm", "-o", str(tmp_path / "main"))
-    _succeeds(str(tmp_path / "main"))
+    succeeds("c++", "-Wall", "-Werror", *included, str(source), *libraries, "-lm", "-o", str(tmp_path / "main"))
+    succeeds(str(tmp_path / "main"))
 
 
 @needs_cc
@@ -321,10 +292,10 @@ def test_cmake_finds_the_library(older, tmp_path):
         "endforeach()\n",
         encoding="utf-8",
     )
-    _succeeds("cmake", "-S", str(tmp_path), "-B", str(tmp_path / "build"))
-    _succeeds("cmake", "--build", str(tmp_path / "build"))
+    succeeds("cmake", "-S", str(tmp_path), "-B", str(tmp_path / "build"))
+    succeeds("cmake", "--build", str(tmp_path / "build"))
     for kind in ("shared", "static"):
-        _succeeds(str(tmp_path / f"build/with_{kind}"))
+        succeeds(str(tmp_path / f"build/with_{kind}"))
 
 
 def test_a_library_for_arm_processors(tmp_path):
@@ -407,15 +378,15 @@ def test_calls_that_enter_others(tmp_path):
     }  # fmt: skip
     made = Written(tmp_path / "e", "e", Case({"run": call}, arrays, ()), {}, {})
     write_library(made.folder, "e", made.case.entries, arrays, entered=parts, target="native")
-    e = Loaded(made)
+    e = Loaded(made.folder, made.name)
     assert e.call("run", e.pointer) == 0
     result = call()
     assert result == 3.0 * 4.0 * 2.0 and x.tolist() == [1.0, 2.0, 4.0, 24.0]
     for name, array in arrays.items():
-        assert e.array(name).tobytes() == array.tobytes(), name
-    assert e.array("returned")[0] == result and e.array("inner")[0] == 2.0 and e.array("counts")[0] == 1
+        assert e[name].tobytes() == array.tobytes(), name
+    assert e["returned"][0] == result and e["inner"][0] == 2.0 and e["counts"][0] == 1
     assert e.call("init", ctypes.c_void_p(e.pointer.value), returns=ctypes.c_void_p) == e.pointer.value
-    assert e.array("x").tolist() == [1.0, 2.0, 3.0, 4.0], "the first state"
+    assert e["x"].tolist() == [1.0, 2.0, 3.0, 4.0], "the first state"
     e.close()
 
 
@@ -492,8 +463,8 @@ def test_exceptions_are_a_status(tmp_path):
     arrays = {"x": x}
     made = Written(tmp_path / "a", "a", Case({"run": PreparedCall(_raises, x)}, arrays, ()), {}, {})
     write_library(made.folder, "a", made.case.entries, arrays)
-    a = Loaded(made)
+    a = Loaded(made.folder, made.name)
     assert a.call("run", a.pointer) == 0
-    a.array("x")[0] = 1.0
+    a["x"][0] = 1.0
     assert a.call("run", a.pointer) == 1
     a.close()

@@ -9,6 +9,7 @@ import pytest
 
 import problems
 import trajopt
+from tests.trajopt.test_time_limit import Clock
 from trajopt.backward.regularization import LONGEST
 from trajopt.backward.slots import _kept, take_slots
 from trajopt.solvers import program
@@ -151,18 +152,6 @@ def test_all_are_pieces(name, closing):
 def test_limits_of_iterations(most, in_python):
     solver, problem = trajopt.DDP(max_iterations=most), problems.make("pendulum")
     assert_same(solver.solve(problem), in_python(solver, problem))
-
-
-class Clock:
-    """A second for each iteration, which a callback lets pass."""
-
-    now = 0.0
-
-    def perf_counter(self):
-        return self.now
-
-    def tick(self, *_):
-        self.now += 1.0
 
 
 @pytest.mark.parametrize("name", ["pendulum", "quadrotor", "arm_obstacle", "unicycle_obstacles"])

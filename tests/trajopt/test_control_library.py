@@ -1,57 +1,22 @@
 """Policies and feedbacks as C libraries: the bits of those in Python, at any time, on manifolds, with parameters."""
 
-import ctypes
 import shutil
-import subprocess
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import problems
 import trajopt
-from dynamics.simd import shipped
+from tests.c_libraries import OLDER, Loaded, needs_cc, succeeds
 from tests.trajopt.cases import circle_pendulum, pendulum
 from tests.trajopt.test_feedback import PLANS
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
-OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
-"""A processor that valgrind knows all instructions of."""
 
-
-class Loaded:
-    """An object of a library in a folder, whose arrays are read by their names and sizes in the header."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._library, self._name = ctypes.CDLL(str(folder / f"lib{name}.so")), name
-        self._header = (folder / f"{name}.h").read_text(encoding="utf-8")
-        self.pointer = ctypes.c_void_p(self._call("create", returns=ctypes.c_void_p))
-
-    def _call(self, name: str, *arguments: Any, returns: Any = ctypes.c_int) -> Any:
-        function = getattr(self._library, f"{self._name}_{name}")
-        function.restype = returns
-        return function(*arguments)
-
-    def __call__(self) -> bool:
-        """True if the numbers were valid."""
-        assert self._call("control", self.pointer) == 0
-        return bool(self["valid"][0])
-
-    def __contains__(self, name: str) -> bool:
-        return f" *{self._name}_{name}(" in self._header
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        shape, upper = [], f"{self._name.upper()}_{name}"
-        while f"{upper}_DIM{len(shape)} = " in self._header:
-            shape.append(int(self._header.split(f"{upper}_DIM{len(shape)} = ")[1].split()[0].strip(",")))
-        number = ctypes.c_int64 if name == "valid" else ctypes.c_double
-        start = self._call(name, self.pointer, returns=ctypes.POINTER(number))
-        return np.ctypeslib.as_array(start, tuple(shape))
-
-    def close(self) -> None:
-        self._call("free", self.pointer, returns=None)
+def answers(library: Loaded) -> bool:
+    """Make a control; True if the numbers that it was made from were valid."""
+    library("control")
+    return bool(library["valid"][0])
 
 
 # ------------------------------------------------------------------------------------------------ policies
@@ -89,7 +54,7 @@ def test_the_bits_of_policies(case, tmp_path, rng):
         library["time"][0] = t
         if policy.feedback:
             library["x"][...] = x
-        assert library()
+        assert answers(library)
         assert library["u"].tobytes() == policy(t, x).tobytes(), t
         assert library["reference"].tobytes() == reference.tobytes(), t
         if policy.feedback:
@@ -105,7 +70,7 @@ def test_a_policy_from_a_file_exports_too(tmp_path, rng):
     loaded = trajopt.Policy.load(policy.save(tmp_path / "plan.npz"))
     library = Loaded(loaded.export(tmp_path / "made"), "policy")
     library["time"][0], library["x"][...] = 0.123, policy.reference(0.2)
-    assert library() and library["u"].tobytes() == policy(0.123, policy.reference(0.2)).tobytes()
+    assert answers(library) and library["u"].tobytes() == policy(0.123, policy.reference(0.2)).tobytes()
     library.close()
 
 
@@ -116,7 +81,7 @@ def test_numbers_that_are_no_state(tmp_path):
     library = Loaded(policy.export(tmp_path / "made"), "policy")
     x = policy.xs[3]
     library["time"][0], library["x"][...] = policy.times[3], x
-    assert library()
+    assert answers(library)
     before = library["u"].copy()
     for wrong, t in (
         (np.where(np.arange(13) == 12, np.nan, x), 0.0),
@@ -125,11 +90,11 @@ def test_numbers_that_are_no_state(tmp_path):
         (x, np.inf),
     ):
         library["time"][0], library["x"][...] = t, wrong
-        assert not library() and library["u"].tobytes() == before.tobytes()
+        assert not answers(library) and library["u"].tobytes() == before.tobytes()
     library["time"][0], library["x"][...] = 0.0, policy.xs[0]
-    assert library() and library["u"].tobytes() == policy.us[0].tobytes()
+    assert answers(library) and library["u"].tobytes() == policy.us[0].tobytes()
     library["K"][0, 1, 2] = np.nan
-    assert not library() and library["u"].tobytes() == policy.us[0].tobytes()
+    assert not answers(library) and library["u"].tobytes() == policy.us[0].tobytes()
     library.close()
 
 
@@ -146,7 +111,7 @@ def test_another_plan_in_its_place(tmp_path, rng):
     for t in rng.uniform(0.0, policy.horizon, 10):
         x = other.reference(t) + 0.1 * rng.standard_normal(4)
         library["time"][0], library["x"][...] = t, x
-        assert library() and library["u"].tobytes() == other(t, x).tobytes()
+        assert answers(library) and library["u"].tobytes() == other(t, x).tobytes()
         assert library["u"].tobytes() != policy(t, x).tobytes()
     library.close()
 
@@ -158,11 +123,11 @@ def test_the_control_loop_runs(feedback, tmp_path):
     folder = plan_of("pendulum").policy(feedback=feedback).export(tmp_path / "made", target=OLDER)
     program = str(tmp_path / "control_loop")
     command = "cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", str(folder), str(folder / "control_loop.c")
-    subprocess.run([*command, str(folder / "libpolicy.a"), "-lm", "-o", program], check=True)
+    succeeds(*command, str(folder / "libpolicy.a"), "-lm", "-o", program)
     under = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full"] if shutil.which("valgrind") else []
-    run = subprocess.run([*under, program, "30"], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("30 cycles")
-    assert f"in 0 of them; the plan ends after {plan_of('pendulum').times[-1]:g} s" in run.stdout
+    printed = succeeds(*under, program, "30")
+    assert printed.startswith("30 cycles")
+    assert f"in 0 of them; the plan ends after {plan_of('pendulum').times[-1]:g} s" in printed
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert "valid" in readme and not {"NAME", "UPPER", "MICROSECONDS"} & set(readme.replace("`", " ").split())
 
@@ -185,11 +150,11 @@ def test_the_bits_of_feedbacks(case, tmp_path, rng):
             stop = start + library[name].size
             library[name][...] = new[start:stop]
             start = stop
-        assert start == len(new) and library()
+        assert start == len(new) and answers(library)
         assert library["u"].tobytes() == feedback(x, feedback.parameters.like(new)).tobytes()
     before = library["u"].copy()
     library["x"][-1] = np.inf
-    assert not library() and library["u"].tobytes() == before.tobytes()
+    assert not answers(library) and library["u"].tobytes() == before.tobytes()
     library.close()
 
 
@@ -199,7 +164,7 @@ def test_a_feedback_without_parameters(tmp_path):
     feedback = trajopt.DDP().prepare(problem).prepare_step(problem.x0)
     library = Loaded(feedback.export(tmp_path / "made", "law"), "law")
     library["x"][...] = problem.x0 + 0.1
-    assert library() and library["u"].tobytes() == feedback(problem.x0 + 0.1).tobytes()
+    assert answers(library) and library["u"].tobytes() == feedback(problem.x0 + 0.1).tobytes()
     assert "p" not in library
     library.close()
 

@@ -1,10 +1,8 @@
 """Exported solves: in C programs the same bits as in Python, of solves, cycles of predictive control, parameters."""
 
-import ctypes
 import dataclasses
 import platform
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +11,11 @@ import pytest
 
 import problems
 import trajopt
-from dynamics.simd import shipped
 from dynamics.simd.c_library import identifier
+from tests.c_libraries import OLDER, Loaded, needs_cc, succeeds
 from trajopt.solvers.alone import MEANINGS
 from trajopt.solvers.export import Solves, solves_of, write_solves
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler `cc` on the PATH")
-OLDER = "x86-64-v3" if "x86-64-v3" in shipped.host_levels() else "native"
-"""A processor that programs like valgrind know all instructions of."""
 SOLVER = trajopt.DDP()
 CYCLES = 4
 
@@ -193,12 +188,6 @@ def in_c(made: Exported, xs: np.ndarray, folder: Path, *options: str, compiler="
     return kept
 
 
-def succeeds(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
-    return done.stdout
-
-
 def static(made: Exported) -> tuple[str, str]:
     return str(made.folder / f"lib{made.name}.a"), "-lm"
 
@@ -317,35 +306,10 @@ def test_many_cycles(older, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ from Python
-class Loaded:
-    """An object of a library."""
-
-    def __init__(self, made: Exported) -> None:
-        self._library, self._made = ctypes.CDLL(str(made.folder / f"lib{made.name}.so")), made
-        self.pointer = ctypes.c_void_p(self._call("create", returns=ctypes.c_void_p))
-
-    def _call(self, name: str, *arguments: Any, returns: Any = ctypes.c_int) -> Any:
-        function = getattr(self._library, f"{self._made.name}_{name}")
-        function.restype = returns
-        return function(*arguments)
-
-    def __call__(self, entry: str) -> None:
-        assert self._call(entry, self.pointer) == 0
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        array = self._made.solves.arrays[name]
-        number = ctypes.c_double if array.dtype == float else ctypes.c_int64
-        start = self._call(name, self.pointer, returns=ctypes.POINTER(number))
-        return np.ctypeslib.as_array(start, array.shape)
-
-    def close(self) -> None:
-        self._call("free", self.pointer, returns=None)
-
-
 @needs_cc
 def test_parameters_in_the_units_of_the_problem(of_arm):
     """Solves from the first start with other targets, weights and limits, one after another."""
-    library, prepared = Loaded(of_arm), SOLVER.prepare(of_arm.problem)
+    library, prepared = Loaded(of_arm.folder, of_arm.name), SOLVER.prepare(of_arm.problem)
     R, p = problems.make("arm").objective.terms[2].cost.residual.target
     pose = "terminal placement of tool"
     changes = [
@@ -376,7 +340,7 @@ def test_parameters_in_the_units_of_the_problem(of_arm):
 def test_solves_from_elsewhere(of_arm):
     """Objects share nothing; a solve from its own plan is over at once; one from another state begins with the gains of
     the plan."""
-    library, other = Loaded(of_arm), Loaded(of_arm)
+    library, other = Loaded(of_arm.folder, of_arm.name), Loaded(of_arm.folder, of_arm.name)
     library("solve")
     plan = library["us"].copy()
     library["start"][0] = 2
@@ -406,7 +370,7 @@ def test_solves_from_elsewhere(of_arm):
 @needs_cc
 def test_states_and_targets_that_are_not_finite(of_arm):
     """A plan goes on without them, and without a trace of them."""
-    library, other = Loaded(of_arm), Loaded(of_arm)
+    library, other = Loaded(of_arm.folder, of_arm.name), Loaded(of_arm.folder, of_arm.name)
     target = "terminal_placement_of_tool_target_translation"
     for each in (library, other):
         each("solve")

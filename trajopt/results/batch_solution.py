@@ -16,7 +16,7 @@ from dynamics.validation import as_array, as_whole_number
 from trajopt.problem.problem import Problem
 from trajopt.results.archives import archive_of
 from trajopt.results.records import Status
-from trajopt.results.results_files import checked_file, packed, unpacked, write_atomically
+from trajopt.results.results_files import checked_file, packed, save_bytes, unpacked
 from trajopt.results.solution import Solution
 
 FORMAT, VERSION = "trajopt.BatchSolution", 1
@@ -123,10 +123,7 @@ class BatchSolution:
         arrays = {"format": np.array(FORMAT), "format_version": np.array(VERSION)}
         arrays |= {name: getattr(self, name) for name in (*_KINDS, *POLICIES) if getattr(self, name) is not None}
         arrays["layout"] = np.array(json.dumps(packed("parameters", self.parameters, arrays)))
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, archive_of(arrays))
-        return path
+        return save_bytes(archive_of(arrays), path)
 
     @classmethod
     def load(cls, source: str | os.PathLike | IO[bytes]) -> BatchSolution:

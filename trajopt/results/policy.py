@@ -29,7 +29,7 @@ from trajopt.results.archives import archive_of
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.joint_feedback import with_joint_feedback
 from trajopt.results.records import AnySolution, ConstraintReport, SolutionData
-from trajopt.results.results_files import checked_file, write_atomically
+from trajopt.results.results_files import checked_file, save_bytes
 from trajopt.results.stationary import after_the_start
 
 # --------------------------------------------------------------------------------------------
@@ -371,10 +371,7 @@ class Policy:
             arrays |= {"lower": self.limits[0], "upper": self.limits[1]}
         if self.hold is not None:
             arrays |= {f"hold_{name}": value for name, value in self.hold._asdict().items()}
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, archive_of(arrays))
-        return path
+        return save_bytes(archive_of(arrays), path)
 
     def export(self, folder: str | os.PathLike[str], name: str = "policy", target: str = "native") -> Path:
         """Write the policy as a C library, static and shared, for programs without Python; it contains no solver.

@@ -50,9 +50,14 @@ def save_solution(solution: SolutionData, path: str | os.PathLike) -> Path:
     TypeError
         Naming a field that holds something other than numbers, text, arrays, and dicts and tuples of these.
     """
+    return save_bytes(solution_bytes(solution), path)
+
+
+def save_bytes(content: bytes, path: str | os.PathLike) -> Path:
+    """Write exactly this file, whole or not at all; folders are made as needed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, solution_bytes(solution))
+    write_atomically(path, content)
     return path
 
 

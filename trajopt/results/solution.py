@@ -34,7 +34,7 @@ from trajopt.results.overview import Reported, overview
 from trajopt.results.policy import Policy, planned_problem, policy_of
 from trajopt.results.records import ConstraintReport, SolutionData, WarmStart
 from trajopt.results.resampled import ResampledPlan, resample
-from trajopt.results.results_files import load_solution, save_solution, write_atomically
+from trajopt.results.results_files import load_solution, save_bytes, save_solution
 from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.stationary import factored, solution_inside, stationary_point
@@ -85,10 +85,7 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["time", *_names_of_states(system), *(f"{name} control" for name in driven)])
     lines.writerows(np.column_stack([times, states, controls]).tolist())
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.getvalue().encode("utf-8", "replace"))  # halves of surrogate pairs are question marks
-    return path
+    return save_bytes(text.getvalue().encode("utf-8", "replace"), path)  # halves of surrogate pairs are question marks
 
 
 def _names_of_states(system: System) -> list[str]:

@@ -56,7 +56,7 @@ from trajopt.results.advice import called, plural
 from trajopt.results.conflict import conflict
 from trajopt.results.explanation import term_values
 from trajopt.results.records import ConstraintReport
-from trajopt.results.results_files import write_atomically
+from trajopt.results.results_files import save_bytes
 from trajopt.results.solution import Solution
 
 # --------------------------------------------------------------------------------------------
@@ -532,9 +532,7 @@ def write_report(results: Mapping[str, Solution] | Solution, path: str | Path, s
             raise ValueError(f"results: got {name!r} of another problem than the first, expected solutions of one")
     solvers = _solvers(solutions, solver)
     page = _page(solutions, {name: s.explain(solvers[name]) for name, s in solutions.items()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode("utf-8", "replace"))
-    return path
+    return save_bytes(page.encode("utf-8", "replace"), path)
 
 
 def _solvers(solutions: dict[str, Solution], solver: Any) -> dict[str, Any]:
