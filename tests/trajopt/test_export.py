@@ -392,7 +392,7 @@ def test_states_and_targets_that_are_not_finite(of_arm):
     for entry in ("solve", "cycle"):
         library[target][1], plan = np.nan, library["us"].copy()
         library(entry)
-        moved = plan if entry == "solve" else np.r_[plan[1:], plan[-1:]]
+        moved = plan if entry == "solve" else np.r_[plan[1:], library["us"][-1:]]
         assert MEANINGS[int(library["status"][0])] == ("diverged" if entry == "solve" else "invalid_derivatives")
         assert library["us"].tobytes() == moved.tobytes()
         library[target][...], library["start"][0] = right, 2

@@ -124,8 +124,8 @@ def test_shifted_states_leave_a_gap_at_the_first_knot_alone(steps, rng):
     problem = CASES["circle"]()
     prepared, plan = DDP().prepare(problem), DDP().solve(problem)
     start = prepared.shifted(plan, steps)
-    onwards = problem.system.rollout(plan.xs[-1], np.repeat(plan.us[-1:], 100, axis=0))
-    whole = np.concatenate([plan.xs[:-1], onwards])
+    last = start.us[len(plan.us) - steps :] if steps <= len(plan.us) else np.repeat(plan.us[-1:], steps, axis=0)
+    whole = np.concatenate([plan.xs[:-1], problem.system.rollout(plan.xs[-1], last)])
     for one, other in zip(start, plan.shifted(steps), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(start.xs, whole[steps : steps + len(plan.xs)])

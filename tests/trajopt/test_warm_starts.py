@@ -92,8 +92,12 @@ def test_explicit_controls_come_before_the_warm_start(solutions):
 def test_shifted(solutions):
     solution = solutions["several"]
     start = solution.shifted(2)
-    np.testing.assert_array_equal(start.us, np.vstack([solution.us[2:], np.tile(solution.us[-1], (2, 1))]))
-    onwards = solution.problem.system.rollout(solution.xs[-1], np.tile(solution.us[-1], (2, 1)))
+    np.testing.assert_array_equal(start.us[:-2], solution.us[2:])
+    system, (lower, upper) = solution.problem.system, solution.problem.control_limits
+    for u, x in zip(start.us[-2:], start.xs[-3:], strict=False):
+        fed_back = solution.us[-1] + solution.K[-1] @ system.difference(solution.xs[-2], x)
+        np.testing.assert_allclose(u, np.clip(fed_back, lower[-1], upper[-1]), rtol=1e-9)
+    onwards = system.rollout(solution.xs[-1], start.us[-2:])
     np.testing.assert_array_equal(start.xs, np.vstack([solution.xs[2:], onwards[1:]]))
     assert [r.name for r in start.constraints] == [r.name for r in solution.constraints]
     assert [r.penalty for r in start.constraints] == [r.penalty for r in solution.constraints]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.simd import routine
+from dynamics.simd import lean_routine, routine
 from dynamics.validation import as_array, as_flag, as_positive, as_whole_number, unknown_name
 from trajopt.capabilities import Joints, Names, capability
 from trajopt.interfaces.system import System, along_tangents, control_names, tangent_names, window
@@ -182,6 +182,20 @@ def _move_up(knots, steps, N, rows, moved):
             moved[i, j] = rows[later if i < end else i, j]
 
 
+@lean_routine
+def last_control(us, K, dx, lower, upper, u):
+    """Write the control (1, nu) of the last knot's policy at a state that differs by dx (1, ndx) from that knot's,
+    within limits, if there are any."""
+    N = us.shape[0]
+    for i in range(us.shape[1]):
+        x = us[N - 1, i]
+        for j in range(dx.shape[1]):
+            x += K[N - 1, i, j] * dx[0, j]
+        if lower.shape[0] > 0:
+            x = min(max(x, lower[N - 1, i]), upper[N - 1, i])
+        u[0, i] = x
+
+
 def moved_up(knots: np.ndarray, steps: int, N: int, rows: np.ndarray) -> np.ndarray:
     """Rows (K, n) of growing knots; those of knots before N are the ones of the first knot that is so many steps later
     or more, or of the last one before N."""
@@ -275,9 +289,9 @@ class Solution(PrintedAsTable, Reported, SolutionData):
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
 
-        All arrays move up by these steps: states xs (N+1, nx) end with those to which the last control leads; for
-        controls us (N, nu), multipliers and the costate the last row is repeated.  A constraint at some knots takes the
-        multipliers of the first of them at or after the later time.
+        All arrays move up by these steps: states xs (N+1, nx) and controls us (N, nu) end with those of the last knot's
+        policy u = us + K (x - xs), which knows what the last state costs; of multipliers and the costate the last row
+        is repeated.  A constraint at some knots takes the multipliers of the first of them at or after the later time.
 
         Where the new initial state differs from the plan, a rollout with the gains, or a gap at the first knot, keeps
         the plan (see `warm_start`); a rollout of old controls from it (a warm start with xs None) would run away from
@@ -285,7 +299,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         xs is None.
         """
         steps = as_whole_number("steps", steps, 0)
-        xs, N = None, len(self.us)
+        xs, tail, N = None, None, len(self.us)
         if self.problem is not None and math.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
             if steps == 1:
@@ -294,6 +308,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
                 onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
             whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
             xs = whole if all_finite(whole) else None
+            tail = None if steps == 0 or xs is None else self._fed_back(last, steps)
         knots = np.arange(N + 1)
         knots.flags.writeable = False  # as those of reports are
         us, K = (moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
@@ -302,7 +317,23 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             for report in self.constraints
         ]
         costate = moved_up(knots, steps, N + 1, self.Vx)
+        if xs is not None and tail is not None and steps <= N:
+            if all_finite(tail[0]) and all_finite(tail[1]):
+                us[N - steps :], xs[N - steps + 1 :] = tail
         return self._start(us, xs, tuple(reports), costate, K.reshape(self.K.shape))
+
+    def _fed_back(self, last: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Controls and states of so many steps from the last state, by the policy of the last knot."""
+        assert self.problem is not None
+        system, limits, x = self.problem.system, self.problem.control_limits, self.xs[-1]
+        us, xs = np.empty((steps, system.nu)), np.empty((steps, len(x)))
+        lower, upper = np.empty((2, 0, system.nu)) if limits is None else limits
+        with np.errstate(all="ignore"):
+            for i in range(steps):
+                dx = np.ascontiguousarray(system.difference(self.xs[-2:-1], x[None]))
+                last_control(self.us, self.K, dx, lower, upper, us[i : i + 1])
+                x = xs[i] = np.asarray(last.step(x[None], us[i : i + 1]))[0]
+        return us, xs
 
     def policy(
         self,

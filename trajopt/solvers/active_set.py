@@ -26,7 +26,7 @@ from trajopt.backward.backward_pass import MU, OUTWARD, ROUNDING, SUFFICIENT, Sw
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.regularization import ATTEMPTS, KEPT
 from trajopt.rows import add_terms, along
-from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, sum_of_terms, term
+from trajopt.solvers.augmented_lagrangian import Multipliers, active_side, guessed_side, largest_of, sum_of_terms, term
 from trajopt.solvers.formulation import NOTHING, Direction, Formulation, LocalModel, change, dot, follow
 from trajopt.solvers.iteration import TRIES
 from trajopt.solvers.line_search import INVISIBLE
@@ -34,13 +34,18 @@ from trajopt.solvers.line_search import INVISIBLE
 HALVINGS = 25
 """Largest number of halvings of a step that must lower the model."""
 NO_LIMITS = NOTHING, NOTHING
+KNOWN, OF_MULTIPLIERS, OF_TERMS = range(3)
+"""What a search begins with: the sweep of the model; one whose active set the multipliers say; or one with the active
+set of the terms.  What the latter two promise counts for nothing: steps lower the model from where the iterate's
+controls lead, each of a sweep of its own."""
 
 
 # ------------------------------------------------------------------------------------------------ parts of the search
 # Numbers that the parts exchange: of the model, of the search, of a step, and its outcome.
 PENALTY, BARRIER, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(6)
 WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES = range(6, 14)
-LEAST, LINEAR_PART, OTHER, FIRST_ORDER, SECOND_ORDER, COUNT = range(14, 20)
+LEAST, LINEAR_PART, OTHER, FIRST_ORDER, SECOND_ORDER = range(14, 19)
+GUESSED, LENGTH, SETTLED, SWEEPS, COUNT = range(19, 24)
 
 
 @by_address
@@ -62,17 +67,21 @@ def _step(dynamics, costs, gaps, policy, box, start, first, C, c, lower, upper, 
             numbers[LOW] = 1.0
             break
         length *= 0.5
-    numbers[VALUE], numbers[LINEAR] = value, linear
+    numbers[VALUE], numbers[LINEAR], numbers[LENGTH] = value, linear, length
 
 
 @by_address
 def _compare(c, before, after, lower, upper, centre, numbers, boxed, policy, start, dx, du):
-    """Write 1 if the set of active terms differs between two changes of the rows; or, within a box, if the step between
-    (dx0, du0) and (dx, du) is not that of the policy k, K; else 0."""
-    numbers[CHANGES] = 0.0
+    """Write 1 if the set of active terms, at the iterate the one that was guessed, if one was, differs between two
+    changes of the rows; or, within a box, if the step between (dx0, du0) and (dx, du) is not that of the policy k, K;
+    else 0."""
+    numbers[CHANGES], guessed = 0.0, numbers[GUESSED] == OF_MULTIPLIERS
+    largest = largest_of(centre) if guessed else 0.0
     for i in range(c.shape[0]):
         shift = centre[i] / numbers[PENALTY]
         side = active_side(c[i] + before[i] + shift, lower[i], upper[i])
+        if guessed:
+            side = guessed_side(c[i], centre[i], lower[i], upper[i], largest)
         if side != active_side(c[i] + after[i] + shift, lower[i], upper[i]):
             numbers[CHANGES] = 1.0
             return
@@ -149,26 +158,36 @@ def _finish(numbers, us, box, gaps, p, dx, du, rows, k, K, Vx, Vxx):
 
 # ------------------------------------------------------------------------------------------------ the search
 @by_address
-def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, changes, swept, saved, here, end, best):
+def _search(
+    step_from_iterate, step, compare, sweep, finish, drift, numbers, failed, changes, swept, saved, here, end, best
+):
     """Write the point of the least value found, that value, the linear part of the costs in it, and 1 if another sweep
     than the first one led there; and what `_finish` does for the gains and the value function of that sweep, where
     those of the first sweep are at the beginning.
 
-    The first five arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
-    the end."""
+    The first six arguments are addresses of prepared calls: a sweep is one at `here`, and a step leads from there to
+    the end; the drift is that of the gaps, with the iterate's controls."""
     value, linear, other, settled, smooth = numbers[FIRST_VALUE], 0.0, False, False, numbers[BARRIER] > 0.0
     for i in range(here.shape[0]):
         here[i] = best[i] = 0.0
     _copy(saved, swept)
     numbers[WANTED], numbers[SLOPE], numbers[LENGTHS] = np.inf, 0.0, 1.0
+    guessed, numbers[SWEEPS] = numbers[GUESSED] != 0.0, 0.0
+    if guessed and value == np.inf:
+        enter(drift)
+        value, linear, other = numbers[VALUE], numbers[LINEAR], True
+        _copy(end, best)
     for count in range(1 + int(numbers[FULL_STEPS])):
         if count > 0:
             enter(compare)
             settled = numbers[CHANGES] == 0.0
+            if guessed:
+                numbers[GUESSED] = OF_TERMS
             if settled:
                 break
             _copy(end, here)
             enter(sweep)
+            numbers[SWEEPS] += 1.0
             if failed[0] >= 0:
                 break
         enter(step if count > 0 else step_from_iterate)
@@ -181,9 +200,10 @@ def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, ch
         if smooth and gained >= (1.0 - KEPT) * predicted:
             break
         _copy(best, here)
-        anew, slope = smooth or value < 0.0, numbers[FIRST_CHANGE]
+        anew, slope = smooth or guessed or value < 0.0, numbers[FIRST_CHANGE]
         if anew:
             enter(sweep)
+            numbers[SWEEPS] += 1.0
             if failed[0] >= 0:
                 break
             slope = changes[1] + 0.5 * changes[2]
@@ -197,17 +217,22 @@ def _search(step_from_iterate, step, compare, sweep, finish, numbers, failed, ch
         value, linear, other = numbers[VALUE], numbers[LINEAR], anew
         _copy(end, best)
         _copy(swept, saved)
-        if not smooth and gained <= KEPT * -value:
+        if guessed:
+            enter(compare)
+            settled = numbers[LENGTH] == 1.0 and numbers[CHANGES] == 0.0
+            if settled:
+                break
+        elif not smooth and gained <= KEPT * -value:
             break
-    numbers[LEAST], numbers[LINEAR_PART], numbers[OTHER] = value, linear, other
+    numbers[LEAST], numbers[LINEAR_PART], numbers[OTHER], numbers[SETTLED] = value, linear, other, settled
     enter(finish)
 
 
 @decision
-def most_steps(once, smooth, closed):
+def most_steps(guessed, smooth, closed):
     """Largest number of full steps after the first one, and of steps that lower the model."""
-    if once:
-        return 1, 0
+    if guessed:
+        return ATTEMPTS, ATTEMPTS
     if smooth:
         return 0, TRIES if closed else 0
     return ATTEMPTS, ATTEMPTS if closed else 0
@@ -263,6 +288,10 @@ class PreparedSearch:
                 us, tuple(ends), (box or NO_LIMITS)[:2], *start, tuple(np.zeros((2, R))),
             ),
             PreparedCall(_finish, numbers, us, (low, high), gaps, p, *self.best, *self.found),
+            PreparedCall(
+                _step, (fx, fu), blocks, gaps, (np.zeros((N, nu)), np.zeros((N, nu, n))), (low, high),
+                (NOTHING, NOTHING), *to_end,
+            ),
         )  # fmt: skip
         addresses, outcome = [part.address for part in self.parts], self.sweep.room
         self.parts = *self.parts, self.sweep
@@ -273,13 +302,14 @@ class PreparedSearch:
 class ModelMinimum(NamedTuple):
     """A direction whose d1 and d2 give the change that the piecewise model predicts; the predicted decrease of the
     cost, augmented-Lagrangian terms included, of its full step; that step z = (dx, du), and the change C z (R,) of the
-    rows."""
+    rows; False if its active set is another one than that of the sweep that led there."""
 
     direction: Direction
     promise: float
     dx: np.ndarray
     du: np.ndarray
     rows: np.ndarray
+    settled: bool
 
 
 def model_minimum(
@@ -288,12 +318,13 @@ def model_minimum(
     m: Multipliers,
     direction: Direction,
     mu: float,
-    once: bool = False,
+    begins: int = KNOWN,
 ) -> ModelMinimum:
     """The minimum of a model of the direction's kind with the terms of these multipliers, starting from the direction,
     of a sweep at the iterate: full steps first; where these do not settle, steps that lower the model; where a barrier
-    smooths it, Newton steps; once: at most one full step after the first one, and nothing else.  The policy and the
-    value function of the last sweep are those about the iterate."""
+    smooths it, Newton steps.  The policy and the value function of the last sweep are those about the iterate.
+
+    begins: what the direction is, KNOWN, OF_MULTIPLIERS or OF_TERMS."""
     rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
     assert rows is not None and at is not None and at.weights is not None
     sweep, e = direction.sweep, model.expansions[direction.kind]
@@ -307,15 +338,18 @@ def model_minimum(
     for own, array in zip(search.given, given, strict=True):
         own[...] = array
     smooth, closed = m.barrier > 0.0, gaps is None
-    most = most_steps(once, smooth, closed)
+    most = most_steps(begins != KNOWN, smooth, closed)
+    search.numbers[GUESSED] = begins
     search.numbers[:WANTED] = m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change, *most
     with formulation.clock.measure("backward_pass"):
         search.sweep.set(MU, mu)
         search.run()
-    (least, _, other, d1, d2), (dx, du, moved) = search.numbers[LEAST:].tolist(), [part.copy() for part in search.best]
+    least, _, other, d1, d2 = search.numbers[LEAST : SECOND_ORDER + 1].tolist()
+    dx, du, moved = [part.copy() for part in search.best]
     if other:
         k, K, Vx, Vxx = [part.copy() for part in search.found]
         sweep = SweepResult(k, K, Vx, Vxx, d1, d2, True)
     else:
         sweep = sweep._replace(d1=d1, d2=d2)
-    return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved)
+    settled = search.numbers[SETTLED] != 0.0
+    return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved, settled)

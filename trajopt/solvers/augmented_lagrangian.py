@@ -342,15 +342,38 @@ def weighted(rows: Rows, model: LocalModel, multipliers: Multipliers) -> LocalMo
     return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
 
 
+@helper
+def largest_of(numbers):
+    """Largest absolute value."""
+    largest = 0.0
+    for i in range(numbers.shape[0]):
+        largest = max(largest, abs(numbers[i]))
+    return largest
+
+
+@helper
+def guessed_side(c, lam, lower, upper, largest):
+    """The limit of a row that its multiplier, of which the largest one is this, says is active, or that is not nearly
+    met: -1 the lower, 1 the upper one or both, 0 none.  Within limits, multipliers that are next to nothing, as
+    barriers leave them, say nothing."""
+    if lower == upper:
+        return 1
+    if abs(lam) < NEARLY_MET * NEARLY_MET * largest and c > lower + NEARLY_MET and c < upper - NEARLY_MET:
+        return 0
+    if lam > 0.0 or (lam == 0.0 and c > upper + NEARLY_MET):
+        return 1
+    return -1 if lam < 0.0 or c < lower - NEARLY_MET else 0
+
+
 @lean_routine
 def weigh_active(c, lower, upper, lam, penalty, p, w):
-    """Derivatives of the terms of the rows that the multipliers lam say are active, and of those that are not nearly
-    met."""
+    """Derivatives of the terms of the rows whose `guessed_side` is a limit."""
+    largest = largest_of(lam)
     for i in range(c.shape[0]):
+        side = guessed_side(c[i], lam[i], lower[i], upper[i], largest)
         p[i] = w[i] = 0.0
-        above = lam[i] > 0.0 or lower[i] == upper[i] or (lam[i] == 0.0 and c[i] > upper[i] + NEARLY_MET)
-        if above or lam[i] < 0.0 or c[i] < lower[i] - NEARLY_MET:
-            p[i] = lam[i] + penalty * (c[i] - (upper[i] if above else lower[i]))
+        if side != 0:
+            p[i] = lam[i] + penalty * (c[i] - (upper[i] if side > 0 else lower[i]))
             w[i] = penalty
 
 

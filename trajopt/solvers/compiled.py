@@ -33,6 +33,7 @@ from trajopt.backward.regularization import (
     mu_after_step,
     small,
 )
+from trajopt.solvers.active_set import KNOWN, OF_MULTIPLIERS, OF_TERMS
 from trajopt.solvers.augmented_lagrangian import (
     LARGE_COST,
     NEARLY_MET,
@@ -72,12 +73,12 @@ STATE = record_type(
     """
     tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
     cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
-    d1 d2 alpha new_cost new_own_cost promise after mu_of_search least_promise
+    d1 d2 alpha new_cost new_own_cost promise after mu_of_search
     penalty unit slope error stationary residual ceiling violation_before
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
     """
-    most limited timed rows checked alone once
+    most limited timed rows checked alone begins settled
     tried idle waits since gained directed closed side kind knot gauss_newton_known exact_known lane finite
     status asked
     iterate code_at save restore value value_at step expand expand_exactly
@@ -252,16 +253,33 @@ def raise_penalty(s, sides, found, exact, mu, bound):
 @decision
 def find_minimum(s, side, exact, mu):
     """`trajopt.solvers.active_set.model_minimum`, in the place of the direction."""
-    s.once, s.least_promise, s.mu_of_search = 0, -np.inf, mu
+    s.begins, s.mu_of_search = KNOWN, mu
     enter(side.minimum_exactly if exact else side.minimum)
 
 
 @decision
-def sweep_once_more(s, side, exact):
-    """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep."""
-    weight, _ = expected_decrease(s)
-    s.once, s.least_promise, s.mu_of_search = 1, -weight * s.total_gap, s.mu
+def find_minimum_anew(s, side, exact, mu, begins):
+    """`find_minimum` with steps that each have a sweep of their own."""
+    s.begins, s.mu_of_search = begins, mu
     enter(side.minimum_exactly if exact else side.minimum)
+
+
+@decision
+def find_single_minimum(s, sides, found, exact, knot):
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep: the side of the
+    direction, whether it is an exact one, and the last knot at which a sweep failed."""
+    find_minimum_anew(s, sides[found], exact, s.mu, OF_MULTIPLIERS)
+    if s.settled != 0 or (s.closed != 0 and s.promise > 0.0):
+        return found, exact, knot
+    d1, d2, promise, other = s.d1, s.d2, s.promise, (found + 1) % SIDES
+    ok, mu, _, failed = find_direction(s, sides[other], False)
+    if ok:
+        find_minimum_anew(s, sides[other], False, mu, OF_TERMS)
+        if s.promise > promise:
+            s.mu = mu
+            return other, False, failed
+    s.d1, s.d2, s.promise = d1, d2, promise
+    return found, exact, knot
 
 
 @decision

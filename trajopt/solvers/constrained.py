@@ -30,7 +30,7 @@ from trajopt.backward.regularization import ATTEMPTS, FACTOR, LONG_STEP, Regular
 from trajopt.capabilities import Steps, capability
 from trajopt.results.records import IterationRecord
 from trajopt.rows import Rows, change_of_rows
-from trajopt.solvers.active_set import ModelMinimum, model_minimum
+from trajopt.solvers.active_set import KNOWN, OF_MULTIPLIERS, OF_TERMS, ModelMinimum, model_minimum
 from trajopt.solvers.augmented_lagrangian import (
     FIRM,
     LARGE_COST,
@@ -198,9 +198,14 @@ class SoftConstraints(Unconstrained):
         return merit
 
     def _minimum(
-        self, model: LocalModel, m: Multipliers, direction: Direction, regularization: Regularization
+        self,
+        model: LocalModel,
+        m: Multipliers,
+        direction: Direction,
+        regularization: Regularization,
+        begins: int = KNOWN,
     ) -> ModelMinimum:
-        return model_minimum(self.formulation, model, m, direction, regularization.shift)
+        return model_minimum(self.formulation, model, m, direction, regularization.shift, begins)
 
     def moved(self, model: LocalModel, multipliers: Multipliers, c: np.ndarray | None) -> LocalModel:
         """A model moved to another iterate, with the values c (R,) of rows there."""
@@ -315,8 +320,9 @@ class AugmentedLagrangian(SoftConstraints):
         return found
 
     def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
-        """The direction of a real-time iteration: that of a sweep with the active set of the multipliers; or of one
-        more where the step changes that set, if it lowers the merit.  The penalty is not updated."""
+        """The direction of a real-time iteration: to the minimum of the piecewise quadratic model, from a sweep with
+        the active set of the multipliers; where no set settles, as with an exact model that is indefinite, from a
+        Gauss-Newton sweep, if that leads lower.  The penalty is not updated."""
         m, rows = state.multipliers, self.rows
         assert m is not None
         start = with_active_set(rows, state.model, m)
@@ -325,10 +331,17 @@ class AugmentedLagrangian(SoftConstraints):
         found = found._replace(model=model, multipliers=m)
         if direction is None:
             return found
-        minimum = model_minimum(self.formulation, model, m, direction, found.regularization.shift, once=True)
-        weight, _ = expected_decrease(model.iterate, direction, state.gap_weight)
-        lowers = minimum.promise > -weight * model.iterate.total_gap
-        return found._replace(direction=minimum.direction) if lowers else found
+        minimum = self._minimum(model, m, direction, found.regularization, OF_MULTIPLIERS)
+        found = found._replace(direction=minimum.direction)
+        if minimum.settled or (minimum.promise > 0.0 and model.iterate.gaps is None):
+            return found
+        plain = find_direction(self.formulation, model, found.regularization, False)
+        if plain.direction is None:
+            return found
+        other = self._minimum(plain.model, m, plain.direction, plain.regularization, OF_TERMS)
+        if not other.promise > minimum.promise:
+            return found
+        return plain._replace(direction=other.direction, multipliers=m)
 
     def _with_positive_curvature(self, found: FoundDirection, regularization: Regularization) -> FoundDirection:
         """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as

@@ -1,12 +1,13 @@
 """Predictive control without Python: one call moves the plan up by a knot and makes a real-time iteration from x0.
 
-    the plan moves up: states end with that to which the last control leads; the last control is repeated
-    its gaps to the dynamics and to x0, its cost, its model to first order
+    the plan moves up: it ends with the control of the last knot's policy, and the state to which that leads
+    its gaps to the dynamics and to x0; under constraints its rollout from x0 with its gains, unless that is worse
+    its cost, its model to first order
     multipliers and penalty of the last cycle, the latter firm
     direction of one sweep, exact where the last predicted decrease was a small part of the cost; under constraints with
-    the active set of the last cycle, and of one more sweep where its step changes that
-    first acceptable step; without constraints, one that does not gain what an exact model predicts is compared with a
-    Gauss-Newton step
+    the active set of the last cycle, and of more sweeps where its step changes that
+    first acceptable step, under constraints that of an ordinary iteration where there is none; without constraints, one
+    that does not gain what an exact model predicts is compared with a Gauss-Newton step
     the iterate and its multipliers, and the costate for the curvature of the next cycle
 
 As `Solution.shifted` and `trajopt.solvers.real_time` do, bit for bit, without anything of a `Solution`.  Where the loop
@@ -27,10 +28,10 @@ from trajopt.backward.expansions import Expansion, largest_gradient_entry, prepa
 from trajopt.backward.regularization import LONG_STEP, small
 from trajopt.backward.slots import Slots
 from trajopt.interfaces.state_space import compiled_space, state_space
-from trajopt.interfaces.stepwise import prepare
+from trajopt.interfaces.stepwise import prepare, prepared_difference
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
-from trajopt.results.solution import Solution, moved_up
+from trajopt.results.solution import Solution, last_control, moved_up
 from trajopt.rows import Rows, random_signs
 from trajopt.solvers.augmented_lagrangian import (
     NEARLY_MET,
@@ -47,26 +48,28 @@ from trajopt.solvers.compiled import (
     NO_STATE,
     end_without_direction,
     expected_decrease,
+    find_constrained_direction,
     find_direction,
+    find_single_minimum,
     record_type,
     reset,
     rounding_of_search,
     satisfied,
     search,
     sweep,
-    sweep_once_more,
 )
-from trajopt.solvers.formulation import Curvature, Iterate, exact_wanted
+from trajopt.solvers.formulation import ALPHAS, Curvature, Iterate, exact_wanted
 from trajopt.solvers.iteration import CONVERGED, LINE_SEARCH_FAILED, MAX_ITERATIONS, kept
+from trajopt.solvers.line_search import WORSE
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.program import Program, measure_rows
+from trajopt.solvers.program import NoPieces, Program, measure_rows
 from trajopt.solvers.solve import transcribe
 from trajopt.solvers.start import taken_over
 
 CYCLE = record_type(
     "first_mu",
     """
-    check wrong_at expect move_up open units project take_active_set
+    check wrong_at expect move_up open follow followed stay_with units project take_active_set
     add_curvature keep take_kept before publish halve give measure_step choose
     """,
 )
@@ -79,6 +82,8 @@ def begin(s, c):
     """The plan from x0, its gaps, cost, model and multipliers."""
     enter(c.move_up)
     enter(c.open)
+    if s.rows > 0 and s.closed == 0:
+        follow(s, c)
     enter(s.value)
     reset(s, c.first_mu, 1.0, float_at(s.value_at))
     if s.rows > 0:
@@ -87,6 +92,23 @@ def begin(s, c):
         enter(c.project)
         enter(s.weigh)
         enter(s.measure)
+
+
+@decision
+def follow(s, c):
+    """`trajopt.solvers.start.followed`: the candidate, and the iterate unless it is worse, are its rollout from x0."""
+    enter(s.value)
+    enter(s.rows_at)
+    cost, violation, s.lane = float_at(s.value_at), s.new_violation, 0
+    enter(c.follow)
+    enter(s.value)
+    enter(s.rows_at)
+    dearer = not float_at(s.value_at) <= cost + (WORSE - 1.0) * abs(cost)
+    if dearer or not s.new_violation <= WORSE * (violation + s.total_gap):
+        enter(c.stay_with)
+        return
+    enter(c.followed)
+    s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
 
 
 @decision
@@ -127,7 +149,7 @@ def control(s, sides, c):
         return end_without_direction(s)
     if s.rows > 0:
         enter(s.weigh)
-        sweep_once_more(s, sides[found], exact)
+        found, exact, knot = find_single_minimum(s, sides, found, exact, knot)
     s.gap_weight, s.predicted = expected_decrease(s)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
     s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
@@ -135,16 +157,37 @@ def control(s, sides, c):
         stay(s, c, sides[found])
         return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+    if s.alpha == 0.0 and s.rows > 0:
+        iterate_instead(s, c, sides, enough)
     as_predicted = s.alpha == 1.0 and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost)
     if s.rows == 0 and not as_predicted:
         if exact:
             search_elsewhere(s, c, sides, found, other)
         s.asked = s.limited != 0 and s.alpha < LONG_STEP
     if s.alpha == 0.0:
-        stay(s, c, sides[found])
+        stay(s, c, sides[s.side])
         return LINE_SEARCH_FAILED
     step(s, c, sides[s.side])
     return MAX_ITERATIONS
+
+
+@decision
+def iterate_instead(s, c, sides, enough):
+    """The direction and the step of an ordinary iteration, without curvature; nothing where that has no step either."""
+    enter(s.save)
+    alone = s.alone
+    s.alone, s.mu, s.gap_weight = 1, c.first_mu, 0.0
+    s.error = s.residual = s.ceiling = s.violation_before = np.inf
+    s.stationary, s.waits, asked = 1e-2, 0, s.asked
+    ok, exact, found, knot, alpha = find_constrained_direction(s, sides, False, enough)
+    if ok:
+        s.gap_weight, s.predicted = expected_decrease(s)
+        if alpha == 0.0:
+            alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
+    if not ok or alpha == 0.0:
+        enter(s.restore)
+        return
+    s.alone, s.asked, s.alpha, s.kind, s.knot, s.side = alone, asked, alpha, exact, knot, found
 
 
 @decision
@@ -200,19 +243,31 @@ def finish(c, side, costate):
 
 # ------------------------------------------------------------------------------------------------ its parts
 @by_address
-def _move_up(xs, us, costate, last):
-    """Move up by a knot: states end with the last one, controls and costate with their last rows."""
-    N = us.shape[0]
+def _move_up(xs, us, K, costate, fed_back, repeated):
+    """Move up by a knot: states and controls end with those fed back, if they are finite, else with the repeated ones;
+    gains and costate with their last rows."""
+    N, finite = us.shape[0], True
+    for part in fed_back:
+        for i in range(part.shape[1]):
+            finite = finite and abs(part[0, i]) < np.inf
+    u, last = fed_back if finite else repeated
     for t in range(N):
         for i in range(xs.shape[1]):
             xs[t, i] = xs[t + 1, i]
         for i in range(costate.shape[1]):
             costate[t, i] = costate[t + 1, i]
-        if t + 1 < N:
-            for i in range(us.shape[1]):
-                us[t, i] = us[t + 1, i]
+        for i in range(us.shape[1]):
+            us[t, i] = us[t + 1, i] if t + 1 < N else u[0, i]
+            for j in range(K.shape[2]):
+                K[t, i, j] = K[min(t + 1, N - 1), i, j]
     for i in range(xs.shape[1]):
         xs[N, i] = last[0, i]
+
+
+@by_address
+def _feed_back(us, K, dx, lower, upper, u):
+    """`trajopt.results.solution.last_control`."""
+    last_control(us, K, dx, lower, upper, u)
 
 
 @by_address
@@ -297,12 +352,21 @@ class Cycle:
         self.x0, self.xs, self.us, self.K = slots.x0, program.xs, program.us, program.K
         self.costate, self.record = np.zeros(program.costate.shape), np.zeros(1, CYCLE)
         state, system, (N, nu) = program.state, slots.problem.system, self.us.shape
-        last = np.zeros((1, system.nx))
-        final = window(system, N - 1, N)
-        after = prepare(final, "prepared_steps", self.xs[N:], self.us[N - 1 :], last)
+        n = self.costate.shape[1]
+        fed_back, repeated = [(np.zeros((1, nu)), np.zeros((1, system.nx))) for _ in range(2)]
+        final, dx = window(system, N - 1, N), np.zeros((1, n))
+        tail = (
+            prepared_difference(system, self.xs[N - 1 : N], self.xs[N:], dx),
+            PreparedCall(_feed_back, self.us, self.K, dx, *program.limits, fed_back[0]),
+            prepare(final, "prepared_steps", self.xs[N:], fed_back[0], fed_back[1]),
+            PreparedCall(copy, self.us[N - 1 :], repeated[0]),
+            prepare(final, "prepared_steps", self.xs[N:], *repeated),
+        )
         new_xs, new_us = program.candidate
         kept_xs, kept_us = new_xs.copy(), new_us.copy()
-        moved: list[Callable[[], Any] | None] = [after, PreparedCall(_move_up, self.xs, self.us, self.costate, last)]
+        moved: list[Callable[[], Any] | None] = [
+            *tail, PreparedCall(_move_up, self.xs, self.us, self.K, self.costate, fed_back, repeated)
+        ]  # fmt: skip
         published = [PreparedCall(copy, program.multiplier, self.costate)]
         calls: dict[str, list[Any]] = {
             "open": [
@@ -316,8 +380,11 @@ class Cycle:
         rows = program.rows
         self.lam = np.zeros(0 if rows is None else len(rows.c))
         if rows is not None:
-            R, n, D = len(rows.c), self.costate.shape[1], rows.own.D
+            R, D = len(rows.c), rows.own.D
             before = np.zeros(R)
+            rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
+            if rollouts is None:
+                raise NoPieces
             give = PreparedCall(_give_multipliers, rows.dual, D, self.lam)
             moved += [PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual), give]
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
@@ -325,6 +392,12 @@ class Cycle:
             influence = Expansion(program.fx, program.fu, lx, lu, *e[2:])
             adjoint = prepared_adjoint(influence, unused, gradient)
             calls |= {
+                "follow": [rollouts, program.taken(rollouts())],
+                "followed": [
+                    PreparedCall(copy, new_xs, self.xs), PreparedCall(copy, new_us, self.us),
+                    PreparedCall(fill, program.gaps, 0.0),
+                ],
+                "stay_with": calls["open"][-2:],
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
                     rows.add_multipliers(random_signs(R).copy(), lx, lu), adjoint,

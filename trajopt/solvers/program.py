@@ -33,7 +33,18 @@ from trajopt.interfaces.system import idle_knots
 from trajopt.problem.objective import all_finite
 from trajopt.results.records import IterationRecord, Progress, Status
 from trajopt.rows import Rows, Weights, add_terms, along
-from trajopt.solvers.active_set import FIRST_ORDER, LEAST, OTHER, SECOND_ORDER, PreparedSearch, most_steps, parts_of
+from trajopt.solvers.active_set import (
+    FIRST_ORDER,
+    GUESSED,
+    KNOWN,
+    LEAST,
+    OTHER,
+    SECOND_ORDER,
+    SETTLED,
+    PreparedSearch,
+    most_steps,
+    parts_of,
+)
 from trajopt.solvers.augmented_lagrangian import (
     LARGEST,
     Multipliers,
@@ -232,18 +243,16 @@ def _begin_search(state, numbers, mu):
     closed = s.closed != 0
     numbers[0], numbers[1], numbers[2] = s.penalty, 0.0, 0.0 if closed else np.inf
     numbers[3] = s.d1 + 0.5 * s.d2
-    numbers[4], numbers[5] = most_steps(s.once != 0, False, closed)
+    numbers[4], numbers[5] = most_steps(s.begins != KNOWN, False, closed)
+    numbers[GUESSED] = s.begins
     put_float(mu, s.mu_of_search * s.scale)
 
 
 @by_address
 def _end_search(state, numbers, found, results, c, changed, lower, upper, after):
-    """Write what the search has found, if it promises more than is asked of it: the change of the cost, the violation
-    that is left, and the policy."""
+    """Write what the search has found: the change of the cost, the violation that is left, and the policy."""
     s = state[0]
-    s.promise = -numbers[LEAST]
-    if s.least_promise > -np.inf and not s.promise > s.least_promise:
-        return
+    s.promise, s.settled = -numbers[LEAST], numbers[SETTLED] != 0.0
     s.d1, s.d2 = numbers[FIRST_ORDER], numbers[SECOND_ORDER]
     for i in range(c.shape[0]):
         after[i] = c[i] + changed[i]

@@ -2,8 +2,8 @@
 
     expand to first order; exactly, where the predicted decrease of the warm start was a small part of the cost
     one sweep, mu raised until Quu + mu I is positive definite; under constraints with the active set of the
-    multipliers, and one more where its step changes that set
-    first acceptable step length
+    multipliers, and more of them where its step changes that set, until none does (`trajopt.solvers.active_set`)
+    first acceptable step length; under constraints that of an ordinary iteration where there is none
     without constraints: compared with a Gauss-Newton step unless the exact one gained what it predicted
     multipliers moved
 
@@ -55,12 +55,26 @@ class RealTimeIteration(Loop):
             return state._replace(status=Status.TIME_LIMIT)
         uncertain = noise(self.formulation.problem, state.model)
         enough = self._enough(state.model, uncertain)
-        found = self._find_direction(state, enough)
+        before, found = state, self._find_direction(state, enough)
         state = found.of(state)
         status = found.status or self._end(state, enough)
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
-        return self._after(state, found.direction, self._search(state, found, uncertain))
+        trial = self._search(state, found, uncertain)
+        if trial.step is None and self.warm:
+            instead = self._iteration_instead(before, enough, uncertain)
+            if instead is not None:
+                return instead
+        return self._after(state, found.direction, trial)
+
+    def _iteration_instead(self, state: State, enough: float, uncertain: float) -> State | None:
+        """The state after an ordinary iteration under constraints, without curvature; None if that has no step."""
+        found = self.constraints.find_direction(state, False, enough)
+        if found.direction is None:
+            return None
+        state = found.of(state)
+        trial = found.trial or self._search(state, found, uncertain)
+        return None if trial.step is None else self._after(state, found.direction, trial)
 
     def _find_direction(self, state: State, enough: float) -> FoundDirection:
         """The direction of a real-time iteration; without multipliers to start from, that of any first iteration."""
@@ -88,7 +102,8 @@ class RealTimeIteration(Loop):
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
         state = state._replace(stall=Stall(0, rejected))
-        return state._replace(status=self._end_without_step(state))
+        kept = Status.LINE_SEARCH_FAILED if rejected.blocked is None else Status.NOT_FINITE
+        return state._replace(status=self._end_without_step(state) or kept)
 
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after the step: the model of the start, moved to where it leads."""

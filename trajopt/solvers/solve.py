@@ -55,7 +55,7 @@ from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import MADE
 from trajopt.solvers.real_time import RealTimeIteration
-from trajopt.solvers.start import FirstIterate, first_iterate, fitted, given_trajectory, taken_over
+from trajopt.solvers.start import FirstIterate, first_iterate, fitted, followed, given_trajectory, taken_over
 
 
 class Transcribed(NamedTuple):
@@ -310,8 +310,8 @@ def solve(
     formulation = transcribe(problem, options, curvature, clock)
     rows, multipliers = formulation.rows, None
     real_time_iteration = warm is not None and options.max_iterations == 1
-    tolerance, K = options.feasibility_tolerance, None if real_time_iteration else K
-    start = first_iterate(formulation, us, xs, K, of_warm_start, tolerance)
+    tolerance = options.feasibility_tolerance
+    start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, tolerance)
     iterate = start.iterate
     known = math.isfinite(iterate.cost)
     if known and rows is not None and not real_time_iteration:
@@ -326,6 +326,8 @@ def solve(
     elif rows is not None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     formulation.rows = rows
+    if real_time_iteration and rows is not None and K is not None and options.soft_penalty == 0.0:
+        iterate = followed(formulation, iterate, K, rows) or iterate
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
     soft = options.soft_penalty > 0.0
     optimum = None if warm is None or soft or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)

@@ -105,7 +105,11 @@ def first_iterate(
     tolerance: that of constraints."""
     iterate = formulation.start(us, xs)
     if xs is not None and (not warm or np.isfinite(iterate.cost)):
-        closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K)
+        closed = None
+        if K is not None and iterate.gaps is not None:
+            rows = formulation.rows
+            rows = None if rows is None else rows.scaled_at(iterate.xs, iterate.us)
+            closed = followed(formulation, iterate, K, rows)
         return FirstIterate(iterate if closed is None else closed, WARM if warm else GIVEN)
     if xs is not None:
         iterate = formulation.start(us, None)
@@ -119,9 +123,12 @@ def first_iterate(
     return FirstIterate(iterate, WARM if warm else GIVEN)
 
 
-def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray) -> Iterate | None:
-    """The rollout of a warm start with its gains; None where it is worse than the states with their gaps."""
-    problem, rows, (xs, us) = formulation.problem, formulation.rows, iterate[:2]
+def followed(formulation: Formulation, iterate: Iterate, K: np.ndarray, rows: Rows | None) -> Iterate | None:
+    """The rollout of a warm start with its gains; None where there are no gaps, and where it is worse, also by the
+    violation of these rows, than the states with their gaps."""
+    problem, (xs, us) = formulation.problem, iterate[:2]
+    if iterate.gaps is None:
+        return None
     with formulation.clock.measure("rollouts"):
         limits = problem.control_limits
         states, controls = closed_loop(problem, xs, us, np.zeros_like(us), K, None, limits)
@@ -132,7 +139,6 @@ def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray) -> I
     if not found.cost <= iterate.cost + (WORSE - 1.0) * abs(iterate.cost):
         return None
     if rows is not None:
-        rows = rows.scaled_at(xs, us)
         V, before = (total_violation(rows, rows.values(one.xs, one.us)) for one in (found, iterate))
         if not V <= WORSE * (before + iterate.total_gap):
             return None
